@@ -14,7 +14,7 @@ from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from landfall.store.probe import PREFIX as PROBES
-from tests.support.crashing_store import OWN
+from tests.support.crashing_store import waiting_at
 from tests.support.independent_audit import EXACT, data_keys, events
 from tests.support.kafka import Broker
 from tests.support.landing import Scene, land, wait_for
@@ -60,11 +60,6 @@ def topic(scene: Scene) -> str:
 
 def commits_and_objects(scene: Scene) -> tuple[int, int]:
     return scene.state().totals.commits, len(data_keys(scene.bucket))
-
-
-def is_data(key: str) -> bool:
-    """Whether a key is not one of those that Landfall probes the store with."""
-    return not key.startswith(OWN)
 
 
 def successor_lands_more(scene: Scene, context: SparkContext, topic: str) -> None:
@@ -143,7 +138,7 @@ def test_a_kill_while_tasks_upload_leaves_nothing(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
 ) -> None:
     killed = processes.struck(scene.document(), gate=tmp_path / "never")
-    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+    wait_for(waiting_at(tmp_path / "never").exists, "tasks upload")
 
     os.killpg(killed.popen.pid, signal.SIGKILL)
 
@@ -161,7 +156,7 @@ def test_what_tasks_read_of_a_topic_recreated_meanwhile_is_not_landed(
     driver = processes.struck(
         scene.document(kafka={"discoveryInterval": "1h"}), gate=tmp_path / "gate"
     )
-    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+    wait_for(waiting_at(tmp_path / "gate").exists, "tasks upload")
     scene.kafka.delete_topic(topic)
     wait_for(lambda: topic not in scene.topics, "the topic is deleted")
     assert scene.topic(partitions=2) == topic
@@ -183,7 +178,7 @@ def test_a_driver_frozen_while_its_tasks_upload_changes_nothing(
     """Its tasks end while it is frozen, or upload parts after a successor aborted their uploads."""
     gate = tmp_path / "gate"
     frozen = processes.struck(scene.document(), gate=gate)
-    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+    wait_for(waiting_at(gate).exists, "tasks upload")
     frozen.send(signal.SIGSTOP)
     frozen.wait_until_stopped()
     if late == "driver":
@@ -204,7 +199,7 @@ def test_a_task_whose_worker_is_killed_is_run_again(
 ) -> None:
     gate = tmp_path / "gate"
     driver = processes.struck(scene.document(), gate=gate)
-    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+    wait_for(waiting_at(gate).exists, "tasks upload")
 
     for worker in driver.workers():
         worker.kill()
@@ -219,7 +214,7 @@ def test_a_driver_whose_jvm_dies_ends_and_says_so(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
 ) -> None:
     driver = processes.struck(scene.document(), gate=tmp_path / "never")
-    wait_for(lambda: any(map(is_data, scene.bucket.open_uploads())), "tasks upload")
+    wait_for(waiting_at(tmp_path / "never").exists, "tasks upload")
 
     driver.jvm().kill()
 

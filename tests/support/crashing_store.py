@@ -10,7 +10,7 @@ without a change to the product. ``LANDFALL_TEST_STRIKE`` holds a signal and a s
   after the other here, so that exactly N, or N - 1, are visible then.
 
 ``LANDFALL_TEST_GATE`` names a file. Until it exists, tasks block when they upload a part of a data
-object.
+object; that one does is shown by another file, ``waiting_at`` it.
 """
 
 import json
@@ -29,6 +29,11 @@ from tests.support.landing import wait_for
 STRIKE, GATE = "LANDFALL_TEST_STRIKE", "LANDFALL_TEST_GATE"
 OWN = "_landfall/"
 """Prefix of objects that are not data, such as those of the probe at startup."""
+
+
+def waiting_at(gate: Path) -> Path:
+    """The file that shows that a task blocks at this gate."""
+    return gate.with_name(f"{gate.name}.waiting")
 
 
 class CrashingStore:
@@ -57,6 +62,7 @@ class CrashingStore:
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
         if self._gate and not key.startswith(OWN):
+            waiting_at(Path(self._gate)).touch()
             wait_for(Path(self._gate).exists, f"{self._gate} is there")
         part: Part = self._store.put_part(key, upload_id, number, body)
         return part

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from azure.core.exceptions import ResourceNotFoundError
-from azure.storage.blob import ContainerClient
+from azure.storage.blob import ContainerClient, StorageStreamDownloader
 
 from landfall.api.spec import Azure
 from landfall.audit.buckets.streams import stream_of
 from landfall.store.azure.client import container_client
-from landfall.store.azure.errors import translate_errors
+from landfall.store.azure.errors import code_of, translate_errors
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,20 @@ class Container:
         """A stream over ranged GET requests."""
         url = f"{self.url}/{self.root}{key}"
         with translate_errors("read", url):
-            try:
-                found = self.client.download_blob(self.root + key)
-            except ResourceNotFoundError as error:
-                raise FileNotFoundError(key) from error
+            found = self._found(key)
+        if found is None:
+            raise FileNotFoundError(key)
 
         def read(size: int) -> bytes:
             with translate_errors("read", url):
                 return found.read(size)
 
         return stream_of(read)
+
+    def _found(self, key: str) -> StorageStreamDownloader[bytes] | None:
+        try:
+            return self.client.download_blob(self.root + key)
+        except ResourceNotFoundError as error:
+            if code_of(error) == "BlobNotFound":
+                return None
+            raise

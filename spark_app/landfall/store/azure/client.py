@@ -3,15 +3,16 @@
 The first credentials that are given are used: the secret, with the key of the account, a shared
 access signature (SAS), or an application and its secret; then the default chain of Azure's library
 (environment, workload identity, managed identity). A secret's file is read again when a request is
-refused as if its credentials were wrong, so a key that was rotated does not cost a batch.
+refused as if its credentials were wrong, which is then sent once more: a rotated key costs nothing.
 """
 
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
+import requests as http
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential, TokenCredential
 from azure.core.pipeline.transport import RequestsTransport
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
@@ -30,25 +31,83 @@ CONNECTIONS = 64
 Credential = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
 
 
-def container_client(
-    account: str, container: str, settings: spec.Azure, requests: Counter[str]
-) -> ContainerClient:
-    """A thread-safe client that counts its HTTP requests, retries included, in ``requests``.
+class RenewableContainer:
+    """A client of a container, which is made anew when its Secret has changed. Thread-safe.
 
     Args:
         account: host name of the account, such as ``logs.dfs.core.windows.net``.
         container: name of the container.
         settings: where and how to access it.
-        requests: counts by operation, such as ``PutBlock``.
+        requests: gets the number of HTTP requests, retries included, by operation.
+    """
+
+    def __init__(
+        self, account: str, container: str, settings: spec.Azure, requests: Counter[str]
+    ) -> None:
+        """Read the Secret, without a request.
+
+        Raises:
+            StoreDenied: it is not there, or has no credentials.
+        """
+        self._settings = settings
+        self._open: Callable[[Mapping[str, str] | None], ContainerClient] = lambda secret: _open(
+            (account, container), settings, secret, requests
+        )
+        self._lock = threading.Lock()
+        self._secret = _read(settings)
+        self.current = self._open(self._secret)
+
+    def renew(self, refused: ContainerClient) -> bool:
+        """After a refusal, read the Secret again; whether there is another client now.
+
+        Raises:
+            StoreDenied: it is not there, or has no credentials.
+        """
+        with self._lock:
+            if self.current is not refused:  # another thread has done it
+                return True
+            found = _read(self._settings)
+            if found == self._secret:
+                return False
+            self.current, self._secret = self._open(found), found
+            return True
+
+
+def container_client(
+    account: str, container: str, settings: spec.Azure, requests: Counter[str]
+) -> ContainerClient:
+    """A client that keeps the credentials it was made with; see ``RenewableContainer``.
 
     Raises:
         StoreDenied: the secret is not there, or has no credentials.
     """
+    return _open((account, container), settings, _read(settings), requests)
+
+
+def _open(
+    at: tuple[str, str],
+    settings: spec.Azure,
+    secret: Mapping[str, str] | None,
+    requests: Counter[str],
+) -> ContainerClient:
+    account, container = at
     endpoint = settings.endpoint or f"https://{account.replace('.dfs.', '.blob.', 1)}"
+    credential = _credential(settings, secret, account.partition(".")[0])
+    if endpoint.startswith("http:") and hasattr(credential, "get_token"):
+        raise StoreDenied(
+            f"output.azure.endpoint: {endpoint} is not https, which tokens need; only a key or a "
+            "shared access signature can be sent there"
+        )
+    lock = threading.Lock()
+
+    def sent(request: Any) -> None:
+        with lock:
+            requests[_operation(request.http_request)] += 1
+
     return ContainerClient(
         endpoint,
         container,
-        credential=_credential(settings, account.partition(".")[0]),
+        credential=credential,
         retry_policy=ExponentialRetry(
             initial_backoff=1, increment_base=2, retry_total=settings.max_attempts - 1
         ),
@@ -58,27 +117,32 @@ def container_client(
         max_single_get_size=4 * 2**20,
         user_agent=f"landfall/{__version__}",
         transport=RequestsTransport(session=_session(), session_owner=False),
-        raw_request_hook=lambda request: requests.update([_operation(request.http_request)]),
+        raw_request_hook=sent,
     )
 
 
-def _session() -> requests.Session:
+def _session() -> http.Session:
     """Connections for all threads of a driver; by default there are ten, and others are closed."""
-    session = requests.Session()
+    session = http.Session()
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))
     return session
 
 
-def _credential(settings: spec.Azure, account: str) -> Credential:
+def _read(settings: spec.Azure) -> Mapping[str, str] | None:
+    """The Secret; None if there is none to read."""
     if not settings.credentials_secret_ref:
-        return DefaultAzureCredential()
-    name = settings.credentials_secret_ref.name
+        return None
     try:
-        secret = read_secret(name)
+        return read_secret(settings.credentials_secret_ref.name)
     except Stalled as error:
         raise StoreDenied(str(error)) from error
-    return credential_of(name, secret, account)
+
+
+def _credential(settings: spec.Azure, secret: Mapping[str, str] | None, account: str) -> Credential:
+    if secret is None or settings.credentials_secret_ref is None:
+        return DefaultAzureCredential()
+    return credential_of(settings.credentials_secret_ref.name, secret, account)
 
 
 def credential_of(name: str, secret: Mapping[str, str], account: str) -> Credential:

@@ -15,6 +15,7 @@ key, and quote the store's error code: neither a signature nor a key.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 
 from azure.core import exceptions as azure
 
@@ -34,6 +35,10 @@ _TEMPORARY = frozenset(
 _UNSUPPORTED = frozenset(
     {"FeatureNotSupported", "UnsupportedHeader", "NotImplemented", "APINotImplemented"}
 )
+_CREDENTIALS = frozenset(
+    {"AuthenticationFailed", "AuthorizationFailure", "InvalidAuthenticationInfo"}
+)
+"""Codes of refusals of a wrong key, and of a signature that has expired."""
 _TEMPORARY_STATUS = frozenset({0, 408, 429})
 
 
@@ -41,6 +46,11 @@ def code_of(error: azure.HttpResponseError) -> str:
     """The store's error code, such as ``BlobNotFound``; the status if the response has none."""
     code = getattr(error, "error_code", None)
     return str(getattr(code, "value", code) or error.status_code or "")
+
+
+def blames_credentials(error: azure.HttpResponseError) -> bool:
+    """Whether a request may succeed with other credentials of the same rights."""
+    return error.status_code == HTTPStatus.UNAUTHORIZED or code_of(error) in _CREDENTIALS
 
 
 @contextmanager

@@ -19,10 +19,10 @@ import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from uuid import uuid4
 
 from azure.core import MatchConditions
@@ -33,13 +33,14 @@ from landfall.api import spec
 from landfall.errors import Retry
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created
-from landfall.store.azure.client import container_client
-from landfall.store.azure.errors import code_of, translate_errors
+from landfall.store.azure.client import RenewableContainer
+from landfall.store.azure.errors import blames_credentials, code_of, translate_errors
 from landfall.store.completion import ensure
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobClient, BlobProperties
 
+Value = TypeVar("Value")
 TOKEN = "landfalltoken"  # noqa: S105  # the name of a metadata field
 """Metadata field with an upload's token. Names must be identifiers of C#: without a dash."""
 ETAG = "landfalletag"
@@ -71,7 +72,7 @@ class AzureStore:
         self._url_of_root = f"abfss://{container}@{account}/"
         self._root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         with translate_errors("connect", self._url_of_root):
-            self._container = container_client(account, container, settings, self.requests)
+            self._client = RenewableContainer(account, container, settings, self.requests)
 
     def __repr__(self) -> str:
         return f"AzureStore({self._url('')})"
@@ -82,7 +83,7 @@ class AzureStore:
         """Create the key if it is absent."""
         with translate_errors("create", self._url(key)):
             try:
-                self._put(key, body, overwrite=False)
+                self._renewed(lambda: self._put(key, body, overwrite=False))
             except ResourceExistsError:
                 return Created.TAKEN
         return Created.WON
@@ -98,7 +99,7 @@ class AzureStore:
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
         """Visible objects in key order, 5,000 per request."""
         listed = iter(
-            self._container.list_blobs(
+            self._client.current.list_blobs(
                 name_starts_with=self._root + prefix,
                 include=["metadata"],
                 start_from=self._root + after if after else None,
@@ -112,7 +113,7 @@ class AzureStore:
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
         with translate_errors("overwrite", self._url(key)):
-            self._put(key, body, overwrite=True)
+            self._renewed(lambda: self._put(key, body, overwrite=True))
 
     def read_range(self, key: str, start: int, length: int) -> bytes | None:
         """Some of a value's bytes, by a ranged GET. Azure knows no range from the end."""
@@ -123,7 +124,9 @@ class AzureStore:
             start = max(found.size + start, 0)
         with translate_errors("read", self._url(key)):
             try:
-                return self._blob(key).download_blob(offset=start, length=length).readall()
+                return self._renewed(
+                    lambda: self._blob(key).download_blob(offset=start, length=length).readall()
+                )
             except HttpResponseError as error:
                 if code_of(error) in _ABSENT:
                     return None
@@ -134,12 +137,15 @@ class AzureStore:
     def delete_slots(self, keys: Sequence[str]) -> None:
         """Delete values that a segment replaces, one per request."""
         for key in keys:
-            with translate_errors("delete", self._url(key)):
-                try:
-                    self._blob(key).delete_blob()
-                except HttpResponseError as error:
-                    if code_of(error) not in _ABSENT:
-                        raise
+            self._delete(key)
+
+    def _delete(self, key: str) -> None:
+        with translate_errors("delete", self._url(key)):
+            try:
+                self._renewed(lambda: self._blob(key).delete_blob())
+            except HttpResponseError as error:
+                if code_of(error) not in _ABSENT:
+                    raise
 
     # -------------------------------------------------------------------------------------- uploads
 
@@ -152,11 +158,13 @@ class AzureStore:
         md5 = hashlib.md5(body, usedforsecurity=False)
         part = Part(md5.hexdigest(), len(body))
         with translate_errors("put part", self._url(key)):
-            self._blob(key).stage_block(
-                _block(upload_id, number, part),
-                body,
-                length=len(body),
-                transactional_content_md5=bytearray(md5.digest()),
+            self._renewed(
+                lambda: self._blob(key).stage_block(
+                    _block(upload_id, number, part),
+                    body,
+                    length=len(body),
+                    transactional_content_md5=bytearray(md5.digest()),
+                )
             )
         return part
 
@@ -178,8 +186,10 @@ class AzureStore:
         metadata = {TOKEN: upload.token, ETAG: multipart_etag(upload.parts)}
         with translate_errors("complete", self._url(upload.key)):
             try:
-                self._blob(upload.key).commit_block_list(
-                    blocks, metadata=metadata, match_condition=MatchConditions.IfMissing
+                self._renewed(
+                    lambda: self._blob(upload.key).commit_block_list(
+                        blocks, metadata=metadata, match_condition=MatchConditions.IfMissing
+                    )
                 )
             except ResourceExistsError as error:
                 raise Retry("an object is there already") from error
@@ -192,7 +202,9 @@ class AzureStore:
     def _is_open(self, upload: Upload) -> bool:
         with translate_errors("list blocks", self._url(upload.key)):
             try:
-                _, uncommitted = self._blob(upload.key).get_block_list("uncommitted")
+                _, uncommitted = self._renewed(
+                    lambda: self._blob(upload.key).get_block_list("uncommitted")
+                )
             except HttpResponseError as error:
                 if code_of(error) in _ABSENT:
                     return False
@@ -220,7 +232,7 @@ class AzureStore:
         """Size, ETag and token of an object; None if there is none."""
         with translate_errors("stat", self._url(key)):
             try:
-                found = self._blob(key).get_blob_properties()
+                found = self._renewed(lambda: self._blob(key).get_blob_properties())
             except HttpResponseError as error:
                 if code_of(error) in _ABSENT:
                     return None
@@ -233,7 +245,7 @@ class AzureStore:
         """Read an object as a stream, which raises ``Retry`` if the connection breaks."""
         with translate_errors("open", self._url(key)):
             try:
-                found = self._blob(key).download_blob()
+                found = self._renewed(lambda: self._blob(key).download_blob())
             except HttpResponseError as error:
                 if code_of(error) not in _ABSENT:
                     raise
@@ -249,13 +261,29 @@ class AzureStore:
             body, length=len(body), overwrite=overwrite, validate_content=True, max_concurrency=1
         )
 
+    def _renewed(self, call: Callable[[], Value]) -> Value:
+        """The result of a call, which is made again if the Secret has changed meanwhile."""
+        client = self._client.current
+        try:
+            return call()
+        except HttpResponseError as error:
+            if not (blames_credentials(error) and self._client.renew(client)):
+                raise
+            return call()
+
     def _blob(self, key: str) -> "BlobClient":
-        return self._container.get_blob_client(self._root + key)
+        return self._client.current.get_blob_client(self._root + key)
 
     def _next(self, listed: "Iterator[BlobProperties]", prefix: str) -> "BlobProperties | None":
         # Each page is a request of its own, made when the caller comes to it.
+        client = self._client.current
         with translate_errors("list", self._url(prefix)):
-            return next(listed, None)
+            try:
+                return next(listed, None)
+            except HttpResponseError as error:
+                if blames_credentials(error):
+                    self._client.renew(client)  # for the next listing: pages belong together
+                raise
 
     def _url(self, key: str) -> str:
         return f"{self._url_of_root}{self._root}{key}"
