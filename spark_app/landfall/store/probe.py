@@ -37,6 +37,7 @@ def probe(store: Store) -> None:
     for race in range(RACES):
         _check_racing_creates(store, f"{folder}slot-{race}")
     _check_taken_slot(store, f"{folder}slot-0")
+    _check_listing(store, f"{folder}listed/")
     _check_two_phases(store, f"{folder}object")
     _check_abort(store, f"{folder}aborted")
 
@@ -75,6 +76,18 @@ def _check_taken_slot(store: Store, key: str) -> None:
     _require(
         key in {found.key for found in store.list_after(key)}, "a created key is not in the listing"
     )
+
+
+def _check_listing(store: Store, prefix: str) -> None:
+    """A store that keeps folders may list what is in one before its neighbours."""
+    keys = [f"{prefix}{name}" for name in ("a-b", "a/b", "a0")]
+    for key in reversed(keys):
+        store.create(key, b"x")
+    for after, expected in (("", keys), (keys[0], keys[1:]), (keys[1], keys[2:])):
+        found = [each.key for each in store.list_after(prefix, after)]
+        _require(
+            found == expected, f"a listing is not in the order of keys: {found}, not {expected}"
+        )
 
 
 def _check_two_phases(store: Store, key: str) -> None:

@@ -76,6 +76,14 @@ class ListsNothing(MemoryStore):
         return super().list_after(f"nothing/{prefix}", after)
 
 
+class ListsFoldersFirst(MemoryStore):
+    """As a store with a tree of folders may do, instead of comparing the bytes of whole keys."""
+
+    def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
+        found = sorted(super().list_after(prefix), key=lambda each: each.key.split("/"))
+        return (each for each in found if each.key.split("/") > after.split("/"))
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
@@ -87,6 +95,7 @@ class ListsNothing(MemoryStore):
         (ForgetsMetadata, "a completed object has lost its size or its metadata"),
         (DoesNotAbort, "an aborted upload is still there"),
         (ListsNothing, "a created key is not in the listing"),
+        (ListsFoldersFirst, "a listing is not in the order of keys"),
     ],
 )
 def test_a_broken_store_is_refused(broken: type[MemoryStore], message: str) -> None:
