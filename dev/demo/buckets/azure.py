@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
+from azure.core.credentials import AzureNamedKeyCredential
 from azure.storage.blob import ContainerClient
 
 SECRET = "azure"  # noqa: S105  # the name of a Secret
@@ -23,7 +24,9 @@ class AzureContainer:
     @cached_property
     def client(self) -> ContainerClient:
         """A client, which all threads may share."""
-        return ContainerClient(self.endpoint, self.name, credential=self.env[_KEY])
+        # Without its name, the library finds the account only in some URLs.
+        key = AzureNamedKeyCredential(self._account, self.env[_KEY])
+        return ContainerClient(self.endpoint, self.name, credential=key)
 
     def create(self) -> "AzureContainer":
         """Create it."""
@@ -32,8 +35,12 @@ class AzureContainer:
 
     def url(self, group: str) -> str:
         """The output root of a group."""
-        account = urlsplit(self.endpoint).path.strip("/")
-        return f"abfss://{self.name}@{account}.dfs.core.windows.net/{group}"
+        return f"abfss://{self.name}@{self._account}.dfs.core.windows.net/{group}"
+
+    @property
+    def _account(self) -> str:
+        """The name of the account, which is the path of an emulator's URL."""
+        return urlsplit(self.endpoint).path.strip("/")
 
     def access(self) -> Mapping[str, Any]:
         """The section of ``spec.output``."""

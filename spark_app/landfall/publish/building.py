@@ -35,6 +35,11 @@ _PACKAGES: Mapping[str, str] = {
 }
 """What types need that is an extra of the same name."""
 
+_TABLES_OF_FILES = frozenset({"Iceberg", "Delta", "Hive", "Glue"})
+"""Types whose tables consist of the landed files, which they and their readers look into."""
+_READABLE = ("s3", "file")
+"""The schemes of output roots in which they can."""
+
 
 def check_publishers(group: ConsumerGroup, store: Store) -> None:
     """Return normally if every publisher that the group names can be built.
@@ -62,6 +67,12 @@ def publisher(
             Reason.SPEC_INVALID,
             f"{field}.type: {entry.type} needs packages that are not installed: "
             f"pip install 'landfall[{extra}]', or an image that is built with PUBLISHERS=yes",
+        )
+    url = group.spec.output.url
+    if entry.type in _TABLES_OF_FILES and url.partition("://")[0] not in _READABLE:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{field}.type: {entry.type} makes tables of files in s3:// and file://, not in {url}",
         )
     kind: PublisherType = import_class(f"{field}.type", "publisher", entry.type, PUBLISHERS)
     with spec_errors(field):

@@ -44,3 +44,19 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(
 def test_a_plug_in_is_imported_and_its_options_are_checked() -> None:
     assert refusal(PLAYED, other="x") == "spec.publish[0].options.path: needed, and nothing else"
     assert "cannot import publisher" in refusal("tests.nothing:There")
+
+
+@pytest.mark.parametrize("kind", sorted(building._TABLES_OF_FILES))
+@pytest.mark.parametrize(
+    "url", ["abfss://logs@account.dfs.core.windows.net/parsed", "gs://logs/parsed", "mine://logs"]
+)
+def test_a_table_of_files_is_refused_where_nobody_can_look_into_them(kind: str, url: str) -> None:
+    output = {"url": url, "format": "Parquet"} | ({"store": "a:B"} if "mine" in url else {})
+    made = group(output=output, publish=[{"name": "a", "type": kind, "options": {}}])
+
+    with pytest.raises(Stalled) as raised:
+        check_publishers(made, MemoryStore())
+
+    assert str(raised.value) == (
+        f"spec.publish[0].type: {kind} makes tables of files in s3:// and file://, not in {url}"
+    )

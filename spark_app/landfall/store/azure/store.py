@@ -48,6 +48,9 @@ ETAG = "landfalletag"
 BLOCKS_LIVE = timedelta(days=7)
 """How long Azure keeps the blocks that belong to no blob."""
 _ABSENT = frozenset({"BlobNotFound", "ResourceNotFound"})
+_EXISTS = "BlobAlreadyExists"
+_IN_DOUBT = frozenset({_EXISTS, "InvalidBlockList"})
+"""Answers to a completion after which the object must be looked at."""
 _UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
 _READ_BYTES = 1 << 20
 
@@ -84,8 +87,10 @@ class AzureStore:
         with translate_errors("create", self._url(key)):
             try:
                 self._renewed(lambda: self._put(key, body, overwrite=False))
-            except ResourceExistsError:
-                return Created.TAKEN
+            except ResourceExistsError as error:
+                if code_of(error) == _EXISTS:
+                    return Created.TAKEN
+                raise
         return Created.WON
 
     def read(self, key: str) -> bytes | None:
@@ -191,10 +196,8 @@ class AzureStore:
                         blocks, metadata=metadata, match_condition=MatchConditions.IfMissing
                     )
                 )
-            except ResourceExistsError as error:
-                raise Retry("an object is there already") from error
             except HttpResponseError as error:
-                if code_of(error) == "InvalidBlockList":
+                if code_of(error) in _IN_DOUBT:
                     raise Retry(code_of(error)) from error
                 raise
         return True
