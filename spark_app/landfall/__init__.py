@@ -1,18 +1,22 @@
 """Landfall's data plane: lands Kafka topics in an object store exactly once."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 if TYPE_CHECKING:
     import os
 
-    from landfall.api.spec import S3
+    from landfall.api.spec import Access
     from landfall.reading import LandedGroup
 
 __version__ = "0.1.0"
 
 
 def open(  # noqa: A001  # landfall.open, as gzip.open
-    source: "str | os.PathLike[str]", *, group: str = "", lane: str = "0", s3: "S3 | None" = None
+    source: "str | os.PathLike[str]",
+    *,
+    group: str = "",
+    lane: str = "0",
+    **access: "Unpack[Access]",
 ) -> "LandedGroup":
     """Open what a group has landed, for reading.
 
@@ -20,8 +24,9 @@ def open(  # noqa: A001  # landfall.open, as gzip.open
         source: the group's file, or the URL of its output root, such as ``s3://logs/parsed``.
         group: its name, if the output root has another owner.
         lane: the name of the lane.
-        s3: how to access the bucket of a URL, with the fields of ``spec.output.s3``; boto3's
-            default chain finds the credentials if there are none.
+        access: how to access the store of a URL, such as ``s3=S3(endpoint=…)``, with the fields of
+            ``spec.output``; the default chain of the store's library finds the credentials if
+            there are none.
 
     Raises:
         Stalled: SPEC_INVALID, the file is invalid, or no group has landed there.
@@ -29,4 +34,4 @@ def open(  # noqa: A001  # landfall.open, as gzip.open
     """
     from landfall.reading import open_group  # noqa: PLC0415  # it needs Arrow
 
-    return open_group(source, group=group, lane=lane, s3=s3)
+    return open_group(source, group=group, lane=lane, **access)

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import DataType, DateType, IntegerType, LongType, StringType, StructType
 
 import landfall
-from landfall.api.spec import S3
+from landfall.api.spec import S3, Access, Azure, Gcs, Hdfs
 from landfall.reading import Choice, File, LandedGroup, RowSource, read_elsewhere
 from pyspark_landfall.types import arrow_schema, spark_schema
 
@@ -45,7 +45,13 @@ _OPTIONS = (
     "startingSlot",
     "maxFilesPerTrigger",
 )
-_S3_OPTIONS = ("endpoint", "region", "pathStyle", "profile")
+_ACCESS = {
+    "s3": ("endpoint", "region", "pathStyle", "profile"),
+    "azure": ("endpoint",),
+    "gcs": ("endpoint",),
+    "hdfs": ("endpoint", "user"),
+}
+"""Options by which the store of a URL is accessed, by section of ``spec.output``."""
 PARTITION_BYTES = 128 * 2**20
 """Objects of about this many bytes become one task, as with Spark's own files."""
 _PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -63,11 +69,10 @@ class Options:
     given: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        known = {*map(str.lower, _OPTIONS), *(f"s3.{name}".lower() for name in _S3_OPTIONS)}
+        known = (*_OPTIONS, *(f"{store}.{name}" for store in _ACCESS for name in _ACCESS[store]))
         for name in self.given:
-            if name.lower() not in known:
-                s3 = ", ".join(f"s3.{each}" for each in _S3_OPTIONS)
-                raise ValueError(f"option {name}: unknown; known are {', '.join(_OPTIONS)}, {s3}")
+            if name.lower() not in map(str.lower, known):
+                raise ValueError(f"option {name}: unknown; known are {', '.join(known)}")
 
     def text(self, name: str, default: str = "") -> str:
         """An option, whatever the case of its letters."""
@@ -117,10 +122,18 @@ class Options:
         """
         if not self.text("path"):
             raise ValueError("name the output root, or the group's file, in load(…)")
-        fields = {name: self.text(f"s3.{name}") for name in _S3_OPTIONS}
-        s3 = S3.model_validate({name: value for name, value in fields.items() if value})
+        access = Access(
+            s3=S3.model_validate(self._section("s3")),
+            azure=Azure.model_validate(self._section("azure")),
+            gcs=Gcs.model_validate(self._section("gcs")),
+            hdfs=Hdfs.model_validate(self._section("hdfs")),
+        )
         lane = self.text("lane", "0")
-        return landfall.open(self.text("path"), group=self.text("group"), lane=lane, s3=s3)
+        return landfall.open(self.text("path"), group=self.text("group"), lane=lane, **access)
+
+    def _section(self, store: str) -> dict[str, str]:
+        fields = {name: self.text(f"{store}.{name}") for name in _ACCESS[store]}
+        return {name: value for name, value in fields.items() if value}
 
     def topic(self, group: LandedGroup) -> str:
         """The topic; the only one, if none is named.

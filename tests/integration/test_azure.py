@@ -4,11 +4,14 @@ import base64
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 
+import landfall
 from dev.servers.azure import KEY
+from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
 from landfall.audit.buckets import open_bucket
 from landfall.errors import StoreDenied
@@ -17,8 +20,12 @@ from landfall.store import Store
 from landfall.store.azure.store import AzureStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
+from tests.support.independent_audit import EXACT, events
+from tests.support.kafka import Broker
+from tests.support.landing import Scene, land
 from tests.support.places import Place
 from tests.support.places import azure as azure_places
+from tests.support.s3 import Bucket
 from tests.support.stores import content, uploaded
 
 pytestmark = pytest.mark.xdist_group("azure")
@@ -63,6 +70,23 @@ def test_it_keeps_its_promises(place: Place, secret: Callable[[str], None]) -> N
         assert stream.read() == b"one object"
     with pytest.raises(FileNotFoundError):
         bucket.open("orders/2")
+
+
+def test_a_topic_lands_and_is_read(
+    kafka: Broker, place: Place, secret: Callable[[str], None], tmp_path: Path
+) -> None:
+    scene = Scene(kafka, cast("Bucket", place))  # it has what is used of a bucket
+    kafka.produce(scene.topic(), events(range(500)))
+
+    assert land(scene.group(), None).code is ExitCode.OK
+
+    assert scene.audit() == EXACT
+    assert scene.faults() == []
+    group = landfall.open(scene.file(tmp_path))
+    assert group.scan(*group.topics()).rows == 500
+    output = Output.model_validate(place.output)
+    by_url = landfall.open(output.url, group="scene", azure=output.azure)
+    assert by_url.topics() == group.topics()
 
 
 def test_an_object_of_one_part_costs_two_requests(

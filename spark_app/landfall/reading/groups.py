@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from landfall.api import group_file
 from landfall.api.contract import LANE
-from landfall.api.spec import S3, GroupSpec, Output
+from landfall.api.spec import Access, GroupSpec, Output
 from landfall.api.spec_errors import spec_errors
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
@@ -158,7 +158,7 @@ class LandedGroup:
 
 
 def open_group(
-    source: str | os.PathLike[str], *, group: str = "", lane: str = LANE, s3: S3 | None = None
+    source: str | os.PathLike[str], *, group: str = "", lane: str = LANE, **access: Unpack[Access]
 ) -> LandedGroup:
     """Open what a group has landed; see ``landfall.open``."""
     text = os.fspath(source)
@@ -166,14 +166,14 @@ def open_group(
         opened = group_file.load(Path(text), os.environ)
         output, name = opened.spec.output, opened.metadata.name
         return LandedGroup(open_store(output), output, (name, lane), opened.spec)
-    output = _output(text, s3)
+    output = _output(text, access)
     store = open_store(output)
     return LandedGroup(store, output, (group or _owner(store, output), lane))
 
 
-def _output(url: str, s3: S3 | None) -> Output:
+def _output(url: str, access: Access) -> Output:
     try:
-        return Output(url=url, s3=s3 or S3())
+        return Output(url=url, **access)
     except ValidationError as error:
         raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
 

@@ -35,12 +35,13 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
-from landfall.api.spec.stores import S3, AssumeRole, Azure, Gcs, Hdfs, Sse, StoreAccess
+from landfall.api.spec.stores import S3, Access, AssumeRole, Azure, Gcs, Hdfs, Sse, StoreAccess
 from landfall.api.spec.topics import TopicOverride
 
 __all__ = [
     "MAX_EXECUTORS",
     "S3",
+    "Access",
     "AssumeRole",
     "Autoscaling",
     "Azure",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from pydantic import Field, model_validator
 
@@ -15,6 +15,15 @@ SCHEMES: Mapping[str, str] = MappingProxyType(
     {"s3": "s3", "abfss": "azure", "gs": "gcs", "hdfs": "hdfs"}
 )
 """The section of ``spec.output`` for each scheme of ``output.url``; ``file`` needs none."""
+
+
+class Access(TypedDict, total=False):
+    """How stores are accessed, for those that are accessed otherwise than by default."""
+
+    s3: "S3"
+    azure: "Azure"
+    gcs: "Gcs"
+    hdfs: "Hdfs"
 
 
 class StoreAccess(Model):
