@@ -30,12 +30,10 @@ FAULTS = (
     Fault.SLOW_DOWN,
     Fault.TRUNCATE,
 )
-HTTP = tuple(kind for kind in KINDS if kind != "hdfs")
-"""The stores that are reached over HTTP."""
 WRITERS, SLOTS, OBJECTS = 4, 25, 20
 
 
-@pytest.fixture(params=HTTP)
+@pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest) -> tuple[str, str, Place]:
     """The kind of store, the server's address, and an empty output root."""
     address = request.getfixturevalue(request.param)

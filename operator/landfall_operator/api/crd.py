@@ -145,8 +145,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
             (
                 "unless store is set, url must be s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
-                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, hdfs://HOST:PORT/FOLDER "
-                "or file:///FOLDER"
+                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX or file:///FOLDER"
             ),
         ),
     ),

@@ -25,8 +25,9 @@ _NOT_BY_TOPIC: Mapping[str, str] = {
     "generation": f"{BY_TOPIC}: the group has one",
     "source": f"{BY_TOPIC}: the group reads them from one Kafka cluster",
     "url": f"{BY_TOPIC}: all objects and the ledger are under one output root",
-    "store": f"{BY_TOPIC}: all objects and the ledger are in one store",
-    "s3": f"{BY_TOPIC}: all objects and the ledger are in one store",
+    **dict.fromkeys(
+        ("store", "s3", "azure", "gcs"), f"{BY_TOPIC}: all objects and the ledger are in one store"
+    ),
     "existingObjects": f"{BY_TOPIC}: set spec.output.existingObjects",
 }
 """What to do instead of setting a field in an entry of ``spec.topics``, which has no such field."""

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
+from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State, digest, object_names
 from landfall.pipeline.pinned import CHECKSUM
 from landfall.store import Slots
 
 _SECTIONS = ("decode", "transforms", "route", "badRecords")
-_PLACE = {"url", "store", "s3"}
-"""Fields of the output that say where objects are written, not what they hold."""
+"""What objects are made by, without where they are (``PLACE``)."""
 
 
 def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
@@ -28,7 +28,7 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
         Retry: the store does not answer.
     """
     spec = group.spec.model_dump(mode="json", by_alias=True)
-    output = group.spec.output.model_dump(mode="json", by_alias=True, exclude=_PLACE)
+    output = group.spec.output.model_dump(mode="json", by_alias=True, exclude=set(PLACE))
     kept = {name: spec[name] for name in _SECTIONS} | {"output": output}
     if spec["topics"]:  # software that does not know the field can read what is stored without it
         kept["topics"] = group.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
@@ -83,7 +83,7 @@ def stored_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> Con
     present = group.spec.model_dump(mode="json", by_alias=True)
     kept = json.loads(body)
     kept.setdefault("topics", [])
-    kept["output"] |= {name: present["output"][name] for name in _PLACE}
+    kept["output"] |= {name: present["output"][name] for name in PLACE}
     try:
         spec = GroupSpec.model_validate(present | kept)
     except ValidationError:  # stored by software that knew other fields

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from landfall.api.spec import GroupSpec, Output, TopicSpecs
+from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.ledger import digest, object_names
 from landfall.reading.times import PartitionTimes
@@ -68,9 +69,7 @@ class MadeBy:
     def _stored(self, name: str) -> TopicSpecs:
         body = self._slots.read(object_names.spec_key(*self._lane, name)) if name else None
         if body is not None and digest(body) == name:
-            place = self._output.model_dump(
-                mode="json", by_alias=True, include={"url", "store", "s3"}
-            )
+            place = self._output.model_dump(mode="json", by_alias=True, include=set(PLACE))
             kept = json.loads(body)
             kept["output"] |= place
             try:

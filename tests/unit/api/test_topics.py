@@ -128,6 +128,8 @@ def test_options_of_keys_belong_to_the_format_of_keys() -> None:
         ({"route": {"pattern": "{when}"}}, "route.pattern: unknown placeholder '{when}'"),
         ({"output": {"url": "s3://other"}}, "output.url: cannot differ between topics: all obj"),
         ({"output": {"s3": {}}}, "output.s3: cannot differ between topics: all objects and"),
+        ({"output": {"azure": {}}}, "output.azure: cannot differ between topics: all objects and"),
+        ({"output": {"gcs": {}}}, "output.gcs: cannot differ between topics: all objects and"),
         ({"uploadPolicy": {"maxAge": "1m"}}, "uploadPolicy: topics have upload policies of their "),
         ({"badRecords": {}}, "badRecords: topics have limits of their own in spec.badRecords."),
         ({"generation": 2}, "generation: cannot differ between topics: the group has one"),
@@ -144,7 +146,7 @@ def test_an_error_names_the_field_of_the_entry(entry: Json, message: str) -> Non
 
 
 def test_a_section_of_an_entry_has_every_field_of_the_groups() -> None:
-    left_out = {"url", "store", "s3", "existingObjects"}
+    left_out = {"url", "store", "s3", "azure", "gcs", "existingObjects"}
     properties = TopicOverride.model_json_schema()["$defs"]
 
     for kind in (Decode, Route, Output):

@@ -35,7 +35,7 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
-from landfall.api.spec.stores import S3, Access, AssumeRole, Azure, Gcs, Hdfs, Sse, StoreAccess
+from landfall.api.spec.stores import S3, Access, AssumeRole, Azure, Gcs, Sse, StoreAccess
 from landfall.api.spec.topics import TopicOverride
 
 __all__ = [
@@ -54,7 +54,6 @@ __all__ = [
     "Decode",
     "Gcs",
     "GroupSpec",
-    "Hdfs",
     "Kafka",
     "Metadata",
     "MissingTimestamp",

@@ -11,10 +11,10 @@ from landfall.api.pod_spec import Model
 from landfall.api.spec.shared import SecretRef
 from landfall.api.values import Bytes, Duration, matching
 
-SCHEMES: Mapping[str, str] = MappingProxyType(
-    {"s3": "s3", "abfss": "azure", "gs": "gcs", "hdfs": "hdfs"}
-)
+SCHEMES: Mapping[str, str] = MappingProxyType({"s3": "s3", "abfss": "azure", "gs": "gcs"})
 """The section of ``spec.output`` for each scheme of ``output.url``; ``file`` needs none."""
+PLACE = frozenset({"url", "store", *SCHEMES.values()})
+"""The fields of ``spec.output`` that name a store and say how it is accessed."""
 
 
 class Access(TypedDict, total=False):
@@ -23,7 +23,6 @@ class Access(TypedDict, total=False):
     s3: "S3"
     azure: "Azure"
     gcs: "Gcs"
-    hdfs: "Hdfs"
 
 
 class StoreAccess(Model):
@@ -124,16 +123,3 @@ class Gcs(StoreAccess):
     """URL of another server than Google's, as of an emulator."""
     credentials_secret_ref: SecretRef | None = None
     """Secret with the key ``key.json``, the key file of a service account."""
-
-
-class Hdfs(StoreAccess):
-    """How to access HDFS."""
-
-    endpoint: (
-        Annotated[str, matching(r"hdfs://[^/\s]+/?", "a URL such as hdfs://namenode:8020")] | None
-    ) = None
-    """URL of the name node, if it is not that of ``output.url``."""
-    credentials_secret_ref: SecretRef | None = None
-    """Secret with the files of a Hadoop client: ``core-site.xml`` and ``hdfs-site.xml``."""
-    user: str | None = None
-    """Name of the user on a cluster without Kerberos. That of the process if not set."""

@@ -14,11 +14,12 @@ from pydantic import Field, create_model
 from landfall.api.pod_spec import Model
 from landfall.api.spec.decode import Decode, TransformStep
 from landfall.api.spec.output import Output, Route
+from landfall.api.spec.stores import PLACE
 from landfall.api.values import Pattern
 
 MAX_TOPICS = 100
 """How many entries ``spec.topics`` takes: each is a decoder, steps and a format in every worker."""
-_OF_THE_GROUP = frozenset({"url", "store", "s3", "existing_objects"})
+_OF_THE_GROUP = PLACE | {"existing_objects"}
 """Fields of the output that cannot differ between topics: there is one ledger."""
 
 
