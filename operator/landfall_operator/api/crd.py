@@ -50,6 +50,11 @@ LATER = frozenset(
         "spec.decode.headerColumns.nullable",
         "spec.publish.minInterval",
         "spec.completeness.delay",
+        *(
+            f"spec.output.{section}{field}"
+            for section in ("azure", "gcs")
+            for field in ("", ".partBytes", ".maxAttempts", ".connectTimeout", ".readTimeout")
+        ),
     }
 )
 """Fields that came after the first release: the API server does not fill their defaults in.

@@ -280,10 +280,11 @@ REFUSED: list[tuple[str, object, str]] = [
     ),
     (
         "spec.output.url",
-        "gs://logs",
+        "ftp://logs",
         (
-            "spec.output: url is neither s3://BUCKET/PREFIX nor file:///FOLDER, "
-            "and no store of your own is named: 'gs://logs'"
+            "spec.output: url is none of s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+            "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX and file:///FOLDER, "
+            "and no store of your own is named: 'ftp://logs'"
         ),
     ),
     (
