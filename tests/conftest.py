@@ -1,7 +1,7 @@
 """Fixtures of real servers.
 
-``kafka``, ``s3`` and ``bucket``, ``azure``, ``registry``, ``hive``, ``airflow``, ``control_plane``
-and ``namespace``.
+``kafka``, ``s3`` and ``bucket``, ``azure``, ``gcs``, ``registry``, ``hive``, ``airflow``,
+``control_plane`` and ``namespace``.
 
 The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes
 servers that a test may break. There is one server of each kind per test session, shared by all
@@ -169,6 +169,12 @@ def airflow() -> str:
 def azure() -> str:
     """The address of the session's Azure Blob Storage server."""
     return _address(Server(AZURE, Path(os.environ[SESSION])))
+
+
+@pytest.fixture(scope="session")
+def gcs() -> str:
+    """The address of the session's Cloud Storage server."""
+    return _address(Server(GCS, Path(os.environ[SESSION])))
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ from landfall.lane import LaneWriter, claim_output_root
 from landfall.publish.building import check_publishers
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
-from landfall.store.lifecycle import lifetime_warning
+from landfall.store.lifecycle import settings_warning
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 
@@ -125,9 +125,9 @@ def drive(
     # Started below, when there is a contender to check for; the status shows its outage from the
     # start.
     monitor = StoreMonitor(clock)
-    counters = DriverCounters(clock(), warning=lifetime_warning(store))
+    counters = DriverCounters(clock(), warning=settings_warning(store))
     if counters.warning:
-        log.warning("uploads expire early", extra={"why": counters.warning})
+        log.warning("settings of the store", extra={"why": counters.warning})
     board = StatusBoard(clock, monitor.outage)
     deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
     publishing = Publishing(group, store, clock)

@@ -4,7 +4,7 @@ A committed upload waits for its driver, perhaps through a long outage. If a rul
 its records must be read from Kafka again, which may have dropped them by then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,6 +20,15 @@ class ExpiresUploads(Protocol):
 
     def upload_lifetime(self) -> timedelta | None:
         """The shortest time after which an open upload is discarded; None if never or unknown."""
+        ...
+
+
+@runtime_checkable
+class GivesAdvice(Protocol):
+    """A store that may know what else is to change in its settings. Stores need not have it."""
+
+    def advice(self) -> Sequence[str]:
+        """What to change, one sentence each; empty if nothing, or if it is unknown."""
         ...
 
 
@@ -40,6 +49,16 @@ def upload_lifetime(rules: Iterable[Mapping[str, Any]], root: str) -> timedelta 
     return timedelta(days=min(days)) if days else None
 
 
+def settings_warning(store: object) -> str:
+    """What to change in the settings of the store; empty if nothing, or if they are unknown.
+
+    Raises:
+        Retry: the store does not answer.
+    """
+    advice = store.advice() if isinstance(store, GivesAdvice) else ()
+    return "; ".join(filter(None, (lifetime_warning(store), *advice)))
+
+
 def lifetime_warning(store: object) -> str:
     """What to change if the store discards uploads too early; empty if it does not, or is unknown.
 
@@ -50,9 +69,9 @@ def lifetime_warning(store: object) -> str:
     if lifetime is None or lifetime >= MIN_LIFETIME:
         return ""
     return (
-        f"a lifecycle rule of the bucket aborts incomplete uploads after {lifetime.days} d: "
+        f"a lifecycle rule of the bucket discards incomplete uploads after {lifetime.days} d: "
         "committed ones may be lost while no driver runs; give them "
-        f"{MIN_LIFETIME.days} d (AbortIncompleteMultipartUpload)"
+        f"{MIN_LIFETIME.days} d (S3: AbortIncompleteMultipartUpload)"
     )
 
 

@@ -53,6 +53,10 @@ def _open_built_in(output: spec.Output) -> Store | None:
 
             container, _, account = host.partition("@")
             return AzureStore(account, container, path, output.azure)
+        case "gs":
+            from landfall.store.gcs.store import GcsStore  # noqa: PLC0415
+
+            return GcsStore(host, path, output.gcs)
         case "file":
             from landfall.store.file import FileStore  # noqa: PLC0415
 

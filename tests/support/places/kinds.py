@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.support.places import Place, azure
+from tests.support.places import Place, azure, gcs
 
-KINDS: Mapping[str, Callable[[str], Place]] = {"azure": azure.place}
+KINDS: Mapping[str, Callable[[str], Place]] = {"azure": azure.place, "gcs": gcs.place}
 """How each server gets an empty output root, given its address."""
 SECRETS: Mapping[str, Mapping[str, str]] = {**azure.SECRETS}
 """The files of all Secrets that those roots refer to."""

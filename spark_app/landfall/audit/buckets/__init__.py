@@ -49,6 +49,10 @@ def open_bucket(output: Output) -> Bucket:
 
             container, _, account = host.partition("@")
             return Container.of(account, container, path, output.azure)
+        case "gs":
+            from landfall.audit.buckets.gcs import GcsBucket  # noqa: PLC0415
+
+            return GcsBucket.of(host, path, output.gcs)
         case "file":
             from landfall.audit.buckets.folder import Folder  # noqa: PLC0415
 
