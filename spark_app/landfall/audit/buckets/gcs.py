@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from google.api_core.exceptions import NotFound
-from google.cloud.storage import Bucket
+from google.cloud.storage import Blob, Bucket
 
 from landfall.api.spec import Gcs
 from landfall.audit.buckets.streams import stream_of
@@ -15,6 +15,7 @@ from landfall.store.gcs.errors import is_absent, translate_errors
 
 PARTS = "_landfall/_parts/"
 """Prefix of what is being uploaded."""
+_READ_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,10 @@ class GcsBucket:
         url = f"{self.url}/{self.root}{key}"
         blob = self.bucket.blob(self.root + key)
         with translate_errors("read", url):
-            try:
-                blob.reload()
-            except NotFound as error:
-                if is_absent(error):
-                    raise FileNotFoundError(key) from error
-                raise
-        reader = blob.open("rb", raw_download=True)
+            is_there = self._exists(blob)
+        if not is_there:
+            raise FileNotFoundError(key)
+        reader = blob.open("rb", chunk_size=_READ_BYTES, raw_download=True)
 
         def read(size: int) -> bytes:
             with translate_errors("read", url):
@@ -64,3 +62,12 @@ class GcsBucket:
                 return data
 
         return stream_of(read)
+
+    def _exists(self, blob: Blob) -> bool:
+        try:
+            blob.reload()
+        except NotFound as error:
+            if is_absent(error):
+                return False
+            raise
+        return True
