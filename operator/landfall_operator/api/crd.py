@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from landfall.api.spec import GroupSpec
+from landfall.api.spec import GroupSpec, s3
 from landfall.api.spec.output import URL_PATTERN
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
 from landfall_operator.api.schema import (
@@ -55,6 +55,9 @@ LATER = frozenset(
             for section in ("azure", "gcs")
             for field in ("", ".partBytes", ".maxAttempts", ".connectTimeout", ".readTimeout")
         ),
+        "spec.output.s3.useFips",
+        "spec.output.s3.useDualStack",
+        "spec.output.s3.requesterPays",
     }
 )
 """Fields that came after the first release: the API server does not fill their defaults in.
@@ -169,6 +172,32 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "kmsKeyId goes with type aws:kms or aws:kms:dsse",
         ),
     ),
+    "spec.output.s3.storageClass": (
+        (f"!(self in {[*s3.ARCHIVES]})", s3.ARCHIVES_REASON),
+        (f"!(self in {[*s3.OTHER_BUCKETS]})", s3.OTHER_BUCKETS_REASON),
+    ),
+    "spec.output.s3.tags": (
+        (
+            (
+                f"self.all(key, key.matches(r'^{s3.TAG_KEY}$') && !key.matches('^[aA][wW][sS]:')"
+                f" && self[key].matches(r'^{s3.TAG_VALUE}$'))"
+            ),
+            (
+                "keys have 1 to 128 and values 0 to 256 letters, digits, spaces and "
+                "_ . : / = + - @; no key begins with aws:"
+            ),
+        ),
+    ),
+    "spec.output.s3.objectLock": (("has(self.mode) == has(self.retain)", s3.LOCK_REASON),),
+    "spec.output.s3": (
+        (
+            (
+                "!has(self.endpoint) || !(has(self.useFips) && self.useFips"
+                " || has(self.useDualStack) && self.useDualStack)"
+            ),
+            s3.ENDPOINT_REASON,
+        ),
+    ),
     "spec.autoscaling": (
         ("self.minReplicas <= self.maxReplicas", "minReplicas must not exceed maxReplicas"),
     ),
@@ -193,6 +222,10 @@ EXTRAS: Mapping[str, Schema] = {
         }
         for of in ("", "topics.")
         for columns in ("columns", "key.columns", "headerColumns")
+    },
+    "spec.output.s3.tags": {
+        "maxProperties": s3.MAX_TAGS,
+        "additionalProperties": {"type": "string", "maxLength": 256},
     },
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},

@@ -98,6 +98,8 @@ def storage_options(access: S3Access) -> dict[str, str]:
         "aws_allow_http": "true" if access.endpoint.startswith("http://") else "",
         "aws_virtual_hosted_style_request": "" if access.path_style else "true",
         "aws_conditional_put": "etag",
+        "aws_request_payer": "true" if access.requester_pays else "",
+        "proxy_url": access.proxy,
         "timeout": f"{access.read_seconds:.0f}s",
         "connect_timeout": f"{access.connect_seconds:.0f}s",
     }

@@ -101,6 +101,7 @@ def file_properties(access: S3Access) -> dict[str, str]:
         "s3.session-token": access.token,
         "s3.connect-timeout": str(access.connect_seconds),
         "s3.request-timeout": str(access.read_seconds),
+        "s3.proxy-uri": access.proxy,
         "s3.force-virtual-addressing": "" if access.path_style or not access.endpoint else "true",
     }
     return {name: value for name, value in found.items() if value}

@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from landfall.api.spec import S3, Output
 from landfall.errors import StoreAway
-from landfall.store.s3.client import current_credentials, region_of
+from landfall.store.s3.client import current_credentials, endpoint_of, proxy_of, region_of
 
 Value = TypeVar("Value")
 MAX_AGE_SECONDS = 300.0
@@ -37,6 +37,8 @@ class S3Access:
         token: of a session.
         connect_seconds: timeout for opening a connection.
         read_seconds: timeout for an answer.
+        proxy: URL of a proxy, with its login.
+        requester_pays: whether the account of the credentials pays for requests.
     """
 
     endpoint: str
@@ -47,11 +49,15 @@ class S3Access:
     token: str = ""
     connect_seconds: float = 5.0
     read_seconds: float = 60.0
+    proxy: str = ""
+    requester_pays: bool = False
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Values that belong into no message."""
-        return tuple(value for value in (self.secret_key, self.token) if value)
+        quoted = urlsplit(self.proxy).password or ""
+        values = (self.secret_key, self.token, quoted, unquote(quoted))
+        return tuple(value for value in values if value)
 
 
 class Recent(Generic[Value]):
@@ -86,14 +92,17 @@ def s3_access(settings: S3) -> S3Access:
     os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
     try:
         found = current_credentials(settings)
+        endpoint = endpoint_of(settings)
     except (BotoCoreError, ClientError) as error:
         raise StoreAway(f"credentials of S3: {error}") from error
     access = S3Access(
-        settings.endpoint or "",
+        endpoint or "",
         region_of(settings) or "",
         settings.path_style or _is_address(settings.endpoint),
         connect_seconds=settings.connect_timeout.total_seconds(),
         read_seconds=settings.read_timeout.total_seconds(),
+        proxy=proxy_of(settings) or "",
+        requester_pays=settings.requester_pays,
     )
     if found is None:
         return access
@@ -123,6 +132,7 @@ def landed_files(output: Output) -> tuple[fs.FileSystem, str]:
         endpoint_override=access.endpoint or None,
         connect_timeout=access.connect_seconds,
         request_timeout=access.read_seconds,
+        proxy_options=access.proxy or None,
         force_virtual_addressing=bool(access.endpoint) and not access.path_style,
     )
     return system, path

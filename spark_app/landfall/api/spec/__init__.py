@@ -21,7 +21,7 @@ from landfall.api.spec.decode import (
 )
 from landfall.api.spec.effective import TopicSpecs, with_decode_option
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
-from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route
+from landfall.api.spec.output import Access, Codec, ColumnSource, Output, Rotate, Route
 from landfall.api.spec.parsing import parse_group
 from landfall.api.spec.policies import (
     MAX_EXECUTORS,
@@ -33,9 +33,10 @@ from landfall.api.spec.policies import (
     Upgrade,
     UploadPolicy,
 )
+from landfall.api.spec.s3 import S3, AssumeRole, LockMode, ObjectLock, Sse
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
-from landfall.api.spec.stores import S3, Access, AssumeRole, Azure, Gcs, Sse, StoreAccess
+from landfall.api.spec.stores import Azure, Gcs, StoreAccess
 from landfall.api.spec.topics import TopicOverride
 
 __all__ = [
@@ -55,8 +56,10 @@ __all__ = [
     "Gcs",
     "GroupSpec",
     "Kafka",
+    "LockMode",
     "Metadata",
     "MissingTimestamp",
+    "ObjectLock",
     "Output",
     "Override",
     "Rollback",

@@ -2,13 +2,14 @@
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import AfterValidator, Field, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.route_pattern import checked_pattern, checked_topic_path
-from landfall.api.spec.stores import S3, SCHEMES, Azure, Gcs, StoreAccess
+from landfall.api.spec.s3 import S3
+from landfall.api.spec.stores import SCHEMES, Azure, Gcs, StoreAccess
 from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in, matching
 
 
@@ -62,6 +63,14 @@ class ColumnSource(StrEnum):
     """From ``decode.columns``."""
     FROM_SCHEMA = "FromSchema"
     """From the schema of the payloads."""
+
+
+class Access(TypedDict, total=False):
+    """How stores are accessed, for those that are accessed otherwise than by default."""
+
+    s3: S3
+    azure: Azure
+    gcs: Gcs
 
 
 URL_PATTERN = "(s3|gs)://[^/]+(/.*)?|abfss://[^/@]+@[^/@]+(/.*)?|file:///.+"

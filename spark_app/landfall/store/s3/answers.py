@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 
 from landfall.store.probe import PREFIX
 from landfall.store.s3.errors import code_of, translate_errors
+from landfall.store.s3.options import WriteOptions
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -23,7 +24,7 @@ class Address(TypedDict):
     Key: str
 
 
-def confirms_truly(client: "S3Client", bucket: str, root: str) -> bool:
+def confirms_truly(client: "S3Client", bucket: str, root: str, options: WriteOptions) -> bool:
     """Whether the server refuses to complete an upload that was aborted; five requests.
 
     Like the probes of ``landfall.store.probe`` it leaves an object of a few bytes there.
@@ -33,9 +34,11 @@ def confirms_truly(client: "S3Client", bucket: str, root: str) -> bool:
     """
     at: Address = {"Bucket": bucket, "Key": f"{root}{PREFIX}{uuid4().hex}/answer"}
     with translate_errors("probe", f"s3://{bucket}/{at['Key']}"):
-        client.put_object(**at, Body=b"another")
-        upload_id = client.create_multipart_upload(**at)["UploadId"]
-        part = client.upload_part(**at, UploadId=upload_id, PartNumber=1, Body=b"aborted")
+        client.put_object(**at, **options.of_slot(b"another"))
+        upload_id = client.create_multipart_upload(**at, **options.every)["UploadId"]
+        part = client.upload_part(
+            **at, UploadId=upload_id, PartNumber=1, **options.of_part(b"aborted")
+        )
         client.abort_multipart_upload(**at, UploadId=upload_id)
         try:
             client.complete_multipart_upload(

@@ -16,11 +16,12 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import boto3
 from botocore.config import Config
@@ -53,6 +54,8 @@ RENEWAL_INTERVAL = 1.0
 """Seconds for which refused credentials are not read again, so that many threads read them once."""
 RECENTLY = 60.0
 """Seconds for which credentials count as changed: requests signed before may still be under way."""
+PROXY_USER, PROXY_PASSWORD = "PROXY_USER", "PROXY_PASSWORD"
+"""Keys of the secret with the login of a proxy."""
 logging.getLogger("botocore.credentials").setLevel(logging.CRITICAL)
 """It logs the traceback of what it raises."""
 _MODELS = create_loader()
@@ -123,6 +126,8 @@ def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
     )
     _count(client, requests)
     client.meta.events.register("before-call.s3.UploadPart", _send_body_as_bytes)
+    if settings.requester_pays:
+        client.meta.events.register("before-call.s3", _pay)
     client.meta.events.register("needs-retry.s3", partial(_renew_if_refused, credentials))  # type: ignore[arg-type]  # its answers count
     return client
 
@@ -138,6 +143,32 @@ def current_credentials(settings: spec.S3) -> ReadOnlyCredentials | None:
     return _frozen(_credentials(settings, region_of(settings)))
 
 
+def endpoint_of(settings: spec.S3) -> str | None:
+    """The URL of the server, for other clients; None for the usual one of AWS."""
+    if not (settings.use_fips or settings.use_dual_stack):
+        return settings.endpoint
+    session = _session(settings, None)
+    client = session.create_client("s3", region_of(settings), config=_endpoint_config(settings))
+    return str(client.meta.endpoint_url)
+
+
+def proxy_of(settings: spec.S3) -> str | None:
+    """The URL of the proxy, with user and password if the Secret has them.
+
+    Raises:
+        StoreDenied: the secret is not there.
+    """
+    if settings.proxy is None:
+        return None
+    ref = settings.credentials_secret_ref
+    secret = _secret(ref.name) if ref else {}
+    if PROXY_USER not in secret:
+        return settings.proxy
+    login = ":".join(quote(secret.get(key, ""), safe="") for key in (PROXY_USER, PROXY_PASSWORD))
+    scheme, _, host = settings.proxy.partition("://")
+    return f"{scheme}://{login}@{host}"
+
+
 def region_of(settings: spec.S3) -> str | None:
     """The region that requests are signed for; None if nothing names one."""
     configured: str | None = _session(settings, None).get_config_variable("region")
@@ -147,10 +178,16 @@ def region_of(settings: spec.S3) -> str | None:
 def _credentials(settings: spec.S3, region: str | None) -> Credentials | None:
     """The credentials as they are now. A new session looks them up: sessions keep them."""
     secret = settings.credentials_secret_ref
-    own = _from_secret(secret.name) if secret else _session(settings, None).get_credentials()
+    has_keys = secret and not _is_of_proxy_only(_secret(secret.name))
+    own = (
+        _from_secret(secret.name)
+        if secret and has_keys
+        else _session(settings, None).get_credentials()
+    )
     if not settings.assume_role:
         return own
-    return _assume_role(_session(settings, own), region, settings.assume_role)
+    config = _endpoint_config(settings)
+    return _assume_role(_session(settings, own), region, settings.assume_role, config)
 
 
 def _renew_if_refused(
@@ -172,8 +209,19 @@ def _frozen(credentials: Credentials | None) -> ReadOnlyCredentials | None:
     return credentials.get_frozen_credentials() if credentials else None
 
 
-def _config(settings: spec.S3) -> Config:
+def _endpoint_config(settings: spec.S3) -> Config:
+    """Which endpoints of AWS are asked, and how they are reached."""
+    proxy = proxy_of(settings)
     return Config(
+        # None leaves it to the environment, and to the profile.
+        use_fips_endpoint=settings.use_fips or None,
+        use_dualstack_endpoint=settings.use_dual_stack or None,
+        proxies={"http": proxy, "https": proxy} if proxy else None,
+    )
+
+
+def _config(settings: spec.S3) -> Config:
+    own = Config(
         connect_timeout=settings.connect_timeout.total_seconds(),
         read_timeout=settings.read_timeout.total_seconds(),
         retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
@@ -188,6 +236,7 @@ def _config(settings: spec.S3) -> Config:
         # botocore composes its own anew for each request, in an eighth of a request's CPU time.
         user_agent=f"landfall/{__version__}",
     )
+    return own.merge(_endpoint_config(settings))
 
 
 def _session(settings: spec.S3, credentials: Credentials | None) -> Session:
@@ -201,12 +250,21 @@ def _session(settings: spec.S3, credentials: Credentials | None) -> Session:
     return session
 
 
+def _secret(name: str) -> Mapping[str, str]:
+    try:
+        return read_secret(name)
+    except Stalled as error:
+        raise StoreDenied(str(error)) from error
+
+
+def _is_of_proxy_only(secret: Mapping[str, str]) -> bool:
+    """Whether a secret has the login of a proxy, and no keys, which then come from elsewhere."""
+    return PROXY_USER in secret and not any(key.startswith("AWS_") for key in secret)
+
+
 def _from_secret(name: str) -> DeferredRefreshableCredentials:
     def read() -> dict[str, str | None]:
-        try:
-            secret = read_secret(name)
-        except Stalled as error:
-            raise StoreDenied(str(error)) from error
+        secret = _secret(name)
         missing = sorted({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} - secret.keys())
         if missing:
             raise StoreDenied(f"secret {name!r} lacks {' and '.join(missing)}")
@@ -221,7 +279,7 @@ def _from_secret(name: str) -> DeferredRefreshableCredentials:
 
 
 def _assume_role(
-    session: Session, region: str | None, role: spec.AssumeRole
+    session: Session, region: str | None, role: spec.AssumeRole, config: Config
 ) -> DeferredRefreshableCredentials:
     own = session.get_credentials()
     if own is None:
@@ -229,11 +287,16 @@ def _assume_role(
     arguments = {"RoleSessionName": role.session_name} | (
         {"ExternalId": role.external_id} if role.external_id else {}
     )
-    sts = partial(session.create_client, region_name=region)
+    sts = partial(session.create_client, region_name=region, config=config)
     fetcher = AssumeRoleCredentialFetcher(sts, own, role.role_arn, extra_args=arguments)
     return DeferredRefreshableCredentials(
         refresh_using=fetcher.fetch_credentials, method="assume-role"
     )
+
+
+def _pay(params: dict[str, Any], **_: Any) -> None:
+    """Say that the account of the credentials pays for the request."""
+    params["headers"]["x-amz-request-payer"] = "requester"
 
 
 def _send_body_as_bytes(params: dict[str, Any], **_: Any) -> None:

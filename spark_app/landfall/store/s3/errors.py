@@ -14,7 +14,7 @@ boto3 has made its own attempts before any of these. Messages contain operation,
 quote the store's error code and text, neither of which contains a secret.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from botocore import exceptions as boto
@@ -79,6 +79,12 @@ def status_of(error: boto.ClientError) -> int:
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
+def is_about_lock(error: boto.ClientError) -> bool:
+    """Whether the text of the refusal concerns Object Lock, which has no error code of its own."""
+    text = str(error.response.get("Error", {}).get("Message", "")).lower()
+    return any(word in text for word in ("content-md5", "object lock", "objectlock"))
+
+
 def blames_credentials(status: int, code: str) -> bool:
     """Whether a request may have been refused for its credentials, so that others may help."""
     return code in _CREDENTIALS or (status in {401, 403} and not _is_temporary(status, code))
@@ -94,15 +100,18 @@ def _is_temporary(status: int, code: str) -> bool:
 
 
 @contextmanager
-def translate_errors(operation: str, url: str) -> Iterator[None]:
+def translate_errors(
+    operation: str, url: str, hint: Callable[[boto.ClientError], str] = lambda _: ""
+) -> Iterator[None]:
     """Translate any boto3 error raised inside, as in the table of the module.
 
-    ``operation`` and ``url``, such as ``s3://bucket/key``, are for the message.
+    ``operation`` and ``url``, such as ``s3://bucket/key``, are for the message; ``hint`` says what
+    may have led to a refusal.
     """
     try:
         yield
     except boto.ClientError as error:
-        raise _translate_response(error, f"{operation} {url}") from error
+        raise _translate_response(error, f"{operation} {url}", hint) from error
     except _NO_CREDENTIALS as error:
         raise StoreDenied(f"{operation} {url}: {error}") from error
     except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
@@ -111,10 +120,14 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
         raise StoreAway(f"{operation} {url}: {type(error).__name__}") from error
 
 
-def _translate_response(error: boto.ClientError, request: str) -> LandfallError:
+def _translate_response(
+    error: boto.ClientError, request: str, hint: Callable[[boto.ClientError], str]
+) -> LandfallError:
     code, status = code_of(error), status_of(error)
     text = error.response.get("Error", {}).get("Message", "")
     message = f"{request}: {code} ({status}): {text}".rstrip(": ")
-    if status == 501:
-        return Stalled(Reason.STORE_UNSAFE, message)
-    return StoreAway(message) if _is_temporary(status, code) else StoreDenied(message)
+    if status != 501 and _is_temporary(status, code):
+        return StoreAway(message)
+    if why := hint(error):
+        message = f"{message}; {why}"
+    return Stalled(Reason.STORE_UNSAFE, message) if status == 501 else StoreDenied(message)

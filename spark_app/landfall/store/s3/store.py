@@ -22,8 +22,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import stamina
 from botocore.exceptions import BotoCoreError, ClientError
@@ -36,12 +36,18 @@ from landfall.store.completion import ensure
 from landfall.store.s3.answers import Address, confirms_truly
 from landfall.store.s3.body import ResponseBody
 from landfall.store.s3.client import s3_client
-from landfall.store.s3.errors import blames_credentials, code_of, status_of, translate_errors
+from landfall.store.s3.errors import (
+    blames_credentials,
+    code_of,
+    is_about_lock,
+    status_of,
+    translate_errors,
+)
+from landfall.store.s3.options import WriteOptions
 from landfall.store.s3.uploads import OpenUploadListing
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
-    from mypy_boto3_s3.literals import ServerSideEncryptionType
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +69,6 @@ _DELETED_AT_ONCE = 1000  # the most keys that a DeleteObjects request may have
 
 
 _Listing = Literal["list_objects_v2", "list_parts"]
-
-
-class _Encryption(TypedDict, total=False):
-    ServerSideEncryption: "ServerSideEncryptionType"
-    SSEKMSKeyId: str
 
 
 class _Conflict(Exception):  # noqa: N818  # stays in this module
@@ -100,7 +101,7 @@ class S3Store:
         self._root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         with translate_errors("connect", f"s3://{bucket}"):
             self._client = s3_client(settings, self.requests)
-        self._encryption = _encryption(settings.sse)
+        self._options = WriteOptions(settings)
         self.pauses_before_lost = pauses
         self._asking = threading.Lock()
         self._is_truthful: bool | None = None
@@ -126,10 +127,10 @@ class S3Store:
         return Created.TAKEN
 
     def _create_once(self, key: str, body: bytes) -> Created:
-        with translate_errors("create", self._url(key)):
+        with translate_errors("create", self._url(key), self._options.hint_for_slot):
             try:
                 self._client.put_object(
-                    **self._at(key), Body=body, IfNoneMatch="*", **self._encryption
+                    **self._at(key), IfNoneMatch="*", **self._options.of_slot(body)
                 )
             except ClientError as error:
                 if status_of(error) == 412:
@@ -160,8 +161,8 @@ class S3Store:
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
-        with translate_errors("overwrite", self._url(key)):
-            self._client.put_object(**self._at(key), Body=body, **self._encryption)
+        with translate_errors("overwrite", self._url(key), self._options.hint_for_slot):
+            self._client.put_object(**self._at(key), **self._options.of_slot(body))
 
     def read_range(self, key: str, start: int, length: int) -> bytes | None:
         """Some of a value's bytes, by a ranged GET."""
@@ -198,18 +199,22 @@ class S3Store:
 
     def begin(self, key: str, token: str) -> str:
         """Begin a multipart upload."""
-        with translate_errors("begin", self._url(key)):
+        options = self._options.of_upload(datetime.now(UTC))
+        with translate_errors("begin", self._url(key), self._options.hint_for_upload):
             answer = self._client.create_multipart_upload(
-                **self._at(key), Metadata={TOKEN: token}, **self._encryption
+                **self._at(key), Metadata={TOKEN: token}, **options
             )
             return answer["UploadId"]
 
     def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
         """Upload a part. The signature covers its SHA-256, so the store rejects damaged bytes."""
-        with translate_errors("put part", self._url(key)):
+        with translate_errors("put part", self._url(key), self._options.hint_for_upload):
             try:
                 answer = self._client.upload_part(
-                    **self._at(key), UploadId=upload_id, PartNumber=number, Body=body
+                    **self._at(key),
+                    UploadId=upload_id,
+                    PartNumber=number,
+                    **self._options.of_part(body),
                 )
             except ClientError as error:
                 if code_of(error) == "NoSuchUpload":
@@ -233,7 +238,9 @@ class S3Store:
         """Whether the server confirms no completion that it did not do; asked once."""
         with self._asking:
             if self._is_truthful is None:
-                self._is_truthful = confirms_truly(self._client, self._bucket, self._root)
+                self._is_truthful = confirms_truly(
+                    self._client, self._bucket, self._root, self._options
+                )
                 log.info("completions", extra={"confirmed_truly": self._is_truthful})
             return self._is_truthful
 
@@ -251,7 +258,9 @@ class S3Store:
                     MultipartUpload={"Parts": parts},  # type: ignore[typeddict-item]  # a list of the literal dict
                 )
             except ClientError as error:
-                if code_of(error) in _IN_DOUBT:
+                # A server without versions refuses to replace an object that Object Lock protects,
+                # which is the upload's own if the request is a repetition.
+                if code_of(error) in _IN_DOUBT or is_about_lock(error):
                     raise Retry(code_of(error)) from error
                 raise
         # A repeated request may be confirmed long after the object was replaced or deleted.
@@ -373,20 +382,14 @@ class S3Store:
     @staticmethod
     def _next_page(pages: Iterator[Any], request: str, absent: frozenset[str]) -> Any:
         # Each page is a request of its own, made when the caller comes to it.
-        with translate_errors(*request.split(" ", 1)):
+        operation, _, url = request.partition(" ")
+        with translate_errors(operation, url):
             try:
                 return next(pages, None)
             except ClientError as error:
                 if code_of(error) in absent:
                     return None
                 raise
-
-
-def _encryption(sse: spec.Sse | None) -> _Encryption:
-    if sse is None:
-        return {}
-    chosen: _Encryption = {"ServerSideEncryption": sse.type}
-    return chosen | ({"SSEKMSKeyId": sse.kms_key_id} if sse.kms_key_id else {})
 
 
 def _is_opaque(answer: Mapping[str, Any]) -> bool:
