@@ -12,7 +12,7 @@ from dev.servers.s3 import S3
 from dev.servers.server import Kind
 from tests.support.s3 import Bucket, S3Server
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "stores.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "stores" / "s3.md"
 _EXAMPLE = "arn:aws:s3:::logs"
 
 
@@ -61,7 +61,7 @@ class LimitedUser:
 
 
 def documented_statements() -> list[dict[str, Any]]:
-    """The policy that docs/guides/stores.md says a group needs."""
+    """The policy that docs/stores/s3.md says a group needs."""
     (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     statements: list[dict[str, Any]] = json.loads(text)["Statement"]
     return statements
