@@ -19,7 +19,7 @@ from landfall.store.urls import open_store
 from tests.support.places import Place
 from tests.support.places import gcs as gcs_places
 from tests.support.scripted import Answer, scripted
-from tests.support.stores import content, uploaded
+from tests.support.stores import concurrently, content, uploaded
 
 pytestmark = pytest.mark.xdist_group("gcs")
 
@@ -96,6 +96,21 @@ def test_many_parts_are_joined_in_steps(place: Place, store: GcsStore) -> None:
     assert content(store, "orders/1") == b"".join(bodies)
     assert store.requests["objects.compose"] == 4
     assert place.open_uploads() == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("attempt", range(5))
+def test_racing_completions_of_many_parts_leave_one_object_and_no_part(
+    place: Place, store: GcsStore, attempt: int
+) -> None:
+    bodies = [f"part {number} of {attempt}\n".encode() for number in range(70)]
+    upload = uploaded(store, "orders/1", bodies)
+    stores = [store, *(store_at(place) for _ in range(3))]
+
+    concurrently(*(lambda each=each: each.complete(upload) for each in stores))  # type: ignore[misc]
+
+    assert content(store, "orders/1") == b"".join(bodies)
+    assert (place.keys("orders/"), place.open_uploads()) == (["orders/1"], [])
 
 
 class KilledBeforeDeleting(GcsStore):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from landfall.store.lifecycle import lifetime_warning, upload_lifetime
+from landfall.store.lifecycle import lifetime_warning, settings_warning, upload_lifetime
 from landfall.store.memory import MemoryStore
 
 
@@ -49,3 +49,16 @@ class Expiring(MemoryStore):
 def test_less_than_a_week_is_warned_of(days: int | None, warns: bool) -> None:
     assert lifetime_warning(Expiring(days)).startswith("a lifecycle rule") is warns
     assert lifetime_warning(MemoryStore()) == ""
+
+
+class Advising(Expiring):
+    def advice(self) -> list[str]:
+        return ["one", "another"]
+
+
+@pytest.mark.parametrize(("days", "expected"), [(6, "{}; one; another"), (7, "one; another")])
+def test_all_that_is_to_change_is_one_warning(days: int, expected: str) -> None:
+    store = Advising(days)
+
+    assert settings_warning(store) == expected.format(lifetime_warning(store))
+    assert settings_warning(MemoryStore()) == ""
