@@ -14,6 +14,7 @@ import pytest
 
 from dev.servers.server import Kind, Server
 from landfall.api.contract import ExitCode
+from landfall.api.spec import S3
 from landfall.cli import main
 from landfall.errors import Stalled, StoreDenied
 from landfall.objects import Upload, UploadLost
@@ -142,6 +143,20 @@ def use(scene: Scene) -> None:
     store.abort("a/c", lost)
     with suppress(UploadLost):  # which it can tell only from the parts of the upload
         store.complete(Upload("a/c", lost, (part,), "token"))
+
+
+def test_tags_need_a_right_that_the_refusal_names(scene: Scene) -> None:
+    action = "s3:PutObjectTagging"
+    DRIVER.grant(scene.bucket, documented_statements())
+    s3 = {**spec(scene)["output"]["s3"], "tags": {"team": "logs"}}
+    output = scene.group(**spec(scene)).spec.output.model_copy(update={"s3": S3.model_validate(s3)})
+
+    with pytest.raises(StoreDenied, match=rf"it needs {action} for output\.s3\.tags$"):
+        open_store(output).begin("a/b", "token")
+
+    more = {"Effect": "Allow", "Action": action, "Resource": "arn:aws:s3:::logs/*"}
+    DRIVER.grant(scene.bucket, [*documented_statements(), more])
+    probe(open_store(output))
 
 
 def test_commands_that_only_read_need_no_more_than_is_said(scene: Scene, tmp_path: Path) -> None:

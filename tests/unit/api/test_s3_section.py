@@ -59,7 +59,7 @@ def test_what_s3_knows_is_accepted(fields: dict[str, Any]) -> None:
         ({"objectLock": {"retain": "30d"}}, "mode and retain go together"),
         ({"useFips": True, "endpoint": "https://s3.example.org"}, "leave endpoint out"),
         ({"useDualStack": True, "endpoint": "https://s3.example.org"}, "leave endpoint out"),
-        ({"proxy": "http://me:secret@proxy:3128"}, "without user and password"),
+        ({"proxy": "http://me:pa55word@proxy:3128"}, "must not have user and password"),
         ({"proxy": "proxy:3128"}, "must be a URL such as"),
     ],
 )
@@ -67,3 +67,7 @@ def test_what_s3_does_not_know_is_refused_with_the_reason(
     fields: dict[str, Any], message: str
 ) -> None:
     assert message in refusal(**fields)
+
+
+def test_a_refused_proxy_does_not_show_its_password() -> None:
+    assert "pa55word" not in refusal(proxy="http://me:pa55word@proxy:3128")

@@ -168,6 +168,13 @@ class S3(StoreAccess):
     part_bytes: Annotated[Bytes, Field(ge=5 * 2**20, le=5 * 2**30)] = 16 * 2**20
     """Part size of multipart uploads, in bytes."""
 
+    @field_validator("proxy", mode="before")
+    @classmethod
+    def _has_no_login(cls, value: object) -> object:
+        if "@" in str(value):  # without the value, which has a password
+            raise ValueError("must not have user and password: these are keys of the Secret")
+        return value
+
     @field_validator("storage_class")
     @classmethod
     def _can_be_read_at_once(cls, value: str | None) -> str | None:
