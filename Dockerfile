@@ -35,7 +35,7 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels 
  && rm -rf /opt/landfall/lib/python3*/site-packages/kubernetes/aio
 
 # The publishers Iceberg, Delta, Hive, BigQuery and OpenLineage need 200 MB of packages, and the stores Azure and Google Cloud
-# Storage need 40 MB; --build-arg PUBLISHERS=no and --build-arg STORES=no leave them out.
+# Storage need 28 MB; --build-arg PUBLISHERS=no and --build-arg STORES=no leave them out.
 FROM pip AS spark-packages
 ARG PUBLISHERS=yes
 ARG STORES=yes
