@@ -14,6 +14,7 @@ from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.spec.publish import PublisherEntry
+from landfall.api.spec.stores import SCHEMES
 from landfall.api.values import format_quantity
 
 _SECTIONS = ("decode", "transforms", "route", "output")
@@ -49,6 +50,8 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
     if note := not_landed(group, topic):
         yield f"# {note}"
     spec = specs.for_topic(topic).model_dump(mode="json", by_alias=True)
+    for section in {*SCHEMES.values()} - {group.spec.output.access_field}:
+        del spec["output"][section]  # of another store
     entries = [] if entry is None else [(f"topics[{entry}]", written["topics"][entry])]
     places = [*entries, ("group", written)]
     for name in _SECTIONS:

@@ -175,7 +175,10 @@ def test_a_slot_of_the_ledger_is_printed_as_it_is(
         ),
         (("--format", "seq", "file:///x/y"), "format: must be Text, Json, SequenceFile, Parquet"),
         (("--format", "Text", "--codec", "Lz4", "file:///x/y"), "codec: must be 'None', 'Gzip'"),
-        (("--format", "Text", "gs://x/y"), "url is neither s3://BUCKET/PREFIX nor file:///"),
+        (
+            ("--format", "Text", "ftp://x/y"),
+            "url is none of s3://BUCKET/PREFIX, gs://BUCKET/PREFIX",
+        ),
         (("--format", "Text", "y"), "url: must be a URL such as s3://BUCKET/PREFIX"),
         (("--format", "Text", "--codec", "Snappy", "OBJECT"), "codec: must be Gzip"),
         (("--format", "no.module:Name", "OBJECT"), "cannot import format 'no.module:Name'"),
