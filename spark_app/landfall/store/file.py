@@ -244,9 +244,11 @@ class FileStore:
         found = self._owner(upload.key)
         if found == owner:
             return
+        # In this order: what was open before and is gone now is seen as its object.
+        still_open = found is not None and self._folder(found.upload_id).exists()
         if path.is_file():
             raise FileExistsError(path)
-        if found is not None and self._folder(found.upload_id).exists():
+        if found is not None and still_open:
             raise Stalled(
                 Reason.LEDGER_BROKEN,
                 f"{upload.key}: claimed by upload {found.upload_id} with token {found.token}, "
