@@ -34,8 +34,8 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels 
  # an unused second client, for asyncio, as large as all the rest
  && rm -rf /opt/landfall/lib/python3*/site-packages/kubernetes/aio
 
-# The publishers Iceberg, Delta, Hive, BigQuery and OpenLineage need 200 MB of packages, and the stores Azure and Google Cloud
-# Storage need 28 MB; --build-arg PUBLISHERS=no and --build-arg STORES=no leave them out.
+# The publishers Iceberg, Delta, Hive, BigQuery and OpenLineage need 200 MB of packages, and the stores Azure, Google Cloud
+# Storage and HDFS need 48 MB; --build-arg PUBLISHERS=no and --build-arg STORES=no leave them out.
 FROM pip AS spark-packages
 ARG PUBLISHERS=yes
 ARG STORES=yes

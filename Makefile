@@ -3,7 +3,7 @@ SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
-SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/azure dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/airflow dev/cluster dev/promtool
+SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/azure dev/hdfs dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/airflow dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -40,7 +40,7 @@ ready:
 PINS := requirements
 EXTRAS = $(foreach extra,$(1),--extra $(extra))
 DATA_PLANE := $(call EXTRAS,spark protobuf thrift jsonschema sql geoip)
-STORES := $(call EXTRAS,azure gcs)
+STORES := $(call EXTRAS,azure gcs hdfs)
 PUBLISHERS := $(call EXTRAS,iceberg delta hive bigquery openlineage)
 LOCK := pip compile -q --universal --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 
@@ -107,8 +107,8 @@ e2e: ready tools ## Run tests of everything on a real Kubernetes node: Helm, ope
 registry-suite: ready ## Run tests of a real schema registry that is away for minutes, forgets or changes (5 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_schema_registry_kills.py
 
-store-suite: ready ## Run the tests of every store, and kill drivers, on real servers of Azure Blob Storage and Google Cloud Storage
-	@$(PYTEST) -n0 -v -m full tests/behaviour/test_slots.py tests/behaviour/test_uploads.py tests/behaviour/test_roots.py tests/integration/test_kills.py
+store-suite: ready ## Run the tests of every store, and kill drivers, on real servers of Azure Blob Storage, Cloud Storage and HDFS
+	@$(PYTEST) -n0 -v -m full tests/behaviour/test_slots.py tests/behaviour/test_uploads.py tests/behaviour/test_roots.py tests/behaviour/test_store_faults.py tests/integration/test_gcs.py tests/integration/test_hdfs.py tests/integration/test_kills.py
 
 publisher-suite: ready ## Run tests of publishers and readers that are killed, and raced, on real destinations
 	@$(PYTEST) -n0 -v -m full tests/publishers tests/behaviour/test_catalogs.py
@@ -154,17 +154,17 @@ cluster: ## Start a real single-node Kubernetes cluster on this machine and load
 cluster-down: ## Stop that cluster
 	@dev/cluster down
 
-demo: ready ## Land a real topic twice, exactly once, through a kill -9 (STORE=azure or gcs: there instead of in S3)
+demo: ready ## Land a real topic twice, exactly once, through a kill -9 (STORE=azure, gcs or hdfs: there instead of in S3)
 	@$(BIN)/python -m dev.demo $(if $(STORE),--store $(STORE)) $(ARGS)
 
 demo-clean: ## Stop the demo's servers and delete its data
-	@for server in kafka s3 azure gcs; do dev/$$server down --state .state/demo; done; rm -rf .state/demo
+	@for server in kafka s3 azure gcs hdfs; do dev/$$server down --state .state/demo; done; rm -rf .state/demo
 
 demo-cluster: ready ## Show the same on a real Kubernetes cluster: helm install, kubectl apply, a killed driver, scaling, an upgrade, a catalog that is away (STORE=azure: one group lands there)
 	@dev/cluster build && $(BIN)/python -m dev.tour $(if $(STORE),--store $(STORE)) $(ARGS)
 
 demo-cluster-clean: ## Stop the cluster and servers of demo-cluster and delete their data
-	@dev/cluster down --purge --state .state/tour; for server in kafka s3 azure gcs hive-metastore; do dev/$$server down --state .state/tour; done; rm -rf .state/tour
+	@dev/cluster down --purge --state .state/tour; for server in kafka s3 azure gcs hdfs hive-metastore; do dev/$$server down --state .state/tour; done; rm -rf .state/tour
 
 clean: demo-clean ## Stop dev/'s servers and remove everything made here (builds in ~/.cache/landfall stay)
 	@dev/kafka down; dev/s3 down; dev/schema-registry down; dev/cluster down; dev/cluster down --control-plane

@@ -1,6 +1,6 @@
 """Fixtures of real servers.
 
-``kafka``, ``s3`` and ``bucket``, ``azure``, ``gcs``, ``registry``, ``hive``, ``airflow``,
+``kafka``, ``s3`` and ``bucket``, ``azure``, ``gcs``, ``hdfs``, ``registry``, ``hive``, ``airflow``,
 ``control_plane`` and ``namespace``.
 
 The control plane has no nodes, so only tests change the status of pods. ``own_server`` makes
@@ -26,6 +26,7 @@ from dev.servers.airflow import AIRFLOW
 from dev.servers.azure import AZURE
 from dev.servers.bigquery import BIGQUERY
 from dev.servers.gcs import GCS
+from dev.servers.hdfs import HDFS
 from dev.servers.hive_metastore import HIVE_METASTORE
 from dev.servers.iceberg_catalog import ICEBERG_CATALOG
 from dev.servers.kafka import KAFKA
@@ -53,6 +54,7 @@ SERVERS = (
     ICEBERG_CATALOG,
     AIRFLOW,
     AZURE,
+    HDFS,
 )
 
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
@@ -175,6 +177,12 @@ def azure() -> str:
 def gcs() -> str:
     """The address of the session's Cloud Storage server."""
     return _address(Server(GCS, Path(os.environ[SESSION])))
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> str:
+    """The address of the session's HDFS, by its name node."""
+    return _address(Server(HDFS, Path(os.environ[SESSION])))
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from dev.demo.buckets import Bucket
 from dev.demo.buckets.azure import AzureContainer
 from dev.demo.buckets.gcs import GcsBucket
+from dev.demo.buckets.hdfs import HdfsFolder
 from dev.demo.buckets.s3 import S3Bucket
 from dev.servers.azure import AZURE
 from dev.servers.gcs import GCS
+from dev.servers.hdfs import HDFS
 from dev.servers.s3 import S3
 from dev.servers.server import Kind
 
@@ -37,5 +39,6 @@ STORES: Mapping[str, DemoStore] = {
     "s3": DemoStore("S3", S3, lambda *at: S3Bucket(*at).create()),
     "azure": DemoStore("Azure Blob Storage", AZURE, lambda *at: AzureContainer(*at).create()),
     "gcs": DemoStore("Google Cloud Storage", GCS, lambda at, name, _: GcsBucket(at, name).create()),
+    "hdfs": DemoStore("HDFS", HDFS, lambda at, name, _: HdfsFolder(at, name).create()),
 }
 """By the name that the demo takes."""

@@ -28,7 +28,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import DataType, DateType, IntegerType, LongType, StringType, StructType
 
 import landfall
-from landfall.api.spec import S3, Access, Azure, Gcs
+from landfall.api.spec import S3, Access, Azure, Gcs, Hdfs
 from landfall.reading import Choice, File, LandedGroup, RowSource, read_elsewhere
 from pyspark_landfall.types import arrow_schema, spark_schema
 
@@ -49,6 +49,7 @@ _ACCESS = {
     "s3": ("endpoint", "region", "pathStyle", "profile"),
     "azure": ("endpoint",),
     "gcs": ("endpoint",),
+    "hdfs": ("endpoint", "user"),
 }
 """Options by which the store of a URL is accessed, by section of ``spec.output``."""
 PARTITION_BYTES = 128 * 2**20
@@ -125,6 +126,7 @@ class Options:
             s3=S3.model_validate(self._section("s3")),
             azure=Azure.model_validate(self._section("azure")),
             gcs=Gcs.model_validate(self._section("gcs")),
+            hdfs=Hdfs.model_validate(self._section("hdfs")),
         )
         lane = self.text("lane", "0")
         return landfall.open(self.text("path"), group=self.text("group"), lane=lane, **access)

@@ -63,7 +63,8 @@ def tested(
             save_secrets(tmp_path, SECRETS)
             monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
             store = open_store(spec.Output.model_validate(place.output))
-            return StoreUnderTest(store, place.delete, place.lose)
+            refused = ":" if kind == "hdfs" else ""
+            return StoreUnderTest(store, place.delete, place.lose, refused)
         case _:
             bucket: Bucket = request.getfixturevalue(
                 "shared_bucket" if request.param == "s3" else "proxied_bucket"

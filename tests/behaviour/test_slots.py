@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from landfall.store import Created, Store
-from tests.support.stores import UNUSUAL_KEYS, concurrently, content, uploaded
+from tests.support.stores import StoreUnderTest, concurrently, content, uploaded
 
 
 def test_a_slot_is_created_once_and_keeps_its_first_body(store: Store) -> None:
@@ -57,12 +57,9 @@ def test_a_hint_is_overwritten(store: Store) -> None:
     assert store.read("hints/HEAD") == b"2"
 
 
-def test_unusual_keys_are_listed_unchanged_and_in_order(store: Store) -> None:
-    keys = [
-        key
-        for key in UNUSUAL_KEYS
-        if not any(other.startswith(f"{key}/") for other in UNUSUAL_KEYS)
-    ]
+def test_unusual_keys_are_listed_unchanged_and_in_order(tested: StoreUnderTest) -> None:
+    store, unusual = tested.store, tested.unusual_keys()
+    keys = [key for key in unusual if not any(other.startswith(f"{key}/") for other in unusual)]
     for key in reversed(keys):
         assert store.create(key, key.encode()) is Created.WON
 
@@ -70,8 +67,8 @@ def test_unusual_keys_are_listed_unchanged_and_in_order(store: Store) -> None:
     assert [store.read(key) for key in keys] == [key.encode() for key in keys]
 
 
-def test_unusual_keys_can_be_uploaded(store: Store) -> None:
-    keys = [key for key in UNUSUAL_KEYS if key != "a"]
+def test_unusual_keys_can_be_uploaded(tested: StoreUnderTest) -> None:
+    store, keys = tested.store, [key for key in tested.unusual_keys() if key != "a"]
     for key in keys:
         store.complete(uploaded(store, key, [key.encode()]))
 
@@ -79,8 +76,8 @@ def test_unusual_keys_can_be_uploaded(store: Store) -> None:
     assert list(store.open_uploads("")) == []
 
 
-def test_a_listing_has_only_keys_with_its_prefix_after_a_key(store: Store) -> None:
-    keys = [key for key in UNUSUAL_KEYS if key != "a"]
+def test_a_listing_has_only_keys_with_its_prefix_after_a_key(tested: StoreUnderTest) -> None:
+    store, keys = tested.store, [key for key in tested.unusual_keys() if key != "a"]
     for key in keys:
         store.create(key, b"x")
 

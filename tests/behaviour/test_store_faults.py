@@ -30,10 +30,12 @@ FAULTS = (
     Fault.SLOW_DOWN,
     Fault.TRUNCATE,
 )
+HTTP = tuple(kind for kind in KINDS if kind != "hdfs")
+"""The stores that are reached over HTTP."""
 WRITERS, SLOTS, OBJECTS = 4, 25, 20
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=HTTP)
 def place(request: pytest.FixtureRequest) -> tuple[str, str, Place]:
     """The kind of store, the server's address, and an empty output root."""
     address = request.getfixturevalue(request.param)

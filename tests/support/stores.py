@@ -47,6 +47,12 @@ class StoreUnderTest:
     delete: Callable[[str], None]
     discard: Callable[[Upload], None] | None = None
     """Without it, uploads are aborted."""
+    refused: str = ""
+    """Characters that no key may have."""
+
+    def unusual_keys(self) -> list[str]:
+        """The keys with special characters that this store takes."""
+        return [key for key in UNUSUAL_KEYS if not set(self.refused) & set(key)]
 
     def lose(self, upload: Upload) -> None:
         """Discard an upload that is not completed."""

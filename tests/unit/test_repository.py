@@ -43,7 +43,7 @@ def test_every_make_target_is_documented() -> None:
 
 
 DATA_PLANE = ["spark", "protobuf", "thrift", "jsonschema", "sql", "geoip"]
-STORES = ["azure", "gcs"]
+STORES = ["azure", "gcs", "hdfs"]
 PUBLISHERS = ["iceberg", "delta", "hive", "bigquery", "openlineage"]
 FILES = [
     "dev.txt",

@@ -52,7 +52,7 @@ LATER = frozenset(
         "spec.completeness.delay",
         *(
             f"spec.output.{section}{field}"
-            for section in ("azure", "gcs")
+            for section in ("azure", "gcs", "hdfs")
             for field in ("", ".partBytes", ".maxAttempts", ".connectTimeout", ".readTimeout")
         ),
         "spec.output.s3.useFips",
@@ -153,7 +153,8 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
             (
                 "unless store is set, url must be s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
-                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX or file:///FOLDER"
+                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, hdfs://HOST:PORT/FOLDER "
+                "or file:///FOLDER"
             ),
         ),
     ),

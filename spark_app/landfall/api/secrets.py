@@ -23,7 +23,7 @@ def read_secret(name: str) -> Mapping[str, str]:
     Raises:
         Stalled: SPEC_INVALID, the folder does not exist, or a file in it cannot be read.
     """
-    folder = _folder(name)
+    folder = secret_folder(name)
     try:
         files = [
             path
@@ -52,10 +52,15 @@ def secret_file(name: str, key: str) -> Path:
     Raises:
         Stalled: SPEC_INVALID, it is not the name of a secret.
     """
-    return _folder(name) / key
+    return secret_folder(name) / key
 
 
-def _folder(name: str) -> Path:
+def secret_folder(name: str) -> Path:
+    """The folder of a secret, for libraries that read their own files from it.
+
+    Raises:
+        Stalled: SPEC_INVALID, it is not the name of a secret.
+    """
     if name in {"", ".", ".."} or Path(name).name != name:
         raise Stalled(Reason.SPEC_INVALID, f"not the name of a secret: {name!r}")
     return Path(os.environ.get("LANDFALL_SECRETS") or DEFAULT_FOLDER) / name

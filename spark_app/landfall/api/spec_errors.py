@@ -26,7 +26,8 @@ _NOT_BY_TOPIC: Mapping[str, str] = {
     "source": f"{BY_TOPIC}: the group reads them from one Kafka cluster",
     "url": f"{BY_TOPIC}: all objects and the ledger are under one output root",
     **dict.fromkeys(
-        ("store", "s3", "azure", "gcs"), f"{BY_TOPIC}: all objects and the ledger are in one store"
+        ("store", "s3", "azure", "gcs", "hdfs"),
+        f"{BY_TOPIC}: all objects and the ledger are in one store",
     ),
     "existingObjects": f"{BY_TOPIC}: set spec.output.existingObjects",
 }

@@ -57,6 +57,10 @@ def _open_built_in(output: spec.Output) -> Store | None:
             from landfall.store.gcs.store import GcsStore  # noqa: PLC0415
 
             return GcsStore(host, path, output.gcs)
+        case "hdfs":
+            from landfall.store.hdfs.store import HdfsStore  # noqa: PLC0415
+
+            return HdfsStore(host, unquote(path), output.hdfs)
         case "file":
             from landfall.store.file import FileStore  # noqa: PLC0415
 

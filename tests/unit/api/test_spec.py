@@ -283,6 +283,7 @@ REFUSED: list[tuple[str, object, str]] = [
         "ftp://logs",
         (
             "spec.output: url is none of s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+            "hdfs://HOST:PORT/FOLDER, "
             "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX and file:///FOLDER, "
             "and no store of your own is named: 'ftp://logs'"
         ),

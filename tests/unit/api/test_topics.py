@@ -130,6 +130,7 @@ def test_options_of_keys_belong_to_the_format_of_keys() -> None:
         ({"output": {"s3": {}}}, "output.s3: cannot differ between topics: all objects and"),
         ({"output": {"azure": {}}}, "output.azure: cannot differ between topics: all objects and"),
         ({"output": {"gcs": {}}}, "output.gcs: cannot differ between topics: all objects and"),
+        ({"output": {"hdfs": {}}}, "output.hdfs: cannot differ between topics: all objects and"),
         ({"uploadPolicy": {"maxAge": "1m"}}, "uploadPolicy: topics have upload policies of their "),
         ({"badRecords": {}}, "badRecords: topics have limits of their own in spec.badRecords."),
         ({"generation": 2}, "generation: cannot differ between topics: the group has one"),
@@ -146,7 +147,7 @@ def test_an_error_names_the_field_of_the_entry(entry: Json, message: str) -> Non
 
 
 def test_a_section_of_an_entry_has_every_field_of_the_groups() -> None:
-    left_out = {"url", "store", "s3", "azure", "gcs", "existingObjects"}
+    left_out = {"url", "store", "s3", "azure", "gcs", "hdfs", "existingObjects"}
     properties = TopicOverride.model_json_schema()["$defs"]
 
     for kind in (Decode, Route, Output):

@@ -68,7 +68,7 @@ def test_a_store_that_is_not_there_is_named(path: str) -> None:
         "ftp://logs",
         "gs:///logs",
         "abfss://logs",
-        "hdfs://host/a",
+        "hdfs://host",
         "file://data",
         "s3:///logs",
         "logs",

@@ -36,7 +36,7 @@ from landfall.api.spec.policies import (
 from landfall.api.spec.s3 import S3, AssumeRole, LockMode, ObjectLock, Sse
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
-from landfall.api.spec.stores import Azure, Gcs, StoreAccess
+from landfall.api.spec.stores import Azure, Gcs, Hdfs, StoreAccess
 from landfall.api.spec.topics import TopicOverride
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "Decode",
     "Gcs",
     "GroupSpec",
+    "Hdfs",
     "Kafka",
     "LockMode",
     "Metadata",

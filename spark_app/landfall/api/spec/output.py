@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from landfall.api.pod_spec import Model
 from landfall.api.route_pattern import checked_pattern, checked_topic_path
 from landfall.api.spec.s3 import S3
-from landfall.api.spec.stores import SCHEMES, Azure, Gcs, StoreAccess
+from landfall.api.spec.stores import SCHEMES, Azure, Gcs, Hdfs, StoreAccess
 from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in, matching
 
 
@@ -71,9 +71,10 @@ class Access(TypedDict, total=False):
     s3: S3
     azure: Azure
     gcs: Gcs
+    hdfs: Hdfs
 
 
-URL_PATTERN = "(s3|gs)://[^/]+(/.*)?|abfss://[^/@]+@[^/@]+(/.*)?|file:///.+"
+URL_PATTERN = "(s3|gs)://[^/]+(/.*)?|abfss://[^/@]+@[^/@]+(/.*)?|hdfs://[^/]+/.+|file:///.+"
 """The URLs of the stores that Landfall has."""
 
 
@@ -86,7 +87,7 @@ class Output(Model):
     ]
     """Output root, such as ``s3://logs/parsed``. All objects and the ledger are under it.
     ``s3://BUCKET/PREFIX``, ``abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX`` (Azure),
-    ``gs://BUCKET/PREFIX`` (Google) or ``file:///FOLDER``.
+    ``gs://BUCKET/PREFIX`` (Google), ``hdfs://HOST:PORT/FOLDER`` or ``file:///FOLDER``.
     """
     store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
     """Import path of a custom store, which interprets ``url`` itself."""
@@ -128,6 +129,8 @@ class Output(Model):
     """How to access Google Cloud Storage. Without credentials here, the application default
     credentials are used, such as workload identity.
     """
+    hdfs: Hdfs = Hdfs()
+    """How to access HDFS."""
 
     @property
     def access(self) -> StoreAccess:
@@ -144,7 +147,7 @@ class Output(Model):
     def _store_is_known(self) -> "Output":
         if not self.store and not re.fullmatch(URL_PATTERN, self.url):
             raise ValueError(
-                "url is none of s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+                "url is none of s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, "
                 "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX and file:///FOLDER, "
                 f"and no store of your own is named: {self.url!r}"
             )

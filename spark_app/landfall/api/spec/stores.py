@@ -5,13 +5,15 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.shared import SecretRef
-from landfall.api.values import Bytes, Duration, matching
+from landfall.api.values import Bytes, Duration, Name, matching
 
-SCHEMES: Mapping[str, str] = MappingProxyType({"s3": "s3", "abfss": "azure", "gs": "gcs"})
+SCHEMES: Mapping[str, str] = MappingProxyType(
+    {"s3": "s3", "abfss": "azure", "gs": "gcs", "hdfs": "hdfs"}
+)
 """The section of ``spec.output`` for each scheme of ``output.url``; ``file`` needs none."""
 PLACE = frozenset({"url", "store", *SCHEMES.values()})
 """The fields of ``spec.output`` that name a store and say how it is accessed."""
@@ -61,3 +63,30 @@ class Gcs(StoreAccess):
     """URL of another server than Google's, as of an emulator."""
     credentials_secret_ref: SecretRef | None = None
     """Secret with the key ``key.json``, the key file of a service account."""
+
+
+class Hdfs(StoreAccess):
+    """How to access HDFS."""
+
+    endpoint: (
+        Annotated[str, matching(r"hdfs://[^/\s]+/?", "a URL such as hdfs://namenode:8020")] | None
+    ) = None
+    """URL of the name node, if it is not that of ``output.url``."""
+    credentials_secret_ref: SecretRef | None = None
+    """Secret with the files of a Hadoop client, ``core-site.xml`` and ``hdfs-site.xml``, and a
+    Kerberos ``keytab``.
+    """
+    user: Name | None = None
+    """Name of the user on a cluster without Kerberos. That of the process if not set."""
+    principal: Name | None = None
+    """Kerberos principal that the key ``keytab`` of the Secret is for."""
+    part_bytes: Annotated[Bytes, Field(ge=2**20, le=4000 * 2**20)] = 128 * 2**20
+    """Size of the parts that objects are uploaded in, in bytes. An object of one part is only
+    renamed; several are read and written once more, by the driver.
+    """
+
+    @model_validator(mode="after")
+    def _principal_has_a_keytab(self) -> "Hdfs":
+        if self.principal and not self.credentials_secret_ref:
+            raise ValueError("principal needs credentialsSecretRef, a Secret with the key keytab")
+        return self

@@ -53,6 +53,10 @@ def open_bucket(output: Output) -> Bucket:
             from landfall.audit.buckets.gcs import GcsBucket  # noqa: PLC0415
 
             return GcsBucket.of(host, path, output.gcs)
+        case "hdfs":
+            from landfall.audit.buckets.hdfs import HdfsFolder  # noqa: PLC0415
+
+            return HdfsFolder.of(host, unquote(path), output.hdfs)
         case "file":
             from landfall.audit.buckets.folder import Folder  # noqa: PLC0415
 

@@ -1,0 +1,71 @@
+"""Reads a folder of HDFS with a client that is not written in Java."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from hdfs_native import Client, FileReader, FileStatus
+
+from landfall.api.spec import Hdfs
+from landfall.audit.buckets.streams import stream_of
+from landfall.store.hdfs.client import client_options
+from landfall.store.hdfs.errors import translate_errors
+
+STAGING = ".landfall-staging/"
+"""Folder of what is not visible."""
+
+
+@dataclass(frozen=True)
+class HdfsFolder:
+    """A folder. Errors are translated as in ``store.hdfs.errors``."""
+
+    client: Client
+    url: str
+    root: str
+
+    @classmethod
+    def of(cls, authority: str, path: str, settings: Hdfs) -> "HdfsFolder":
+        """The folder at this path."""
+        root = f"/{path.strip('/')}/"
+        url = f"hdfs://{authority}{root}"
+        with translate_errors("connect", url):
+            return cls(Client(**client_options(authority, settings)), url, root)
+
+    def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Keys and sizes, in memory: a name node lists folders in the order of its own."""
+        with translate_errors("list", f"{self.url}{prefix}"):
+            found = list(self._files(f"{self.root}{prefix}".rpartition("/")[0]))
+        keys = ((each.path.removeprefix(self.root), each.length) for each in found)
+        yield from sorted(
+            (key, size)
+            for key, size in keys
+            if key.startswith(prefix) and not key.startswith(STAGING)
+        )
+
+    def _files(self, folder: str) -> Iterator[FileStatus]:
+        try:
+            for each in self.client.list_status(folder, recursive=True):
+                if not each.isdir:
+                    yield each
+        except FileNotFoundError:
+            return
+
+    def open(self, key: str) -> BinaryIO:
+        """A stream of the file's bytes."""
+        url = f"{self.url}{key}"
+        with translate_errors("read", url):
+            file = self._opened(key)
+        if file is None:
+            raise FileNotFoundError(key)
+
+        def read(size: int) -> bytes:
+            with translate_errors("read", url):
+                return file.read(size)
+
+        return stream_of(read)
+
+    def _opened(self, key: str) -> FileReader | None:
+        try:
+            return self.client.read(self.root + key)
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,55 @@
+"""Sets up a client of HDFS from ``spec.output.hdfs``: name node, user, configuration, Kerberos."""
+
+import os
+from typing import Any
+
+from landfall.api import spec
+from landfall.api.secrets import secret_folder
+from landfall.errors import Stalled, StoreDenied
+
+KEYTAB = "keytab"
+"""Key of the Secret with a Kerberos keytab, for the principal ``output.hdfs.principal``."""
+
+
+def client_options(authority: str, settings: spec.Hdfs) -> dict[str, Any]:
+    """The arguments of a client, which makes no request until it is used.
+
+    Args:
+        authority: host and port of the name node, or a name service of the configuration.
+        settings: how to access it.
+
+    Raises:
+        StoreDenied: the Secret is not there.
+    """
+    if settings.user:
+        # The client takes it from nowhere else, so it holds for the process, which has one group.
+        os.environ["HADOOP_USER_NAME"] = settings.user
+    folder = _folder(settings)
+    return {
+        "url": (settings.endpoint or f"hdfs://{authority}").rstrip("/"),
+        "config": {
+            "dfs.client.socket-timeout": f"{settings.read_timeout.total_seconds() * 1000:.0f}",
+            "dfs.client.failover.max.attempts": str(settings.max_attempts),
+        },
+        "config_dir": folder,
+        "kerberos_principal": settings.principal,
+        "kerberos_keytab": f"{folder}/{KEYTAB}" if settings.principal else None,
+    }
+
+
+def _folder(settings: spec.Hdfs) -> str | None:
+    """The folder of the Secret, in which the client finds ``core-site.xml`` and the like."""
+    if not settings.credentials_secret_ref:
+        return None
+    name = settings.credentials_secret_ref.name
+    try:
+        folder = secret_folder(name)
+    except Stalled as error:
+        raise StoreDenied(str(error)) from error
+    needed = folder / KEYTAB if settings.principal else folder
+    if not needed.exists():
+        raise StoreDenied(
+            f"no secret {name!r} with what output.hdfs needs: there is no {needed}; "
+            "$LANDFALL_SECRETS names the folder that holds one per secret"
+        )
+    return str(folder)
