@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from landfall.api import spec
+from landfall.lane.stores import with_ledger
 from landfall.store import Store
 from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore
@@ -40,7 +41,8 @@ def proxied_bucket(
 
 @pytest.fixture(
     params=[
-        *("memory", "memory, which discards no uploads", "file", "s3", "proxied"),
+        *("memory", "memory, which discards no uploads", "memory, the ledger elsewhere"),
+        *("file", "s3", "proxied"),
         *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS),
     ]
 )
@@ -51,6 +53,9 @@ def tested(
         case "memory":
             memory = MemoryStore()
             return StoreUnderTest(memory, memory.delete)
+        case "memory, the ledger elsewhere":
+            memory = MemoryStore()
+            return StoreUnderTest(with_ledger(MemoryStore(), memory), memory.delete)
         case "memory, which discards no uploads":
             memory = MemoryStore()
             memory.discards_uploads = False

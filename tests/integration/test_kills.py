@@ -6,6 +6,7 @@ first process saw, so it cuts the ranges differently that it lands again.
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -37,14 +38,24 @@ STEPS = [
 """Where a driver is killed or frozen; how many COMMITs and visible objects exist then."""
 
 
-@pytest.fixture(params=["s3", *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS)])
+ELSEWHERE = "s3, the ledger elsewhere"
+
+
+@pytest.fixture(
+    params=["s3", *(pytest.param(kind, marks=pytest.mark.full) for kind in (*KINDS, ELSEWHERE))]
+)
 def scene(
-    request: pytest.FixtureRequest, kafka: Broker, secrets: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    kafka: Broker,
+    secrets: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> Scene:
     """An output root in each kind of store, and the topics of one group."""
-    if request.param == "s3":
+    if request.param in {"s3", ELSEWHERE}:
         made: Scene = request.getfixturevalue("s3_scene")
-        return made
+        ledger = {"url": f"file://{tmp_path}/ledger"} if request.param == ELSEWHERE else None
+        return replace(made, ledger=ledger)
     monkeypatch.setenv("LANDFALL_SECRETS", str(secrets))
     place = KINDS[request.param](request.getfixturevalue(request.param))
     return Scene(kafka, cast("Bucket", place))  # it has what these tests use of a bucket

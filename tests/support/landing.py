@@ -15,7 +15,7 @@ from pyspark import SparkContext
 
 from landfall.api.contract import LANE, ExitCode, Status, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.audit.buckets import open_bucket
+from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import Findings, inspect
 from landfall.audit.kafka_log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
@@ -29,11 +29,11 @@ from landfall.driver.runner import Bin
 from landfall.driver.spark.session import SparkRunner
 from landfall.driver.status import DriverProgress, driver_report
 from landfall.lane import Lane, LaneWriter, OpenRequest
+from landfall.lane.stores import open_stores
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
-from landfall.store.urls import open_store
 from landfall.task import Batch
 from landfall.task.worker import land_bin
 from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka
@@ -61,11 +61,16 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIEN
 
 @dataclass(frozen=True)
 class Scene:
-    """A broker, and a bucket and topics of the test's own; a pattern finds the topics."""
+    """A broker, and a bucket and topics of the test's own; a pattern finds the topics.
+
+    Attributes:
+        ledger: ``spec.ledger``, if it is not in the bucket.
+    """
 
     kafka: Broker
     bucket: Bucket
     prefix: str = field(default_factory=lambda: f"t{uuid4().hex[:8]}")
+    ledger: Mapping[str, Any] | None = None
 
     def topic(self, name: str = "a", partitions: int = 1, **config: str | int) -> str:
         return self.kafka.create_topic(f"{self.prefix}.{name}", partitions, **config)
@@ -90,6 +95,8 @@ class Scene:
         output = {**self.bucket.output, "format": "Json", **spec.pop("output", {})}
         tuning = {"pollInterval": "100ms", "httpPort": 0, **spec.pop("tuning", {})}
         own = {"source": {"kafka": kafka}, "output": output, "tuning": tuning}
+        if self.ledger:
+            own["ledger"] = {**self.ledger}
         return {
             "apiVersion": "landfall.dev/v1alpha1",
             "kind": "ConsumerGroup",
@@ -137,7 +144,7 @@ class Scene:
         group = self.group(**spec)
         log = AuditedLog(group)
         try:
-            return inspect(group, open_bucket(group.spec.output), log)
+            return inspect(group, open_buckets(group.spec), log)
         finally:
             log.close()
 
@@ -147,7 +154,7 @@ class Scene:
 
     def store(self) -> Store:
         """The store of the ledger and the landed objects."""
-        return open_store(self.group().spec.output)
+        return open_stores(self.group().spec)
 
 
 class InProcessRunner:
@@ -191,7 +198,7 @@ class Landing:
     error: BaseException | None = None
 
     def __post_init__(self) -> None:
-        store = self.store or open_store(self.group.spec.output)
+        store = self.store or open_stores(self.group.spec)
         lane = Lane(store, self.group.metadata.name, LANE)
         state = lane.read()
         if state.seq < 0:

@@ -209,7 +209,7 @@ class Processes:
         self, document: dict[str, Any], strike: str = "", gate: Path | None = None
     ) -> Process:
         """Run until caught up, with a store that stops or kills the driver (``crashing_store``)."""
-        document["spec"]["output"]["store"] = STRUCK
+        _strike(document)
         env = {STRIKE: strike, GATE: str(gate or "")}
         return self.run(document, "--until-caught-up", "--http-port", "0", "--verbose", env=env)
 
@@ -218,7 +218,7 @@ class Processes:
         folder = self.folder / f"{len(self.begun)}-{revision}"
         folder.mkdir()
         if strike:
-            document["spec"]["output"]["store"] = STRUCK
+            _strike(document)
         (folder / "group.json").write_text(json.dumps(document))
         (folder / "spark-defaults.conf").write_text(LOCAL_SPARK)
         (folder / "token").write_text(TOKEN)
@@ -264,3 +264,9 @@ class Processes:
         """Kill all processes that are left."""
         for process in self.begun:
             process.clear()
+
+
+def _strike(document: dict[str, Any]) -> None:
+    """Let the driver of this group stop where a strike says, in whichever of its stores."""
+    for section in document["spec"].keys() & {"output", "ledger"}:
+        document["spec"][section]["store"] = STRUCK

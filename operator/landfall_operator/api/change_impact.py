@@ -36,6 +36,7 @@ FIELDS: Mapping[str, Change] = {
     "transforms": Change.NEW_REVISION,
     "route": Change.NEW_REVISION,
     "output": Change.NEW_REVISION,
+    "ledger": Change.NEW_REVISION,
     "topics": Change.NEW_REVISION,
     "completeness": Change.NEW_REVISION,
     "uploadPolicy": Change.NEW_REVISION,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from landfall.api.spec import GroupSpec, s3
-from landfall.api.spec.output import URL_PATTERN
+from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
 from landfall_operator.api.schema import (
     Schema,
@@ -65,6 +65,8 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
+LATER_SECTIONS = ("spec.ledger",)
+"""Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (
     ("Phase", "string", ".status.phase", "Summary of the conditions", 0),
@@ -88,6 +90,55 @@ COLUMNS = (
     ("Published", "string", ".status.published", "Publishers that keep up, and those behind", 1),
 )
 """Columns of ``kubectl get``: name, type, JSON path, description, priority (1: ``-o wide``)."""
+
+_STORE_RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "": (
+        (
+            (
+                "has(self.store) || !self.url.contains('://')"
+                f" || self.url.matches('^({URL_PATTERN})$')"
+            ),
+            (
+                "unless store is set, url must be s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
+                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, hdfs://HOST:PORT/FOLDER "
+                "or file:///FOLDER"
+            ),
+        ),
+    ),
+    "s3.sse": (
+        (
+            "!has(self.kmsKeyId) || self.type != 'AES256'",
+            "kmsKeyId goes with type aws:kms or aws:kms:dsse",
+        ),
+    ),
+    "s3.storageClass": (
+        (f"!(self in {[*s3.ARCHIVES]})", s3.ARCHIVES_REASON),
+        (f"!(self in {[*s3.OTHER_BUCKETS]})", s3.OTHER_BUCKETS_REASON),
+    ),
+    "s3.tags": (
+        (
+            (
+                f"self.all(key, key.matches(r'^{s3.TAG_KEY}$') && !key.matches('^[aA][wW][sS]:')"
+                f" && self[key].matches(r'^{s3.TAG_VALUE}$'))"
+            ),
+            (
+                "keys have 1 to 128 and values 0 to 256 letters, digits, spaces and "
+                "_ . : / = + - @; no key begins with aws:"
+            ),
+        ),
+    ),
+    "s3.objectLock": (("has(self.mode) == has(self.retain)", s3.LOCK_REASON),),
+    "s3": (
+        (
+            (
+                "!has(self.endpoint) || !(has(self.useFips) && self.useFips"
+                " || has(self.useDualStack) && self.useDualStack)"
+            ),
+            s3.ENDPOINT_REASON,
+        ),
+    ),
+}
+"""The rules of a root, by the path of the field in its section that has them."""
 
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
@@ -145,19 +196,6 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "must end with /{topic}, such as db={field:app}/{topic}",
         ),
     ),
-    "spec.output": (
-        (
-            (
-                "has(self.store) || !self.url.contains('://')"
-                f" || self.url.matches('^({URL_PATTERN})$')"
-            ),
-            (
-                "unless store is set, url must be s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
-                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, hdfs://HOST:PORT/FOLDER "
-                "or file:///FOLDER"
-            ),
-        ),
-    ),
     "spec.output.url": (
         (
             "self == oldSelf",
@@ -167,38 +205,29 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
         ),
     ),
-    "spec.output.s3.sse": (
+    "spec.ledger.url": (
         (
-            "!has(self.kmsKeyId) || self.type != 'AES256'",
-            "kmsKeyId goes with type aws:kms or aws:kms:dsse",
-        ),
-    ),
-    "spec.output.s3.storageClass": (
-        (f"!(self in {[*s3.ARCHIVES]})", s3.ARCHIVES_REASON),
-        (f"!(self in {[*s3.OTHER_BUCKETS]})", s3.OTHER_BUCKETS_REASON),
-    ),
-    "spec.output.s3.tags": (
-        (
+            "self == oldSelf",
             (
-                f"self.all(key, key.matches(r'^{s3.TAG_KEY}$') && !key.matches('^[aA][wW][sS]:')"
-                f" && self[key].matches(r'^{s3.TAG_VALUE}$'))"
-            ),
-            (
-                "keys have 1 to 128 and values 0 to 256 letters, digits, spaces and "
-                "_ . : / = + - @; no key begins with aws:"
+                "cannot be changed, because the ledger of all landed records is stored there; "
+                "create a new group instead"
             ),
         ),
     ),
-    "spec.output.s3.objectLock": (("has(self.mode) == has(self.retain)", s3.LOCK_REASON),),
-    "spec.output.s3": (
+    "spec": (
         (
+            "has(self.ledger) == has(oldSelf.ledger)",
             (
-                "!has(self.endpoint) || !(has(self.useFips) && self.useFips"
-                " || has(self.useDualStack) && self.useDualStack)"
+                "ledger can neither be added nor removed, because the ledger of all landed records "
+                "stays where it is; create a new group instead"
             ),
-            s3.ENDPOINT_REASON,
         ),
     ),
+    **{
+        f"spec.{root}.{field}".rstrip("."): rules
+        for root in ("output", "ledger")
+        for field, rules in _STORE_RULES.items()
+    },
     "spec.autoscaling": (
         ("self.minReplicas <= self.maxReplicas", "minReplicas must not exceed maxReplicas"),
     ),
@@ -213,6 +242,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.source.kafka.groupId": {"maxLength": 255},
     "spec.output.url": {"maxLength": 2048},
+    "spec.ledger.url": {"maxLength": 2048},
     "spec.route.pattern": {"maxLength": 1024},
     "spec.route.topicPath": {"maxLength": 1024},
     **{
@@ -224,9 +254,12 @@ EXTRAS: Mapping[str, Schema] = {
         for of in ("", "topics.")
         for columns in ("columns", "key.columns", "headerColumns")
     },
-    "spec.output.s3.tags": {
-        "maxProperties": s3.MAX_TAGS,
-        "additionalProperties": {"type": "string", "maxLength": 256},
+    **{
+        f"spec.{root}.s3.tags": {
+            "maxProperties": s3.MAX_TAGS,
+            "additionalProperties": {"type": "string", "maxLength": 256},
+        }
+        for root in ("output", "ledger")
     },
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},
@@ -322,7 +355,15 @@ def schema() -> Schema:
     root["properties"]["spec"]["properties"]["topics"] = without_rules(at(root, "spec.topics"))
     for path in LATER:
         del at(root, path)["default"]
+    for path in LATER_SECTIONS:
+        _drop_defaults(at(root, path))
     return root
+
+
+def _drop_defaults(node: Schema) -> None:
+    for field in node.get("properties", {}).values():
+        field.pop("default", None)
+        _drop_defaults(field)
 
 
 def at(node: Schema, path: str) -> Schema:

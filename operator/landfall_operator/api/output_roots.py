@@ -61,14 +61,6 @@ def may_collide(group: ConsumerGroup, other: ConsumerGroup) -> bool:
     return False
 
 
-def roots_above(url: str) -> Iterator[str]:
-    """Every output root that this one is inside."""
-    scheme, _, path = url.rstrip("/").partition("://")
-    folders = path.split("/")
-    for count in range(1, len(folders)):
-        yield f"{scheme}://{'/'.join(folders[:count])}"
-
-
 def _below(outer: ConsumerGroup, inner: ConsumerGroup) -> tuple[str, ...] | None:
     """The folders from one output root to another inside it; None if it is not inside."""
     above, below = (g.spec.output.url.rstrip("/") for g in (outer, inner))

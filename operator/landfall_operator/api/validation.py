@@ -7,7 +7,7 @@ This module finds what a CRD cannot express, and checks objects that are older t
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.api.spec import ConsumerGroup, Root, parse_group
 from landfall.errors import Stalled
 from landfall_operator.api.output_roots import may_collide
 
@@ -29,8 +29,8 @@ def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
     """
     for other in (each for each in others if each.full_name != group.full_name):
         name, url = other.full_name, group.spec.output.url
-        if _root(other) == _root(group):
-            return f"spec.output.url: {url} is also the output of {name}"
+        if shared := _shared_root(group, other):
+            return shared
         if may_collide(group, other):
             return (
                 f"spec.output.url: objects in {url} may get the names of objects of {name} in "
@@ -44,8 +44,17 @@ def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
     return ""
 
 
-def _root(group: ConsumerGroup) -> tuple[str, str | None]:
-    return group.spec.output.url.rstrip("/"), group.spec.output.access.endpoint
+def _shared_root(group: ConsumerGroup, other: ConsumerGroup) -> str:
+    """Which root of a group is one of another's, too; empty if none is."""
+    theirs = {_place(root): root.section for root in other.spec.roots}
+    for root in group.spec.roots:
+        if section := theirs.get(_place(root)):
+            return f"spec.{root.section}.url: {root.url} is also the {section} of {other.full_name}"
+    return ""
+
+
+def _place(root: Root) -> tuple[str, str | None]:
+    return root.url.rstrip("/"), root.access.endpoint
 
 
 def _kafka_group(group: ConsumerGroup) -> tuple[str, str]:

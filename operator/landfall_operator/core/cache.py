@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup
+from landfall.api.spec.roots import roots_above
 from landfall.errors import Stalled
-from landfall_operator.api.output_roots import roots_above
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.api.verbs import PREFIX
@@ -305,7 +305,7 @@ def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:
 def _conflict_keys(group: ConsumerGroup) -> Iterator[object]:
     """Keys by which conflicting groups are found."""
     url = group.spec.output.url.rstrip("/")
-    yield "url", url
+    yield from (("url", root.url.rstrip("/")) for root in group.spec.roots)
     yield "mirror", group.kafka_group_id
     yield from (("inside", root) for root in roots_above(url))
 

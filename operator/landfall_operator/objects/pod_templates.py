@@ -208,7 +208,7 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     parts: tuple[Any, ...] = (group.spec, *group.spec.topics)
     references = (
         group.spec.source.kafka.properties_secret_ref,
-        group.spec.output.access.credentials_secret_ref,
+        *(root.access.credentials_secret_ref for root in group.spec.roots),
         *(
             registry.secret_ref
             for part in parts

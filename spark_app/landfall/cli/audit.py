@@ -12,11 +12,11 @@ from rich.markup import escape
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.audit import PartitionResult, Unchecked
-from landfall.audit.buckets import open_bucket
+from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console
-from landfall.driver.startup import check_secret, explain_later, store_servers
+from landfall.driver.startup import check_secrets, explain_later, store_servers
 
 MAX_SHOWN = 20
 """How many faults, and missing ranges per topic partition, are printed; ``--json`` has more."""
@@ -46,9 +46,10 @@ _UNCHECKED_TEXTS = {
 def audit(arguments: argparse.Namespace) -> ExitCode:
     """Audit a group and print the findings; the exit code is FAULT if anything is wrong."""
     group = group_file.load(arguments.group, os.environ)
-    check_secret(group.spec.output)
-    explain_later(store_servers(group.spec.output), console.print_waiting)
-    bucket, log = open_bucket(group.spec.output), KafkaLog(group)
+    check_secrets(group.spec.roots)
+    for root in group.spec.roots:
+        explain_later(store_servers(root), console.print_waiting)
+    bucket, log = open_buckets(group.spec), KafkaLog(group)
     scope = Scope(frozenset(arguments.topics), arguments.generation)
     err = console.err()
     try:
@@ -67,7 +68,7 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
         log.close()
     if not findings.faults:
         if not findings.slots:
-            raise console.no_ledger(group.metadata.name, group.spec.output.url)
+            raise console.no_ledger(group.metadata.name, group.spec.ledger_root.url)
         console.require_topics(group.metadata.name, arguments.topics, findings.topics)
     if arguments.json:
         console.out().print(_json(findings), markup=False)

@@ -87,7 +87,7 @@ def fsck(arguments: argparse.Namespace) -> ExitCode:
     opened = GroupStore.of(arguments.group)
     report = examine(opened, deep=arguments.deep)
     if not report.chain.slots and not report.findings:
-        raise console.no_ledger(opened.name, opened.group.spec.output.url)
+        raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     _show(report, deep=arguments.deep)
     return ExitCode.FAULT if report.findings else ExitCode.OK
 

@@ -14,11 +14,11 @@ from landfall.api import group_file
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.cli import console
-from landfall.driver.startup import check_secret, explain_later, store_servers
+from landfall.driver.startup import check_secrets, explain_later, store_servers
 from landfall.lane import Lane
+from landfall.lane.stores import open_stores
 from landfall.ledger import Record
 from landfall.store import Store
-from landfall.store.urls import open_store
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,9 +43,10 @@ class GroupStore:
     def of(cls, path: Path) -> "GroupStore":
         """Read a group file and open the group's store; nothing is requested from the store yet."""
         group = group_file.load(path, os.environ)
-        check_secret(group.spec.output)
-        store = open_store(group.spec.output)
-        explain_later(store_servers(group.spec.output), console.print_waiting)
+        check_secrets(group.spec.roots)
+        store = open_stores(group.spec)
+        for root in group.spec.roots:
+            explain_later(store_servers(root), console.print_waiting)
         return cls(group, store)
 
     @cached_property

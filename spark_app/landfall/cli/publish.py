@@ -56,7 +56,7 @@ def publish(arguments: argparse.Namespace) -> ExitCode:
     if arguments.rebuild and not arguments.names:
         raise Stalled(Reason.SPEC_INVALID, "publish --rebuild: name the publishers to rebuild")
     if opened.lane.read().seq < 0:
-        raise console.no_ledger(opened.name, opened.group.spec.output.url)
+        raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     codes = [ExitCode.OK]
     for entry in entries:
         try:

@@ -78,7 +78,7 @@ def _require_ledger(opened: GroupStore, topics: Collection[str]) -> None:
     """Raise NothingToCheck if there is no ledger, or it never had one of the topics."""
     state = opened.lane.read()
     if state.seq < 0:
-        raise console.no_ledger(opened.name, opened.group.spec.output.url)
+        raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     known = {tp.topic for tp in state.members} | {tp.topic for tp in state.retired}
     console.require_topics(opened.name, topics, known)
 

@@ -227,7 +227,7 @@ class LaneContender:
             except Retry as error:
                 self._wait_for_store(error)
             else:
-                check_known(state, self.options.known_ledger, self.group.spec.output)
+                check_known(state, self.options.known_ledger, self.group.spec.ledger_root)
                 return state
         return None
 

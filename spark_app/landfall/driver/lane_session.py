@@ -112,7 +112,7 @@ class LaneSession:
                 "a driver that starts tries everything at once"
             )
         if state.seq < 0:
-            return f"{self.group.spec.output.url} has no ledger of {self.group.metadata.name}"
+            return f"{self.group.spec.ledger_root.url} has no ledger of {self.group.metadata.name}"
         if state.holding is LaneOwnership.HELD and not (take_over or request.dry_run):
             return (
                 f"a driver has the lane (epoch {state.epoch}, writer {state.writer}). If it runs, "

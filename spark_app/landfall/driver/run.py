@@ -22,6 +22,7 @@ from landfall.driver.handover import ContenderOptions, LaneContender, StatusRepo
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.peers import is_any_working
 from landfall.driver.http.server import StatusBoard, serve, serve_near
+from landfall.driver.ledger_root import check_roots
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.pinned_spec import pinned_spec
@@ -29,17 +30,17 @@ from landfall.driver.publishing import LAST_PATIENCE, LAST_TRIES, Publishing
 from landfall.driver.runner import Runner
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
-from landfall.driver.startup import check_secret, explain, explained, kafka_servers, store_servers
+from landfall.driver.startup import check_secrets, explain, explained, kafka_servers, store_servers
 from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry, StoreDenied
 from landfall.lane import LaneWriter, claim_output_root
+from landfall.lane.stores import open_stores
 from landfall.publish.building import check_publishers
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
 from landfall.store.probe import probe
-from landfall.store.urls import open_store
 
 log = logging.getLogger(__name__)
 
@@ -90,13 +91,15 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK
-    check_secret(group.spec.output)
-    store = open_store(group.spec.output)
+    check_secrets(group.spec.roots)
+    store = open_stores(group.spec)
     check_publishers(group, store)
     # Now, not beside Spark: while that starts, standard error is its own.
     explain(kafka_servers(group))
-    with explained(store_servers(group.spec.output)):
-        _wait_for_store(store, group.full_name)
+    with ExitStack() as stack:
+        for root in group.spec.roots:
+            stack.enter_context(explained(store_servers(root)))
+        _wait_for_store(store, group)
     problems = ExecutorProblems()
     context = spark_context(group, options.master, problems)
     try:
@@ -105,12 +108,13 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         stop_spark(context)
 
 
-def _wait_for_store(store: Store, owner: str) -> None:
+def _wait_for_store(store: Store, group: ConsumerGroup) -> None:
     """Return when the store has shown that it is safe, and that the output root is this group's."""
     for attempt in stamina.retry_context(on=_may_pass, attempts=STARTUP_TRIES, timeout=120):
         with attempt:
             probe(store)
-            claim_output_root(store, owner)
+            check_roots(store, group.spec)
+            claim_output_root(store, group.full_name)
 
 
 def drive(
@@ -149,7 +153,7 @@ def drive(
     contender = LaneContender(group, deps, new_driver, reporter, how)
     with ExitStack() as stack:
         stack.callback(monitor.stop)
-        monitor_store = open_store(fail_fast(group.spec.output))
+        monitor_store = open_stores(fail_fast(group.spec))
         monitor.start(lambda: contender.check_store(monitor_store.read))
         _serve(board, _control(contender, publishing), options, group, stack)
         stack.enter_context(_signals(contender.stop))

@@ -7,14 +7,14 @@ what is wrong with it. Nothing is decided here.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from landfall.api.secrets import read_secret
-from landfall.api.spec import ConsumerGroup, Output
+from landfall.api.secrets import read_secret, secret_folder
+from landfall.api.spec import ConsumerGroup, Root
 from landfall.network import Address, trouble
 
 log = logging.getLogger(__name__)
@@ -61,13 +61,14 @@ def kafka_servers(group: ConsumerGroup) -> Servers:
     return Servers("kafka", tuple(found), _API_VERSIONS)
 
 
-def store_servers(output: Output) -> Servers:
-    """The server that an output names; no address without an endpoint and behind a proxy."""
-    endpoint = output.access.endpoint
-    if output.store or output.url.startswith("file:") or not endpoint:
+def store_servers(root: Root) -> Servers:
+    """The server of a root; no address without an endpoint by HTTP, and behind a proxy."""
+    endpoint = root.access.endpoint
+    if root.store or root.url.startswith("file:") or not endpoint:
         return Servers("the store", (), _HEAD)
     url = urlsplit(endpoint)
-    if url.scheme in getproxies() and not proxy_bypass(url.hostname or ""):
+    is_proxied = url.scheme in getproxies() and not proxy_bypass(url.hostname or "")
+    if url.scheme not in _PORTS or is_proxied:
         return Servers("the store", (), _HEAD)
     port = url.port or _PORTS[url.scheme]
     return Servers(
@@ -75,16 +76,19 @@ def store_servers(output: Output) -> Servers:
     )
 
 
-def check_secret(output: Output) -> None:
-    """Return if the secret that an output names is there, and is the store's to read.
+def check_secrets(roots: Iterable[Root]) -> None:
+    """Return if the secrets that roots name are there, and are the store's to read.
 
     Only at the start is an absent one a wrong spec: while a group runs, it may come back.
 
     Raises:
         Stalled: SPEC_INVALID, there is no such secret.
     """
-    if output.access.credentials_secret_ref:
-        read_secret(output.access.credentials_secret_ref.name)
+    for root in roots:
+        secret, is_hdfs = root.access.credentials_secret_ref, root.access_field == "hdfs"
+        # A keytab is no text.
+        if secret and not (is_hdfs and secret_folder(secret.name).is_dir()):
+            read_secret(secret.name)
 
 
 def log_waiting(name: str, why: str) -> None:

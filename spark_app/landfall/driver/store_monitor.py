@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from landfall.api.contract import Failure, Status
-from landfall.api.spec import Output
+from landfall.api.spec import GroupSpec, Root
 from landfall.errors import LandfallError, cause
 
 log = logging.getLogger(__name__)
@@ -75,15 +75,19 @@ def _time(failure: Failure) -> datetime:
     return datetime.fromisoformat(failure.time)
 
 
-def fail_fast(output: Output) -> Output:
-    """The same output, with timeouts of seconds and without a second attempt."""
-    access = output.access
+def fail_fast(spec: GroupSpec) -> GroupSpec:
+    """The same spec, with timeouts of seconds at its stores and without a second attempt."""
+    return spec.model_copy(update={root.section: _impatient(root) for root in spec.roots})
+
+
+def _impatient(root: Root) -> Root:
+    access = root.access
     changes = {
         "max_attempts": 1,
         "connect_timeout": min(access.connect_timeout, PATIENCE),
         "read_timeout": min(access.read_timeout, PATIENCE),
     }
-    return output.model_copy(update={output.access_field: access.model_copy(update=changes)})
+    return root.model_copy(update={root.access_field: access.model_copy(update=changes)})
 
 
 class StoreMonitor:

@@ -11,11 +11,13 @@ from pydantic import ValidationError
 
 from landfall.api import group_file
 from landfall.api.contract import LANE
-from landfall.api.spec import Access, GroupSpec, Output
+from landfall.api.spec import Access, GroupSpec, Ledger, Output
 from landfall.api.spec_errors import spec_errors
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
+from landfall.lane.stores import open_stores, with_ledger
 from landfall.ledger import folders, object_names
+from landfall.ledger.roots import LEDGER_MARK
 from landfall.publish import VisibleObject
 from landfall.publish.following import Follower
 from landfall.reading.files import Choice, File, chooser
@@ -165,9 +167,9 @@ def open_group(
     if "://" not in text:
         opened = group_file.load(Path(text), os.environ)
         output, name = opened.spec.output, opened.metadata.name
-        return LandedGroup(open_store(output), output, (name, lane), opened.spec)
+        return LandedGroup(open_stores(opened.spec), output, (name, lane), opened.spec)
     output = _output(text, access)
-    store = open_store(output)
+    store = _with_ledger(open_store(output), access)
     return LandedGroup(store, output, (group or _owner(store, output), lane))
 
 
@@ -178,10 +180,22 @@ def _output(url: str, access: Access) -> Output:
         raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
 
 
+def _with_ledger(objects: Store, access: Access) -> Store:
+    """The store, with the one that the mark of an output root names if its ledger is elsewhere."""
+    body = objects.read(LEDGER_MARK)
+    if body is None:
+        return objects
+    try:
+        url = json.loads(body)["url"]
+        return with_ledger(open_store(Ledger(url=url, **access)), objects)
+    except (ValueError, KeyError, TypeError) as error:
+        raise Stalled(Reason.SPEC_INVALID, f"{LEDGER_MARK} names no ledger: {body!r}") from error
+
+
 def _owner(store: Store, output: Output) -> str:
     body = store.read(object_names.owner_key())
     try:
-        return str(json.loads(body or b"")["owner"])
+        return str(json.loads(body or b"")["owner"]).rpartition("/")[2]  # it has a namespace
     except (ValueError, KeyError, TypeError):
         raise Stalled(
             Reason.SPEC_INVALID,

@@ -154,8 +154,8 @@ class Store(Slots, Uploads, Objects, Protocol):
 class StoreType(Protocol):
     """What ``spec.output.store`` names: a class that opens a custom store."""
 
-    def of(self, output: spec.Output) -> Store:
-        """Open the store at ``output.url``.
+    def of(self, root: spec.Root, /) -> Store:
+        """Open the store at ``root.url``, which is ``spec.output`` or ``spec.ledger``.
 
         Raises:
             Stalled: SPEC_INVALID, with what is wrong.

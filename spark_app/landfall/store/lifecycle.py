@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
-from landfall.store.probe import PREFIX as PROBES
-
+PROBES = "_landfall/_probe/"
+"""Prefix of what ``probe`` leaves, which may go at any time."""
 MIN_LIFETIME = timedelta(days=7)
 """An upload should live at least this long."""
 

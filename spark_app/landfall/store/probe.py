@@ -16,8 +16,10 @@ from uuid import uuid4
 from landfall.errors import Reason, Stalled
 from landfall.objects import Upload
 from landfall.store import Created, Store
+from landfall.store.lifecycle import PROBES
+from landfall.store.routed import RoutedStore
 
-PREFIX = "_landfall/_probe/"
+PREFIX = PROBES
 """Prefix of the probes' objects."""
 RACES = 4
 WRITERS = 8
@@ -34,10 +36,23 @@ def probe(store: Store) -> None:
         Retry: the store failed.
     """
     folder = f"{PREFIX}{uuid4().hex}/"
+    if isinstance(store, RoutedStore):
+        _check_slots(store.ledger, folder)
+        _check_listing(store.objects, f"{folder}listed/")
+        _check_uploads(store.objects, folder)
+    else:
+        _check_slots(store, folder)
+        _check_uploads(store, folder)
+
+
+def _check_slots(store: Store, folder: str) -> None:
     for race in range(RACES):
         _check_racing_creates(store, f"{folder}slot-{race}")
     _check_taken_slot(store, f"{folder}slot-0")
     _check_listing(store, f"{folder}listed/")
+
+
+def _check_uploads(store: Store, folder: str) -> None:
     _check_two_phases(store, f"{folder}object")
     _check_abort(store, f"{folder}aborted")
 

@@ -1,4 +1,4 @@
-"""Opens the store that ``spec.output`` names, by the scheme of its URL, or a custom one.
+"""Opens the store of a root by the scheme of its URL, or a custom one.
 
 ``spec.output.store: package.module:Name`` names a custom store, which interprets the URL itself;
 see ``StoreType``.
@@ -13,54 +13,55 @@ from landfall.errors import Reason, Stalled
 from landfall.store import Store, StoreType
 
 
-def open_store(output: spec.Output) -> Store:
-    """The store that ``output`` names, without a request to it. A process needs only one.
+def open_store(root: spec.Root) -> Store:
+    """The store of a root, without a request to it.
 
     Raises:
         Stalled: SPEC_INVALID, there is no such store type.
         StoreDenied: credentials are missing.
     """
-    if output.store:
-        return _store_type(output.store).of(output)
+    if root.store:
+        return _store_type(root).of(root)
     try:
-        store = _open_built_in(output)
+        store = _open_built_in(root)
     except ModuleNotFoundError as error:
-        extra = output.access_field
+        extra = root.access_field
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"output.url: {output.url} needs the Python package {error.name}, which is not "
+            f"{root.section}.url: {root.url} needs the Python package {error.name}, which is not "
             f"installed: pip install 'landfall[{extra}]', or an image built with it",
         ) from error
     if store is None:
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"output.url: no store for {output.url}; name one of your own in output.store",
+            f"{root.section}.url: no store for {root.url}; name one of your own in "
+            f"{root.section}.store",
         )
     return store
 
 
-def _open_built_in(output: spec.Output) -> Store | None:
+def _open_built_in(root: spec.Root) -> Store | None:
     # Each client library takes 0.1 to 0.5 s to import, and may not be installed.
-    scheme, _, rest = output.url.partition("://")
+    scheme, _, rest = root.url.partition("://")
     host, _, path = rest.partition("/")
     match scheme:
         case "s3":
             from landfall.store.s3.store import S3Store  # noqa: PLC0415
 
-            return S3Store(host, path, output.s3)
+            return S3Store(host, path, root.s3)
         case "abfss":
             from landfall.store.azure.store import AzureStore  # noqa: PLC0415
 
             container, _, account = host.partition("@")
-            return AzureStore(account, container, path, output.azure)
+            return AzureStore(account, container, path, root.azure)
         case "gs":
             from landfall.store.gcs.store import GcsStore  # noqa: PLC0415
 
-            return GcsStore(host, path, output.gcs)
+            return GcsStore(host, path, root.gcs)
         case "hdfs":
             from landfall.store.hdfs.store import HdfsStore  # noqa: PLC0415
 
-            return HdfsStore(host, unquote(path), output.hdfs)
+            return HdfsStore(host, unquote(path), root.hdfs)
         case "file":
             from landfall.store.file import FileStore  # noqa: PLC0415
 
@@ -68,10 +69,12 @@ def _open_built_in(output: spec.Output) -> Store | None:
     return None
 
 
-def _store_type(path: str) -> StoreType:
-    module, _, name = path.partition(":")
+def _store_type(root: spec.Root) -> StoreType:
+    module, _, name = (root.store or "").partition(":")
     try:
         found: StoreType = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise Stalled(Reason.SPEC_INVALID, f"output.store: {path!r}: {error}") from error
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{root.section}.store: {root.store!r}: {error}"
+        ) from error
     return found

@@ -16,6 +16,7 @@ import pyarrow as pa
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
+from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.schemas.stored import StoredSchemas
@@ -23,7 +24,6 @@ from landfall.source import Reader
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
 from landfall.store import Store
-from landfall.store.urls import open_store
 from landfall.task import Batch
 from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.destinations import Destinations
@@ -44,7 +44,7 @@ class _TaskResources:
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
         reader = KafkaReader(dict(properties), group.spec.tuning.read_timeout)
-        store = open_store(group.spec.output)
+        store = open_stores(group.spec)
         stored = StoredSchemas(store, group.metadata.name, LANE)
         destinations = Destinations(store, group.full_name)
         deps = LandingDeps(Partitioners(group.spec, stored), store, destinations)

@@ -127,7 +127,7 @@ def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -
     def runner(_: object, problems: object) -> None:
         given.append(problems)
 
-    monkeypatch.setattr(run, "open_store", lambda _: MemoryStore())
+    monkeypatch.setattr(run, "open_stores", lambda _: MemoryStore())
     monkeypatch.setattr(run, "explain", lambda _: None)
     monkeypatch.setattr(run, "spark_context", context)
     monkeypatch.setattr(run, "SparkRunner", runner)

@@ -7,7 +7,6 @@ from threading import Event
 import pytest
 
 from landfall.api.contract import Failure
-from landfall.api.spec import Output
 from landfall.driver import store_monitor
 from landfall.driver.store_monitor import PATIENCE, Outage, StoreMonitor, fail_fast
 from landfall.errors import Reason, Stalled, StoreAway
@@ -155,11 +154,13 @@ def test_the_monitors_client_tries_once_and_waits_for_seconds_only(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     s3 = {"endpoint": silent, "readTimeout": "50ms", "maxAttempts": 5}
-    output = fail_fast(Output.model_validate({"url": "s3://bucket/root", "s3": s3}))
-    store = S3Store("bucket", "root", output.s3)
+    spec = group(output={"url": "s3://bucket/root", "s3": s3}).spec
+    store = S3Store("bucket", "root", fail_fast(spec).output.s3)
 
     with pytest.raises(StoreAway, match="ReadTimeoutError"):
         store.read("key")
 
     assert store.requests == {"GetObject": 1}
-    assert fail_fast(group().spec.output).s3.read_timeout == PATIENCE
+    elsewhere = group(ledger={"url": "gs://ledgers/a"}).spec
+    assert fail_fast(elsewhere).output.s3.read_timeout == PATIENCE
+    assert fail_fast(elsewhere).ledger_root.access.read_timeout == PATIENCE

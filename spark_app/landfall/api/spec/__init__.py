@@ -21,7 +21,7 @@ from landfall.api.spec.decode import (
 )
 from landfall.api.spec.effective import TopicSpecs, with_decode_option
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
-from landfall.api.spec.output import Access, Codec, ColumnSource, Output, Rotate, Route
+from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route
 from landfall.api.spec.parsing import parse_group
 from landfall.api.spec.policies import (
     MAX_EXECUTORS,
@@ -33,6 +33,7 @@ from landfall.api.spec.policies import (
     Upgrade,
     UploadPolicy,
 )
+from landfall.api.spec.roots import Access, Ledger, Root
 from landfall.api.spec.s3 import S3, AssumeRole, LockMode, ObjectLock, Sse
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
@@ -57,6 +58,7 @@ __all__ = [
     "GroupSpec",
     "Hdfs",
     "Kafka",
+    "Ledger",
     "LockMode",
     "Metadata",
     "MissingTimestamp",
@@ -64,6 +66,7 @@ __all__ = [
     "Output",
     "Override",
     "Rollback",
+    "Root",
     "Rotate",
     "Route",
     "SecretRef",

@@ -18,6 +18,7 @@ from landfall.api.spec.policies import (
     UploadPolicy,
 )
 from landfall.api.spec.publish import MAX_PUBLISHERS, PublisherEntry
+from landfall.api.spec.roots import Ledger, Root, roots_above
 from landfall.api.spec.shared import distinct
 from landfall.api.spec.source import Source
 from landfall.api.spec.topics import MAX_TOPICS, TopicOverride
@@ -52,6 +53,10 @@ class GroupSpec(Model):
     """Which output partition a record is written to."""
     output: Output
     """Where objects are written, and in which format."""
+    ledger: Ledger | None = None
+    """Where the ledger is, for objects in a store that cannot keep one. Under ``output.url`` if not
+    set.
+    """
     topics: Annotated[tuple[TopicOverride, ...], Field(max_length=MAX_TOPICS)] = ()
     """What holds for some topics instead, at most 100 entries. The first whose pattern matches
     applies; what it does not set, the group's own fields say.
@@ -78,6 +83,27 @@ class GroupSpec(Model):
     """The executors' pods. Their container is called ``executor``."""
     tuning: Tuning = Tuning()
     """Settings whose defaults fit most groups."""
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """The output root, and that of the ledger if it is another one."""
+        return (self.output, self.ledger) if self.ledger else (self.output,)
+
+    @property
+    def ledger_root(self) -> Root:
+        """Where the ledger is."""
+        return self.ledger or self.output
+
+    @model_validator(mode="after")
+    def _roots_are_apart(self) -> "GroupSpec":
+        if self.ledger:
+            one, other = (root.url.rstrip("/") for root in self.roots)
+            if one == other or one in roots_above(other) or other in roots_above(one):
+                raise ValueError(
+                    f"ledger.url: {self.ledger.url} and output.url {self.output.url} must not be "
+                    "in each other"
+                )
+        return self
 
     @model_validator(mode="after")
     def _publishers_have_distinct_names(self) -> "GroupSpec":

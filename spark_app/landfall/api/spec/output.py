@@ -1,16 +1,14 @@
 """The sections ``spec.route`` and ``spec.output``: where objects are written, and how."""
 
-import re
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from landfall.api.pod_spec import Model
 from landfall.api.route_pattern import checked_pattern, checked_topic_path
-from landfall.api.spec.s3 import S3
-from landfall.api.spec.stores import SCHEMES, Azure, Gcs, Hdfs, StoreAccess
-from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in, matching
+from landfall.api.spec.roots import Root, Url
+from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in
 
 
 class Route(Model):
@@ -65,32 +63,14 @@ class ColumnSource(StrEnum):
     """From the schema of the payloads."""
 
 
-class Access(TypedDict, total=False):
-    """How stores are accessed, for those that are accessed otherwise than by default."""
-
-    s3: S3
-    azure: Azure
-    gcs: Gcs
-    hdfs: Hdfs
-
-
-URL_PATTERN = "(s3|gs)://[^/]+(/.*)?|abfss://[^/@]+@[^/@]+(/.*)?|hdfs://[^/]+/.+|file:///.+"
-"""The URLs of the stores that Landfall has."""
-
-
-class Output(Model):
+class Output(Root):
     """Where objects are written, and in which format."""
 
-    url: Annotated[
-        str,
-        matching(r"[a-z][a-z0-9+.-]*://.+", "a URL such as s3://BUCKET/PREFIX or file:///FOLDER"),
-    ]
+    url: Url
     """Output root, such as ``s3://logs/parsed``. All objects and the ledger are under it.
     ``s3://BUCKET/PREFIX``, ``abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX`` (Azure),
     ``gs://BUCKET/PREFIX`` (Google), ``hdfs://HOST:PORT/FOLDER`` or ``file:///FOLDER``.
     """
-    store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
-    """Import path of a custom store, which interprets ``url`` itself."""
     # The default depends on the decoder, so the schema has none: ``GroupSpec`` fills it in.
     format: Annotated[
         str,
@@ -118,37 +98,3 @@ class Output(Model):
     """
     rotate: Rotate = Rotate()
     """When an object ends and the next one of the same output partition begins."""
-    s3: S3 = S3()
-    """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
-
-    azure: Azure = Azure()
-    """How to access Azure Blob Storage. Without credentials here, the default chain of Azure's
-    library is used, such as workload identity.
-    """
-    gcs: Gcs = Gcs()
-    """How to access Google Cloud Storage. Without credentials here, the application default
-    credentials are used, such as workload identity.
-    """
-    hdfs: Hdfs = Hdfs()
-    """How to access HDFS."""
-
-    @property
-    def access(self) -> StoreAccess:
-        """The section of the store that ``url`` names; ``s3`` for one without a section."""
-        access: StoreAccess = getattr(self, self.access_field)
-        return access
-
-    @property
-    def access_field(self) -> str:
-        """The name of that section."""
-        return SCHEMES.get(self.url.partition("://")[0], "s3")
-
-    @model_validator(mode="after")
-    def _store_is_known(self) -> "Output":
-        if not self.store and not re.fullmatch(URL_PATTERN, self.url):
-            raise ValueError(
-                "url is none of s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, "
-                "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX and file:///FOLDER, "
-                f"and no store of your own is named: {self.url!r}"
-            )
-        return self

@@ -3,13 +3,18 @@
 Nothing is ever written.
 """
 
+import heapq
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
-from landfall.api.spec import Output
+from landfall.api.spec import GroupSpec, Root
 from landfall.errors import Reason, Stalled
+
+_IN_LEDGER = re.compile(r"_landfall/(?![^/]+/dead-letters/)")
 
 
 class Bucket(Protocol):
@@ -24,41 +29,72 @@ class Bucket(Protocol):
         ...
 
 
-def open_bucket(output: Output) -> Bucket:
-    """The output root of a group.
+@dataclass(frozen=True)
+class WithLedger:
+    """An output root whose ledger is in another one: all under ``_landfall/`` but dead letters.
+
+    The output root itself may have a mark there, and what probes left: neither is looked at.
+    """
+
+    ledger: Bucket
+    objects: Bucket
+
+    def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Keys of both."""
+        ledgers = (each for each in self.ledger.visible(prefix) if _IN_LEDGER.match(each[0]))
+        others = (each for each in self.objects.visible(prefix) if not _IN_LEDGER.match(each[0]))
+        yield from heapq.merge(ledgers, others)
+
+    def open(self, key: str) -> BinaryIO:
+        """A stream of an object's bytes."""
+        return (self.ledger if _IN_LEDGER.match(key) else self.objects).open(key)
+
+
+def open_buckets(spec: GroupSpec) -> Bucket:
+    """The output root of a group, with its ledger if that is elsewhere.
+
+    Raises:
+        Stalled, StoreDenied: as ``open_bucket``.
+    """
+    objects = open_bucket(spec.output)
+    return WithLedger(open_bucket(spec.ledger), objects) if spec.ledger else objects
+
+
+def open_bucket(root: Root) -> Bucket:
+    """What is in a root.
 
     Raises:
         Stalled: SPEC_INVALID, the store is loaded from a Python module.
         StoreDenied: credentials are missing.
     """
-    if output.store:
+    if root.store:
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"output.store: audit reads Landfall's own stores and cannot use {output.store}",
+            f"{root.section}.store: audit reads Landfall's own stores and cannot use {root.store}",
         )
-    scheme, _, rest = output.url.partition("://")
+    scheme, _, rest = root.url.partition("://")
     host, _, path = rest.partition("/")
     # Each client library takes 0.1 to 0.5 s to import, and may not be installed.
     match scheme:
         case "s3":
             from landfall.audit.buckets.s3 import S3  # noqa: PLC0415
 
-            return S3.of(host, path, output.s3)
+            return S3.of(host, path, root.s3)
         case "abfss":
             from landfall.audit.buckets.azure import Container  # noqa: PLC0415
 
             container, _, account = host.partition("@")
-            return Container.of(account, container, path, output.azure)
+            return Container.of(account, container, path, root.azure)
         case "gs":
             from landfall.audit.buckets.gcs import GcsBucket  # noqa: PLC0415
 
-            return GcsBucket.of(host, path, output.gcs)
+            return GcsBucket.of(host, path, root.gcs)
         case "hdfs":
             from landfall.audit.buckets.hdfs import HdfsFolder  # noqa: PLC0415
 
-            return HdfsFolder.of(host, unquote(path), output.hdfs)
+            return HdfsFolder.of(host, unquote(path), root.hdfs)
         case "file":
             from landfall.audit.buckets.folder import Folder  # noqa: PLC0415
 
             return Folder(Path("/", unquote(path)))
-    raise Stalled(Reason.SPEC_INVALID, f"output.url: audit cannot read {output.url}")
+    raise Stalled(Reason.SPEC_INVALID, f"{root.section}.url: audit cannot read {root.url}")

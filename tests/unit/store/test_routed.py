@@ -1,0 +1,170 @@
+"""A ledger in one store and its objects in another: which keys are where, and what is refused."""
+
+import pytest
+
+from landfall.api.spec import ConsumerGroup
+from landfall.driver.ledger_root import check_roots
+from landfall.errors import Reason, Stalled
+from landfall.lane import claim_output_root
+from landfall.lane.stores import open_stores, with_ledger
+from landfall.ledger import object_names
+from landfall.store import Created, Store
+from landfall.store.memory import MemoryStore
+from landfall.store.probe import probe
+from landfall.store.routed import RoutedStore
+from tests.support.fakes import group
+from tests.support.stores import uploaded
+
+LEDGER_KEYS = [
+    "_landfall/clicks/0-head.json",
+    "_landfall/clicks/0-snapshots/00000000000000000001.json",
+    "_landfall/clicks/0/0000000000/0000000000.json",
+    "_landfall/output.json",
+    "_landfall/owner.json",
+]
+OBJECT_KEYS = [
+    object_names.dead_letter_key("clicks", "orders", 1, 0, 0),
+    "_landfall/ledger.json",
+    "db=shop/_landfall/owner.json",
+    "orders/dt=2026-11-23/1_0_00000000000000000000.json.gz",
+    "orders/dt=2026-11-23/_SUCCESS",
+]
+
+
+class Careless(MemoryStore):
+    """Ignores the condition of a create."""
+
+    def create(self, key: str, body: bytes) -> Created:
+        self.overwrite(key, body)
+        return Created.WON
+
+
+def elsewhere(url: str = "file:///ledger", output: str = "file:///out") -> ConsumerGroup:
+    return group(output={"url": output}, ledger={"url": url})
+
+
+def keys(store: Store, prefix: str = "", after: str = "") -> list[str]:
+    return [found.key for found in store.list_after(prefix, after)]
+
+
+def test_each_key_is_in_its_own_store() -> None:
+    ledger, objects = MemoryStore(), MemoryStore()
+    both = with_ledger(ledger, objects)
+    for key in [*OBJECT_KEYS, *LEDGER_KEYS]:
+        assert both.create(key, key.encode()) is Created.WON
+        assert both.create(key, b"other") is Created.TAKEN
+
+    assert (keys(ledger), keys(objects)) == (LEDGER_KEYS, OBJECT_KEYS)
+    assert keys(both) == sorted([*LEDGER_KEYS, *OBJECT_KEYS])
+    assert [both.read(key) for key in keys(both)] == [key.encode() for key in keys(both)]
+    for prefix in ("", "_", "_landfall/", "_landfall/clicks/", "_landfall/clicks/0", "orders/"):
+        for after in ("", *LEDGER_KEYS, *OBJECT_KEYS):
+            expected = [k for k in keys(both) if k.startswith(prefix) and k > after]
+            assert keys(both, prefix, after) == expected, (prefix, after)
+    both.delete_slots([LEDGER_KEYS[0], OBJECT_KEYS[-1]])
+    assert (keys(ledger), keys(objects)) == (LEDGER_KEYS[1:], OBJECT_KEYS[:-1])
+
+
+def test_what_is_left_in_the_other_store_is_not_looked_at() -> None:
+    ledger, objects = MemoryStore(), MemoryStore()
+    ledger.create("orders/dt=2026-11-23/1_0_00000000000000000000.json.gz", b"x")
+    objects.create("_landfall/clicks/0/0000000000/0000000000.json", b"x")
+    both = with_ledger(ledger, objects)
+
+    assert keys(both) == []
+    assert both.read("_landfall/clicks/0/0000000000/0000000000.json") is None
+
+
+def test_reading_the_ledger_asks_its_store_alone() -> None:
+    objects = MemoryStore()
+    both = with_ledger(MemoryStore(), objects)
+
+    keys(both, object_names.ledger_prefix("clicks", "0"))
+    both.read(object_names.head_key("clicks", "0"))
+
+    assert not objects.requests
+
+
+def test_uploads_are_all_in_the_objects_store() -> None:
+    ledger, objects = MemoryStore(), MemoryStore()
+    both = with_ledger(ledger, objects)
+    upload = uploaded(both, object_names.dead_letter_key("clicks", "orders", 1, 0, 0))
+
+    both.complete(upload)
+
+    assert (keys(ledger), keys(objects)) == ([], [upload.key])
+    assert both.stat(upload.key) == objects.stat(upload.key)
+
+
+def test_a_store_without_conditions_may_keep_objects_but_no_ledger() -> None:
+    probe(with_ledger(MemoryStore(), Careless()))
+
+    with pytest.raises(Stalled, match="racing creates"):
+        probe(with_ledger(Careless(), MemoryStore()))
+    with pytest.raises(Stalled, match="racing creates"):
+        probe(Careless())
+
+
+def test_a_claim_in_a_store_without_conditions_is_not_replaced() -> None:
+    both = with_ledger(MemoryStore(), Careless())
+    both.create("db=shop/_landfall/owner.json", b"first")
+
+    assert both.create("db=shop/_landfall/owner.json", b"second") is Created.TAKEN
+    assert both.read("db=shop/_landfall/owner.json") == b"first"
+
+
+def test_both_roots_name_each_other() -> None:
+    ledger, objects = MemoryStore(), MemoryStore()
+    both = with_ledger(ledger, objects)
+
+    check_roots(both, elsewhere().spec)
+    check_roots(both, elsewhere("file:///ledger/").spec)
+
+    assert objects.read("_landfall/ledger.json") == b'{"url": "file:///ledger"}'
+    assert ledger.read("_landfall/output.json") == b'{"url": "file:///out"}'
+
+
+def test_another_ledger_for_an_output_root_is_refused() -> None:
+    objects = MemoryStore()
+    check_roots(with_ledger(MemoryStore(), objects), elsewhere().spec)
+
+    for store, spec in (
+        (with_ledger(MemoryStore(), objects), elsewhere("file:///other").spec),
+        (objects, group(output={"url": "file:///out"}).spec),
+    ):
+        with pytest.raises(Stalled, match=r"ledger of file:///out is in file:///ledger") as refused:
+            check_roots(store, spec)
+        assert refused.value.reason is Reason.SPEC_INVALID
+
+
+def test_a_ledger_of_another_output_root_is_refused() -> None:
+    ledger = MemoryStore()
+    check_roots(with_ledger(ledger, MemoryStore()), elsewhere().spec)
+
+    with pytest.raises(Stalled, match=r"file:///ledger \S+ is in file:///out, not in file:///new"):
+        check_roots(with_ledger(ledger, MemoryStore()), elsewhere(output="file:///new").spec)
+
+
+def test_a_group_that_has_landed_keeps_its_ledger() -> None:
+    objects = MemoryStore()
+    claim_output_root(objects, "shop/clicks")
+
+    with pytest.raises(Stalled, match=r"file:///out has a ledger of its own"):
+        check_roots(with_ledger(MemoryStore(), objects), elsewhere().spec)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "output"),
+    [("file:///a", "file:///a/"), ("file:///a/b", "file:///a"), ("file:///a", "file:///a/b")],
+)
+def test_roots_are_not_in_each_other(ledger: str, output: str) -> None:
+    with pytest.raises(Stalled, match=r"ledger\.url: .* must not be in each other"):
+        elsewhere(ledger, output)
+
+
+def test_a_group_opens_one_store_or_two() -> None:
+    both = open_stores(elsewhere().spec)
+
+    assert isinstance(both, RoutedStore)
+    assert repr(both.ledger) == "FileStore(/ledger)"
+    assert not isinstance(open_stores(group(output={"url": "file:///out"}).spec), RoutedStore)
