@@ -269,7 +269,13 @@ def test_two_groups_cannot_share_an_output_or_a_kafka_group() -> None:
         source=elsewhere.spec.source.model_dump(mode="json", by_alias=True),
     )
 
+    ledger = group(output={"url": "s3://fourth"}, ledger={"url": "s3://logs/parsed/"})
+
     assert conflict(mine, [mine, same_kafka_group]) == ""
+    assert (
+        conflict(ledger, [other])
+        == "spec.ledger.url: s3://logs/parsed/ is also the output of logs/other"
+    )
     assert (
         conflict(mine, [other])
         == "spec.output.url: s3://logs/parsed is also the output of logs/other"
