@@ -2,7 +2,7 @@
 that only ``make store-suite`` runs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ from landfall.api import spec
 from landfall.lane.stores import with_ledger
 from landfall.store import Store
 from landfall.store.file import FileStore
+from landfall.store.measured import StoreCalls, measured
 from landfall.store.memory import MemoryStore
 from landfall.store.urls import open_store
 from tests.chaos.proxy import FaultProxy
@@ -39,10 +40,38 @@ def proxied_bucket(
     assert (proxy.counts().faults, proxy.stop()) == ({}, 0)
 
 
+def _memory() -> StoreUnderTest:
+    memory = MemoryStore()
+    return StoreUnderTest(memory, memory.delete)
+
+
+def _that_discards_nothing() -> StoreUnderTest:
+    memory = MemoryStore()
+    memory.discards_uploads = False
+    return StoreUnderTest(memory, memory.delete, lambda upload: memory.expire(upload.key))
+
+
+def _with_the_ledger_elsewhere() -> StoreUnderTest:
+    memory = MemoryStore()
+    return StoreUnderTest(with_ledger(MemoryStore(), memory), memory.delete)
+
+
+def _measured() -> StoreUnderTest:
+    memory = MemoryStore()
+    return StoreUnderTest(measured(memory, ["memory"], StoreCalls()), memory.delete)
+
+
+MEMORIES: Mapping[str, Callable[[], StoreUnderTest]] = {
+    "memory": _memory,
+    "memory, which discards no uploads": _that_discards_nothing,
+    "memory, the ledger elsewhere": _with_the_ledger_elsewhere,
+    "memory, measured": _measured,
+}
+
+
 @pytest.fixture(
     params=[
-        *("memory", "memory, which discards no uploads", "memory, the ledger elsewhere"),
-        *("file", "s3", "proxied"),
+        *(*MEMORIES, "file", "s3", "proxied"),
         *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS),
     ]
 )
@@ -50,16 +79,8 @@ def tested(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> StoreUnderTest:
     match request.param:
-        case "memory":
-            memory = MemoryStore()
-            return StoreUnderTest(memory, memory.delete)
-        case "memory, the ledger elsewhere":
-            memory = MemoryStore()
-            return StoreUnderTest(with_ledger(MemoryStore(), memory), memory.delete)
-        case "memory, which discards no uploads":
-            memory = MemoryStore()
-            memory.discards_uploads = False
-            return StoreUnderTest(memory, memory.delete, lambda upload: memory.expire(upload.key))
+        case kind if kind in MEMORIES:
+            return MEMORIES[kind]()
         case "file":
             root = tmp_path / "root"
             return StoreUnderTest(FileStore(root), lambda key: (root / key).unlink())

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from landfall.api.contract import Failure, Rates
 from landfall.ledger.task_results import LandedSlice, ObjectKind
+from landfall.store.measured import StoreCalls
 
 
 @dataclass
@@ -34,6 +35,7 @@ class DriverCounters:
         last_batch: the same for the last batch.
         arrived: offsets by which topics grew.
         task_seconds: time that tasks took for what is committed, summed.
+        store_calls: calls of the stores by this process, which are not those of tasks.
         message: what the process says of itself; empty when there is nothing to say.
         warning: what somebody should change, though landing goes on; part of the message.
     """
@@ -57,6 +59,7 @@ class DriverCounters:
     last_batch: timedelta = timedelta(0)
     arrived: int = 0
     task_seconds: float = 0.0
+    store_calls: StoreCalls = field(default_factory=StoreCalls)
     message: str = ""
     warning: str = ""
 

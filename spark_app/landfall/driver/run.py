@@ -40,6 +40,7 @@ from landfall.publish.building import check_publishers
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
+from landfall.store.measured import measured
 from landfall.store.probe import probe
 
 log = logging.getLogger(__name__)
@@ -132,6 +133,7 @@ def drive(
     counters = DriverCounters(clock(), warning=settings_warning(store))
     if counters.warning:
         log.warning("settings of the store", extra={"why": counters.warning})
+    store = measured(store, [root.kind for root in group.spec.roots], counters.store_calls)
     board = StatusBoard(clock, monitor.outage)
     deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
     publishing = Publishing(group, store, clock)

@@ -63,6 +63,12 @@ class Root(Model):
         """The name of that section."""
         return SCHEMES.get(self.url.partition("://")[0], "s3")
 
+    @property
+    def kind(self) -> str:
+        """What kind of store it is, for metrics: its section's name, ``file`` or ``custom``."""
+        scheme = self.url.partition("://")[0]
+        return "custom" if self.store else SCHEMES.get(scheme, scheme)
+
     @model_validator(mode="after")
     def _store_is_known(self) -> "Root":
         if not self.store and not re.fullmatch(URL_PATTERN, self.url):

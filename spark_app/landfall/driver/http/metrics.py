@@ -45,12 +45,33 @@ class StatusCollector(Collector):
         )
         yield from _by_topic(status, counters, names)
         yield from _by_publisher(status.publishers, names)
+        yield from _by_store(counters, names)
         failures = CounterMetricFamily(
             "landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"]
         )
         for reason, count in sorted(counters.failures_by_reason.items()):
             failures.add_metric([*names, reason], count)
         yield failures
+
+
+def _by_store(counters: DriverCounters, names: list[str]) -> Iterator[Family]:
+    calls = counters.store_calls.copy()
+    ended = CounterMetricFamily(
+        "landfall_store_calls",
+        "Calls of the store by the driver",
+        labels=[*_GROUP, "store", "operation", "outcome"],
+    )
+    for of, count in sorted(calls.counts.items()):
+        ended.add_metric([*names, *of], count)
+    yield ended
+    waited = CounterMetricFamily(
+        "landfall_store_call_seconds",
+        "Time that calls of the store took",
+        labels=[*_GROUP, "store", "operation"],
+    )
+    for call, seconds in sorted(calls.seconds.items()):
+        waited.add_metric([*names, *call], seconds)
+    yield waited
 
 
 def _gauges(status: Status) -> Iterable[tuple[str, str, float]]:
