@@ -187,7 +187,7 @@ def seen(text: str) -> list[str]:
     text = re.sub(r"\b0x00[0-9a-f]{8}", "0x00ID", text)
     text = re.sub(r"http://127[^'\"\s]*", "REGISTRY", text)
     # The page lands in a folder, the test in a bucket.
-    text = re.sub(r"^ +(endpoint|pathStyle): .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ +(s3|endpoint|pathStyle):.*\n", "", text, flags=re.MULTILINE)
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 

@@ -50,7 +50,9 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
     if note := not_landed(group, topic):
         yield f"# {note}"
     spec = specs.for_topic(topic).model_dump(mode="json", by_alias=True)
-    for section in {*SCHEMES.values()} - {group.spec.output.access_field}:
+    output = group.spec.output
+    accessed = set() if output.kind == "file" else {output.access_field}
+    for section in {*SCHEMES.values()} - accessed:
         del spec["output"][section]  # of another store
     entries = [] if entry is None else [(f"topics[{entry}]", written["topics"][entry])]
     places = [*entries, ("group", written)]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
+from landfall.api.route_pattern import Kind, tokens
 from landfall.api.spec.decode import Decode, TransformStep
 from landfall.api.spec.output import Output, Route
 from landfall.api.spec.policies import (
@@ -26,6 +27,12 @@ from landfall.api.values import DnsName, GroupName, Name
 
 RAW_FORMAT = "SequenceFile"
 """The output format of raw payloads unless the group names one: it can hold any payload."""
+
+
+def _check_no_colon(path: str, pattern: str | None) -> None:
+    texts = (token.text for token in tokens(pattern or "") if token.kind is Kind.TEXT)
+    if any(":" in text for text in texts):
+        raise ValueError(f"{path}: names in HDFS have no colon: {pattern!r}")
 
 
 class GroupSpec(Model):
@@ -103,6 +110,13 @@ class GroupSpec(Model):
                     f"ledger.url: {self.ledger.url} and output.url {self.output.url} must not be "
                     "in each other"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _names_are_for_the_store(self) -> "GroupSpec":
+        if self.output.access_field == "hdfs" and not self.output.store:
+            _check_no_colon("route.pattern", self.route.pattern)
+            _check_no_colon("route.topicPath", self.route.topic_path)
         return self
 
     @model_validator(mode="after")
