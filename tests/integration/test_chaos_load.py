@@ -66,7 +66,10 @@ def produced(
 
 
 def committed_records(broker: Broker, topics: list[str]) -> Iterator[LandedObject]:
-    """What a consumer with isolation level read_committed finds in Kafka."""
+    """What a consumer with isolation level read_committed finds in Kafka, once it sees all."""
+    for topic, metadata in broker.admin.list_topics(timeout=TIMEOUT).topics.items():
+        for partition in metadata.partitions if topic in topics else ():
+            broker.wait_for_markers(topic, partition)
     for message in kafka_messages(broker, *topics):
         yield LandedObject(message.topic() or "", [identity(message.value(), message.key())])
 

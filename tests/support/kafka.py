@@ -112,7 +112,7 @@ class Broker:
         for partition in {
             (message.partition or 0) if isinstance(message, Message) else 0 for message in all_of_it
         }:
-            self._wait_for_marker(topic, partition)
+            self.wait_for_markers(topic, partition)
 
     def transaction(self, transactional_id: str = "") -> Producer:
         """A producer in an open transaction, which holds back the last stable offset."""
@@ -154,7 +154,11 @@ class Broker:
         if left:
             raise TimeoutError(f"{left} messages not produced within {SECONDS} s")
 
-    def _wait_for_marker(self, topic: str, partition: int) -> None:
+    def wait_for_markers(self, topic: str, partition: int = 0) -> None:
+        """Return when readers of committed records can read all that is there now.
+
+        After its coordinator was killed, the broker may take a minute to end a transaction.
+        """
         end, committed = self.end_offset(topic, partition), IsolationLevel.READ_COMMITTED
         eventually(
             lambda: self._offset(topic, partition, OffsetSpec.latest(), isolation_level=committed),
