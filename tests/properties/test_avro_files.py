@@ -2,13 +2,14 @@
 
 import io
 import json
+import math
 from collections.abc import Sequence
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from landfall.api.spec import parse_group
@@ -28,6 +29,13 @@ from tests.support.slice_landing import TP
 
 CODECS = ["Deflate", "Zstd", "Snappy", "None"]
 FASTAVRO_READS = ["Deflate", "None"]
+NAN_IN_A_UNION: Declared = {
+    "type": "array",
+    "items": [
+        "int",
+        {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "float"}]},
+    ],
+}
 
 
 def written(
@@ -58,6 +66,7 @@ def with_values(draw: st.DrawFn) -> tuple[Declared, list[object]]:
 
 
 @given(made=with_values(), cut=st.integers(1, 12), codec=st.sampled_from(FASTAVRO_READS))
+@example(made=(NAN_IN_A_UNION, [[("Point", {"x": math.nan})]]), cut=1, codec="Deflate")
 def test_fastavro_reads_what_was_copied(
     made: tuple[Declared, list[object]], cut: int, codec: str
 ) -> None:

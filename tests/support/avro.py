@@ -110,6 +110,8 @@ def same(value: object, other: object) -> bool:
             return value.keys() == other.keys() and all(same(value[k], other[k]) for k in value)
         case list(), list():
             return len(value) == len(other) and all(map(same, value, other))
+        case tuple(), tuple():  # a record's name and the record
+            return same(list(value), list(other))
         case float(), float():
             both_nan = math.isnan(value) and math.isnan(other)
             return both_nan or (value == other and str(value) == str(other))
