@@ -6,13 +6,15 @@ import re
 from typing import Literal
 
 import orjson
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.spec import Column, ColumnType
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
-from landfall.pipeline.decoders.csv import Csv
+from landfall.pipeline.decoders.csv import Csv, Dialect, Options
+from landfall.pipeline.decoders.quoted_rows import QuotedRows
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.decoded import as_list, results
@@ -96,3 +98,32 @@ def test_a_csv_row_is_returned_once_and_independently_of_the_others(
     assert results(together) == {
         row: results(decode(decoder, [value]))[0] for row, value in enumerate(values)
     }
+
+
+@given(
+    rows=st.lists(CSV_TEXTS, min_size=1, max_size=8),
+    null_text=st.sampled_from([None, "N", ""]),
+    separator=st.sampled_from([",", "1"]),
+)
+def test_rows_that_are_split_together_are_split_as_each_alone(
+    rows: list[str], null_text: str | None, separator: str
+) -> None:
+    dialect = Dialect.of(Options(null_text=null_text, separator=separator))
+    quoted = QuotedRows(separator, '"', null_text)
+    texts = pa.array(["skipped", *rows], pa.string())[1:]
+
+    alone = [_split(dialect, row) for row in rows]
+    are_regular = quoted.are_regular(texts)
+
+    assert are_regular.to_pylist() == [values is not None for values in alone]
+    if any(alone):
+        together, counts = quoted.split(texts.filter(are_regular))
+        assert together.to_pylist() == [value for values in alone for value in values or []]
+        assert counts.tolist() == [len(values) for values in alone if values is not None]
+
+
+def _split(dialect: Dialect, row: str) -> list[str | None] | None:
+    try:
+        return dialect.split(row)
+    except ValueError:
+        return None

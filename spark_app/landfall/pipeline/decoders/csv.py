@@ -18,9 +18,10 @@ at its end does not count. Nothing is guessed: a quote inside an unquoted value,
 quoted one, a quote that is not closed and a line break outside of quotes make the row bad (RFC
 4180, section 2, rules 5 to 7). Tombstones pass, with every column absent.
 
-Arrow splits rows without quotes, whole columns at a time; the others are scanned one by one. Python
-has a csv module, but it takes quotes inside unquoted values and does not say which values were
-quoted. ``Delimited`` is the decoder for separators of several characters.
+Arrow splits rows without quotes, whole columns at a time, and ``quoted_rows`` those with them; what
+is malformed, and all with ``escape`` or ``trim``, is scanned row by row. Python has a csv module,
+but it takes quotes inside unquoted values and does not say which values were quoted. ``Delimited``
+is the decoder for separators of several characters.
 """
 
 import re
@@ -34,8 +35,9 @@ import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.decoders.quoted_rows import QuotedRows
 from landfall.pipeline.decoders.texts import Texts, utf8
-from landfall.pipeline.records import Records
+from landfall.pipeline.records import Int64s, Records
 
 _BLANKS = " \t"
 _LINE_BREAKS = "\r\n"
@@ -141,6 +143,7 @@ class Csv:
 
     texts: Texts
     dialect: Dialect
+    quoted: QuotedRows | None
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Csv":
@@ -153,7 +156,10 @@ class Csv:
         dialect = Dialect.of(checked)
         if bool(checked.columns) == (checked.header is not None):
             raise ValueError("options: give the names of the columns as columns or as header")
-        return cls(Texts(checked.columns or _names(checked.header or "", dialect), wanted), dialect)
+        texts = Texts(checked.columns or _names(checked.header or "", dialect), wanted)
+        quoted = QuotedRows(checked.separator, checked.quote, checked.null_text)
+        is_plain = checked.escape is None and not checked.trim and quoted.is_ascii
+        return cls(texts, dialect, quoted if is_plain else None)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row with the right number of values; the others are bad."""
@@ -162,11 +168,18 @@ class Csv:
         texts = _without_line_break(texts)
         special = pc.match_substring_regex(texts, self.dialect.special)
         scanned = np.flatnonzero(special.fill_null(False))  # noqa: FBT003  # Arrow's signature
+        quoted, scanned = self._quoted(texts, scanned)
         rows = pc.split_pattern(texts, self.dialect.separator)
         starts = np.asarray(rows.offsets, np.int64)
         lengths, starts = np.diff(starts), starts[:-1].copy()
         values = self.dialect.plain_values(rows.values)
-        # The values of the rows that are scanned follow those of all that Arrow has split.
+        # The values of other rows follow those of all that Arrow has split.
+        if len(quoted):
+            assert self.quoted is not None, "it has chosen these rows"
+            of_quoted, counts = self.quoted.split(texts.take(pa.array(quoted)))
+            lengths[quoted] = counts
+            starts[quoted] = len(values) + np.cumsum(counts) - counts
+            values = pa.concat_arrays([values, of_quoted])
         more: list[str | None] = []
         for row in scanned.tolist():
             starts[row] = len(values) + len(more)
@@ -181,6 +194,13 @@ class Csv:
         return self.texts.decoded(
             records, self._columns(texts, values, (starts, lengths), errors), errors
         )
+
+    def _quoted(self, texts: pa.StringArray, rows: Int64s) -> tuple[Int64s, Int64s]:
+        """Return which of these rows can be split together, and those that must be scanned."""
+        if self.quoted is None or not len(rows):
+            return np.zeros(0, np.int64), rows
+        is_regular = np.asarray(self.quoted.are_regular(texts.take(pa.array(rows))))
+        return rows[is_regular], rows[~is_regular]
 
     def _columns(
         self,
