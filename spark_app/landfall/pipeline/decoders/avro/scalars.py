@@ -94,7 +94,7 @@ class Number:
 
     def text(self, column: pa.Array) -> pa.StringArray:
         if pa.types.is_floating(self.arrow):
-            return _float_texts(column)
+            return float_texts(column)
         storage = pa.int32() if self.arrow.bit_width == 32 else pa.int64()
         return column.view(storage).cast(pa.string()).fill_null("null")
 
@@ -141,7 +141,7 @@ class Real:
         return record.jump(at, self.least)
 
     def text(self, column: pa.Array) -> pa.StringArray:
-        return _float_texts(column)
+        return float_texts(column)
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ def _bytes_texts(column: pa.BinaryArray) -> pa.StringArray:
     )
 
 
-def _float_texts(column: pa.Array) -> pa.StringArray:
+def float_texts(column: pa.Array) -> pa.StringArray:
     """Return numbers as JSON; what is no number in JSON is text, ``"NaN"`` or ``"-Infinity"``."""
     if not len(column):
         return pa.array([], pa.string())

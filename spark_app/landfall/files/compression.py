@@ -1,0 +1,222 @@
+"""Files that are compressed as a whole: which, by their names, and their contents.
+
+==========  ==========  ======================================================================
+suffix      library     what a file may be
+==========  ==========  ======================================================================
+``.gz``     isal        any number of members (RFC 1952), and zeros behind them
+``.zst``    Arrow       any number of frames (RFC 8878)
+``.bz2``    Python      any number of streams
+``.lz4``    Arrow       any number of frames (LZ4 frame format 1.6), not Hadoop's blocks
+==========  ==========  ======================================================================
+
+Arrow cannot read bzip2 of several streams. Contents are made in bounded windows, whatever a few
+bytes grow to. A file of no bytes has no contents. Data that ends early or does not match its
+checksum, where it has one, is an error, never a shorter result.
+"""
+
+import bz2
+import io
+from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Protocol
+
+import pyarrow as pa
+from isal import igzip, isal_zlib
+
+from landfall.files import FileBytes, UnreadableFileError
+
+_READ_BYTES = 2**18
+_DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, pa.ArrowException, isal_zlib.error)  # type: ignore[assignment]  # isal's stubs call the class an instance  # fmt: skip
+
+
+class Compression(StrEnum):
+    """How a file is compressed as a whole."""
+
+    AUTO = "Auto"
+    """By the suffix of its name."""
+    NONE = "None"
+    GZIP = "Gzip"
+    ZSTD = "Zstd"
+    BZIP2 = "Bzip2"
+    LZ4 = "Lz4"
+
+
+_SUFFIXES: Mapping[str, Compression] = MappingProxyType(
+    {
+        ".gz": Compression.GZIP,
+        ".gzip": Compression.GZIP,
+        ".zst": Compression.ZSTD,
+        ".zstd": Compression.ZSTD,
+        ".bz2": Compression.BZIP2,
+        ".lz4": Compression.LZ4,
+    }
+)
+_REFUSED = (".snappy", ".sz", ".lzo", ".lzo_deflate", ".deflate", ".xz", ".br", ".z", ".zip", ".7z")
+"""Suffixes of compression and archives that nothing here reads; as text they would be nonsense."""
+
+
+def compression_of(name: str, chosen: Compression = Compression.AUTO) -> Compression:
+    """Return how a file is compressed; never ``AUTO``.
+
+    Raises:
+        ValueError: its suffix is one of a compression that cannot be read.
+    """
+    if chosen is not Compression.AUTO:
+        return chosen
+    folded = name.lower()
+    for suffix in _REFUSED:
+        if folded.endswith(suffix):
+            known = ", ".join(_SUFFIXES)
+            raise ValueError(f"{name}: files ending in {suffix} cannot be read, only {known}")
+    found = (kind for suffix, kind in _SUFFIXES.items() if folded.endswith(suffix))
+    return next(found, Compression.NONE)
+
+
+def contents(file: FileBytes, compression: Compression, window_bytes: int) -> Iterator[bytes]:
+    """Return what a compressed file holds, in windows of this size; the last may be smaller.
+
+    Raises:
+        UnreadableFileError: the compressed data is damaged, or it ends early. Its position is a
+            byte of the contents.
+    """
+    stream = RangedStream(file)
+    position = 0
+    try:
+        # The libraries ask for little at a time, and each of their reads would be a request.
+        opened = _OPEN[compression](io.BufferedReader(stream, window_bytes))
+        while window := opened.read(window_bytes):
+            yield window
+            position += len(window)
+    except _DAMAGED as error:
+        stream.raise_failure()
+        reason = f"damaged {compression} data here or later: {error}"
+        raise UnreadableFileError(file.name, position, reason) from error
+
+
+class _Readable(Protocol):
+    """Gives bytes, fewer than it is asked for only at the end."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+class RangedStream(io.RawIOBase):
+    """A file of Python's over ``FileBytes``, for libraries; they may seek."""
+
+    def __init__(self, file: FileBytes) -> None:
+        self._file = file
+        self._at = 0
+        self._failure: Exception | None = None
+
+    def raise_failure(self) -> None:
+        """Raise what reading the file has raised, if it has.
+
+        Libraries may turn it into an error of theirs, as which it would look like damage.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+    def readable(self) -> bool:
+        """Whether it can be read, which it can."""
+        return True
+
+    def seekable(self) -> bool:
+        """Whether it can seek, which it can."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position of the next byte."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a position and return it."""
+        base = (0, self._at, self._file.size)[whence]
+        self._at = max(base + offset, 0)
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes, fewer only at the end of the file."""
+        start = min(self._at, self._file.size)
+        rest = self._file.size - start
+        end = start + (rest if size is None or size < 0 else min(size, rest))
+        found = self.read_range(start, end)
+        self._at = end
+        return found
+
+    def read_range(self, start: int, end: int) -> bytes:
+        """Return the bytes ``[start, end)`` of the file."""
+        if start == end:
+            return b""
+        try:
+            return self._file.read(start, end)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # of any buffer
+        """Fill the buffer with the next bytes, and return how many they are."""
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+
+class _Bzip2:
+    """Reads the contents of any number of bzip2 streams, strictly.
+
+    Python's ``BZ2File`` takes damage at the start of a further stream for the end of the file.
+    """
+
+    def __init__(self, stream: _Readable) -> None:
+        self._stream = stream
+        self._current: bz2.BZ2Decompressor | None = None
+        self._unread = b""
+
+    def read(self, size: int) -> bytes:
+        """Return exactly ``size`` bytes of contents, fewer only at the end."""
+        found: list[bytes] = []
+        while size:
+            made = self._some(size)
+            if made is None:
+                break
+            found.append(made)
+            size -= len(made)
+        return b"".join(found)
+
+    def _some(self, size: int) -> bytes | None:
+        """Return at most ``size`` bytes, maybe none; None at the end."""
+        current = self._current
+        if (current is None or current.needs_input) and not self._unread:
+            self._unread = self._stream.read(_READ_BYTES)
+            if not self._unread:
+                if current is not None:
+                    raise EOFError("it ends early")
+                return None
+        self._current = current = current or bz2.BZ2Decompressor()
+        unread, self._unread = self._unread, b""
+        made = current.decompress(unread, size)
+        if current.eof:
+            self._unread, self._current = current.unused_data, None
+        return made
+
+
+def _of_arrow(codec: str) -> Callable[[_Readable], _Readable]:
+    def opened(stream: _Readable) -> _Readable:
+        found: _Readable = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), codec)
+        return found
+
+    return opened
+
+
+def _of_isal(stream: _Readable) -> _Readable:
+    return igzip.IGzipFile(fileobj=stream, mode="rb")  # type: ignore[no-untyped-call]  # no types
+
+
+_OPEN: Mapping[Compression, Callable[[_Readable], _Readable]] = MappingProxyType(
+    {
+        Compression.NONE: lambda stream: stream,
+        Compression.GZIP: _of_isal,
+        Compression.ZSTD: _of_arrow("zstd"),
+        Compression.BZIP2: _Bzip2,
+        Compression.LZ4: _of_arrow("lz4"),
+    }
+)
