@@ -70,6 +70,7 @@ def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> O
     token = environment.get(CONTROL_TOKEN_FILE)
     known = environment.get(KNOWN_LEDGER, "")
     return Options(
+        stays=True,
         http_host=arguments.host,
         http_port=arguments.http_port,
         revision=environment.get(REVISION, ""),

@@ -41,7 +41,8 @@ class Aftermath:
 
     def _settle(self, process: Process) -> None:
         schedule = self._schedule
-        fates = ("killed", "frozen", "stopped") + ("spared",) * (self.survivor is None)
+        may_live = self.survivor is None and process.is_endless
+        fates = ("killed", "frozen", "stopped") + ("spared",) * may_live
         fate = schedule.dice.choice(fates)
         if fate == "killed":
             schedule.kill(process)

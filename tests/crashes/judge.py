@@ -33,6 +33,7 @@ from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from tests.crashes.horizons import late
+from tests.crashes.ranges import forgotten
 from tests.support.fakes import FakeLog
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     yield from _unaccounted(schedule, landed, skipped, lost)
     yield from schedule.store.changed
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
+    yield from forgotten((body for _, body in schedule.lane.bodies()), schedule.store.at_runs)
     yield from late((body for _, body in schedule.lane.bodies()), schedule.rows)
     pool = schedule.background.pool
     report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)

@@ -21,6 +21,10 @@ def arrive(schedule: "Schedule") -> None:
     more = [
         Watermarks(m.log_start, m.end + schedule.dice.randrange(20)) for m in log.partitions[topic]
     ]
+    for number, marks in enumerate(log.partitions[topic]):
+        log.times.setdefault(TopicPartition(topic, number), []).append(
+            (schedule.clock(), marks.end)
+        )
     log.partitions[topic] = more
     schedule.say(f"records arrive: {topic} {more}")
 
@@ -44,6 +48,8 @@ def recreate(schedule: "Schedule") -> None:
     topic, log = schedule.dice.choice(("a", "b")), schedule.log
     schedule.former += records_of(log, topic)
     log.ids[topic] += "'"
+    for number in range(len(log.partitions[topic])):
+        log.times.pop(TopicPartition(topic, number), None)
     log.partitions[topic] = [
         Watermarks(0, schedule.dice.randrange(30)) for _ in log.partitions[topic]
     ]

@@ -60,6 +60,7 @@ class Luck:
         pauses: how long what seems lost is doubted, as where completions are not atomic.
         snapshot_every, segment_every: as in the spec.
         publishes: whether publishers follow the ledger.
+        ranges: whether some drivers land closed ranges.
     """
 
     steps: int
@@ -76,6 +77,7 @@ class Luck:
     snapshot_every: int
     segment_every: int
     publishes: bool
+    ranges: bool
 
     @classmethod
     def of(cls, dice: random.Random) -> "Luck":
@@ -95,4 +97,5 @@ class Luck:
             snapshot_every=dice.choice((2, 5, 1000)),
             segment_every=dice.choice((3, 4, 4, 5)),
             publishes=dice.random() < 0.4,
+            ranges=dice.random() < 0.4,
         )

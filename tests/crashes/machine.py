@@ -27,13 +27,14 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
+from landfall.driver.goals import Endless
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.errors import LandfallError, Retry, Stalled, StoreDenied
 from landfall.lane import Lane
 from landfall.store.fault_injection import Call, Fault, Operation
-from tests.crashes import log_events
+from tests.crashes import log_events, ranges
 from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders
 from tests.crashes.judge import Offsets, findings
 from tests.crashes.luck import Loss, Luck
@@ -217,15 +218,13 @@ class Schedule:
 
     def start(self, revision: str | None = None, *, until_caught_up: bool = False) -> Process:
         """Start a driver."""
-        name = f"D{next(self.names)}"
-        batches = count(1)
+        name, batches = f"D{next(self.names)}", count(1)
         runner = ReadingRunner(self.store)
         runner.log, runner.dice, runner.rows = self.log, self.dice, self.rows
         runner.letters = self.luck.letters
-        observer = Observer(self.log, timedelta(0))
         deps = DriverDeps(
             self.store,
-            observer,
+            Observer(self.log, timedelta(0)),
             runner,
             self.clock,
             lambda: f"{name}-{next(batches)}",
@@ -233,20 +232,21 @@ class Schedule:
             self.background,
         )
         is_newest = until_caught_up or (self.luck.letters and self.dice.random() < 0.7)
-        newest = self.generations
-        group = self.group(newest if is_newest else self.dice.randint(1, newest))
+        number = self.generations if is_newest else self.dice.randint(1, self.generations)
         own = self.dice.choice(REVISIONS) if revision is None else revision
+        goal = Endless if until_caught_up else ranges.goal(self.luck, self.dice)
         contender = LaneContender(
-            group,
+            group := self.group(number),
             deps,
             lambda writer, report: asked(
-                self, self.kind(group, writer, deps, process.keeping(report), until_caught_up)
+                self, self.kind(group, writer, deps, process.keeping(report), until_caught_up, goal)
             ),
             StatusReporter(lambda _: None),
             ContenderOptions(own),
         )
-        process = Process(name, contender)
-        self.say(f"{name} starts, revision {own or 'none'}, generation {group.spec.generation}")
+        process = Process(name, contender, is_endless=goal is Endless)
+        what = f"generation {number}" + ", ranges" * (not process.is_endless)
+        self.say(f"{name} starts, revision {own or 'none'}, {what}")
         self.processes.append(process)
         process.task = self.scheduler.spawn(process, "driver", lambda: self._run_driver(process))
         if self.luck.checks:

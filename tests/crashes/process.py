@@ -27,9 +27,10 @@ class Process(Owner):
         ended: whether it has ended.
         progress: how far its driver was at its last report.
         was_owner: whether it said that it was fenced while it owned the lane.
+        is_endless: whether it lands whatever comes, and not only ranges that are due.
     """
 
-    def __init__(self, name: str, contender: LaneContender) -> None:
+    def __init__(self, name: str, contender: LaneContender, *, is_endless: bool) -> None:
         super().__init__(name)
         self.contender = contender
         self.task: Task | None = None
@@ -38,6 +39,7 @@ class Process(Owner):
         self.ended = False
         self.progress: DriverProgress | None = None
         self.was_owner = False
+        self.is_endless = is_endless
 
     def keeping(self, report: Callable[[DriverProgress], None]) -> Callable[[DriverProgress], None]:
         """The report of its driver, whose progress is kept."""
@@ -74,13 +76,16 @@ class Process(Owner):
         message = self.contender.deps.counters.message
         if self.was_owner:
             return f"it said that it was fenced, but it owned the lane: {message}"
-        return message if self.code is ExitCode.STALLED and not _is_named(message) else ""
+        is_named = all(line.startswith(self._named) for line in message.splitlines())
+        return message if self.code is ExitCode.STALLED and not is_named else ""
 
-
-def _is_named(message: str) -> bool:
-    """Whether each topic partition that stands has a reason that somebody can act on."""
-    named = (Reason.OBJECT_LOST, Reason.DATA_LOSS, Reason.SOURCE_UNAVAILABLE)
-    return all(line.startswith(named) for line in message.splitlines())
+    @property
+    def _named(self) -> tuple[str, ...]:
+        """How a line of a message begins that somebody can act on."""
+        named = (Reason.OBJECT_LOST, Reason.DATA_LOSS, Reason.SOURCE_UNAVAILABLE)
+        if self.is_endless:
+            return named
+        return (*named, Reason.TOPIC_RECREATED, "not landed up to the end of the range: ")
 
 
 @contextmanager

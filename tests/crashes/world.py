@@ -15,14 +15,15 @@ import pyarrow.parquet as pq
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
-from landfall.ledger import object_names
+from landfall.ledger import digest, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.stored import StoredSchemas
-from landfall.source import Bound, FoundOffsets, FoundTopics
+from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics
+from landfall.store import Created
 from landfall.store.fault_injection import Plan
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
@@ -53,11 +54,19 @@ def event_ms(offset: int) -> int:
 
 
 class WatchedStore(MemoryStore):
-    """Records objects that change while they are visible."""
+    """Records objects that change while they are visible, and what is visible at each RUN."""
 
     def __init__(self, plan: Plan, clock: Callable[[], datetime], luck: Luck) -> None:
         super().__init__(plan, repeat_completes=luck.repeats, clock=clock, pauses=luck.pauses)
         self.changed: list[str] = []
+        self.at_runs: dict[str, frozenset[str]] = {}
+        """What was visible when a RUN was written, by the digest of its bytes."""
+
+    def _create(self, key: str, body: bytes) -> Created:
+        answer = super()._create(key, body)
+        if answer is Created.WON and b'"type":"RUN"' in body:
+            self.at_runs[digest(body)] = frozenset(self._objects)
+        return answer
 
     def _finish_once(self, upload: Upload) -> None:
         before = self._objects.get(upload.key)
@@ -92,6 +101,12 @@ class GatedLog(FakeLog):
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         self.gate(bound.value)
         return super().offsets(tps, bound)
+
+    def first_from(
+        self, tps: Collection[TopicPartition], time: datetime
+    ) -> Mapping[TopicPartition, DatedOffset | None]:
+        self.gate("offsets by time")
+        return super().first_from(tps, time)
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from tests.model import finalizing, loading, publishing
+from tests.model import discovering, finalizing, loading, publishing, runs
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.search import Result, search
 from tests.model.stories import story
@@ -61,7 +61,13 @@ def main() -> int:
         return 0 if all(map(show, arguments.variant)) else 1
     held = check(LARGE_WORLDS if arguments.large else WORLDS)
     held &= all([*map(show, VARIANTS)])
-    others = [publishing.main(large=arguments.large), finalizing.main(), loading.main()]
+    others = [
+        publishing.main(large=arguments.large),
+        finalizing.main(),
+        loading.main(),
+        runs.main(),
+        discovering.main(),
+    ]
     return 0 if held and not any(others) else 1
 
 

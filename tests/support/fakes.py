@@ -14,6 +14,7 @@ from landfall.api.contract import LANE, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
+from landfall.driver.goals import Endless, GoalType
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin, Runner
@@ -29,9 +30,10 @@ from landfall.ledger.task_results import (
     SliceResult,
 )
 from landfall.objects import Upload
-from landfall.source import Bound, FoundOffsets, FoundTopics, Topic, Watermarks
+from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics, Topic, Watermarks
 from landfall.store import Store
 from landfall.task import Batch
+from landfall.task.counting import Landed, Miscounted
 
 NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)
 """The fakes' time. Stores date uploads by the machine's clock, so this must be in its future for an
@@ -131,6 +133,18 @@ class FakeLog:
         ends = self.offsets(tps, Bound.END).offsets
         return {tp: min([*later[tp], end]) for tp, end in ends.items()}
 
+    def first_from(
+        self, tps: Collection[TopicPartition], time: datetime
+    ) -> Mapping[TopicPartition, DatedOffset | None]:
+        ends = self.offsets(tps, Bound.END).offsets
+        return {tp: self._first_from(tp, time, end) for tp, end in ends.items()}
+
+    def _first_from(self, tp: TopicPartition, time: datetime, end: int) -> DatedOffset | None:
+        for at, offset in self.times.get(tp, ()):
+            if at >= time and offset < end:
+                return DatedOffset(offset, int(at.timestamp() * 1000))
+        return None
+
     def record_times(
         self, positions: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, datetime]:
@@ -173,6 +187,17 @@ class FakeRunner:
         self.rounds.append(tuple(bins))
         return [self._land(batch, slice_) for slices in bins for slice_ in slices]
 
+    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+        objects = [each for share in shares for each in share.objects]
+        return list(filter(None, map(self._miscounted, objects)))
+
+    def _miscounted(self, landed: LandedObject) -> Miscounted | None:
+        key = landed.upload.key
+        rows = (self.store.read(key) or b"").count(b"\n")
+        topic = object_names.parse_key(key).topic
+        error = Stalled(Reason.OBJECT_LOST, f"{key}: {rows} rows")
+        return None if rows == landed.rows else Miscounted(topic, error)
+
     def _land(self, batch: Batch, slice_: Slice) -> SliceResult:
         tp, bad = slice_.topic_partition, self.bad.get(slice_.topic_partition, 0)
         try:
@@ -203,11 +228,13 @@ def driver(
     runner: Runner,
     *,
     until_caught_up: bool = True,
+    goal: GoalType = Endless,
     writer: str = "w",
     spec: str = "",
+    start: datetime = NOW,
 ) -> Driver:
     """The real driver between fakes, with its lane opened; ``spec`` is what the OPEN says."""
-    names, clock = count(), ticking()
+    names, clock = count(), ticking(start)
     lane = LaneWriter.open(
         Lane(store, of.metadata.name, LANE),
         OpenRequest(writer, of.spec.generation, "test", spec=spec),
@@ -216,13 +243,13 @@ def driver(
     observer = Observer(log, timedelta(0))
     counters = DriverCounters(clock())
     deps = DriverDeps(store, observer, runner, clock, lambda: f"{writer}-{next(names)}", counters)
-    return Driver(of, lane, deps, lambda _: None, until_caught_up)
+    return Driver(of, lane, deps, lambda _: None, until_caught_up and goal is Endless, goal)
 
 
-def ticking() -> Callable[[], datetime]:
+def ticking(start: datetime = NOW) -> Callable[[], datetime]:
     """A clock that advances a second at every call, so that no wait takes long."""
     ticks = count()
-    return lambda: NOW + timedelta(seconds=next(ticks))
+    return lambda: start + timedelta(seconds=next(ticks))
 
 
 def landed_offsets(store: Store) -> Counter[tuple[str, int, int]]:

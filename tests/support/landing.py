@@ -23,6 +23,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.existing_objects import check_root_free
+from landfall.driver.goals import Endless, GoalType
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin
@@ -35,7 +36,8 @@ from landfall.ledger.task_results import SliceResult
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
 from landfall.task import Batch
-from landfall.task.worker import land_bin
+from landfall.task.counting import Landed, Miscounted
+from landfall.task.worker import land_bin, read_back
 from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket
@@ -169,6 +171,10 @@ class InProcessRunner:
         with self._lock:  # a Spark worker runs one task at a time as well
             return [result for slices in bins for result in land_bin(batch, slices)]
 
+    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+        with self._lock:
+            return [found for share in shares for found in read_back(share)]
+
     def warm_up(self) -> None:
         """Nothing to do."""
 
@@ -193,6 +199,7 @@ class Landing:
     store: Store | None = None
     kind: type[Driver] = Driver
     until_caught_up: bool = True
+    goal: GoalType = Endless
     statuses: list[Status] = field(default_factory=list)
     code: ExitCode | None = None
     error: BaseException | None = None
@@ -211,7 +218,9 @@ class Landing:
         runner = SparkRunner(self.context) if self.context else InProcessRunner()
         counters = DriverCounters(_now())
         deps = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex, counters)
-        self.driver = self.kind(self.group, writer, deps, self._report, self.until_caught_up)
+        until_caught_up = self.until_caught_up and self.goal is Endless
+        report = self._report
+        self.driver = self.kind(self.group, writer, deps, report, until_caught_up, self.goal)
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def _report(self, progress: DriverProgress) -> None:

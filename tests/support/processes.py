@@ -206,12 +206,16 @@ class Processes:
         )
 
     def struck(
-        self, document: dict[str, Any], strike: str = "", gate: Path | None = None
+        self,
+        document: dict[str, Any],
+        strike: str = "",
+        gate: Path | None = None,
+        until: Sequence[str] = ("--until-caught-up",),
     ) -> Process:
-        """Run until caught up, with a store that stops or kills the driver (``crashing_store``)."""
+        """Run it with a store that stops or kills the driver (``crashing_store``)."""
         _strike(document)
         env = {STRIKE: strike, GATE: str(gate or "")}
-        return self.run(document, "--until-caught-up", "--http-port", "0", "--verbose", env=env)
+        return self.run(document, *until, "--http-port", "0", "--verbose", env=env)
 
     def pod(self, document: dict[str, Any], revision: str, strike: str = "") -> Pod:
         """Run the driver's entry point with the environment of a pod, on local Spark."""

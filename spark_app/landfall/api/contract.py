@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
+from landfall.api.run_status import ScheduleStatus
+
 LANE = "0"
 """The only lane so far: one driver owns all topic partitions of its group."""
 
@@ -51,7 +53,7 @@ KNOWN_LEDGER = "LANDFALL_KNOWN_LEDGER"
 refuses a ledger that has not: it is another store's, or an old copy. Unset if none is known.
 """
 
-VERSION = 3
+VERSION = 4
 """The version of this contract. It is raised when something is added. Operators of version N work
 with drivers of version N-1 and later: a driver ignores what it does not know, and the operator does
 without what an older driver does not report.
@@ -394,3 +396,5 @@ class Status:
     completeness: tuple[TopicCompleteness, ...] = ()
     """Of each topic that is complete up to a time, or held. In a summary, the first that are held.
     """
+    schedule: ScheduleStatus | None = None
+    """Of a group that lands closed ranges."""

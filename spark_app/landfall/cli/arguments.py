@@ -12,6 +12,7 @@ from typing import Any
 from landfall import __version__
 from landfall.cli.numbers import natural, port
 from landfall.cli.publish_arguments import add_publish
+from landfall.cli.range_arguments import add_range
 from landfall.cli.reading_arguments import add_reading_commands
 from landfall.cli.topic_arguments import add_topic_commands
 from landfall.cli.verb_arguments import add_verbs
@@ -136,6 +137,7 @@ whenever the driver ends, no record is lost and none is landed twice.
 examples:
   landfall run group.yaml
   landfall run group.yaml --until-caught-up    # land what the topics hold now, then stop
+  landfall run group.yaml --until 2026-11-21T05:00Z    # what Kafka dates before, then stop
   landfall run group.yaml --master 'local[4]' --http-port 8080 &
   curl localhost:8080/status
   landfall run group.yaml --control-port 8081 --token-file token &
@@ -143,11 +145,7 @@ examples:
 """,
     )
     _add_group(command)
-    command.add_argument(
-        "--until-caught-up",
-        action="store_true",
-        help="stop once every record that the topics held at the start is landed",
-    )
+    add_range(command)
     command.add_argument(
         "--master",
         type=spark_master,

@@ -4,17 +4,25 @@ import argparse
 import logging
 import os
 import secrets
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from landfall.api import group_file
-from landfall.api.contract import ExitCode
+from landfall.api.contract import LANE, ExitCode
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli import console
 from landfall.cli.log_lines import EventFormatter
 from landfall.cli.progress import progress
+from landfall.cli.range_arguments import Offsets
 from landfall.errors import Reason, Stalled
+from landfall.lane import Lane
+from landfall.lane.stores import open_stores
+from landfall.ledger.offsets import TopicPartition
 
 if TYPE_CHECKING:
+    from landfall.driver.goals import GoalType
     from landfall.driver.http.control import Control
 
 
@@ -28,9 +36,10 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
     from landfall.driver.run import Options, run_group  # noqa: PLC0415
 
-    group = group_file.load(arguments.group, os.environ)
+    group = _starting_at(group_file.load(arguments.group, os.environ), arguments.start)
     options = Options(
         until_caught_up=arguments.until_caught_up,
+        goal=_goal(arguments.until),
         master=arguments.master,
         http_port=arguments.http_port,
         control=_control(arguments.control_port, arguments.token_file),
@@ -47,6 +56,43 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             raise Stalled(
                 Reason.SPEC_INVALID, f"{option}: {error}; 0 takes any free port"
             ) from None
+
+
+def _starting_at(group: ConsumerGroup, start: object) -> ConsumerGroup:
+    """The group with other starting offsets, if any are given.
+
+    Raises:
+        Stalled: SPEC_INVALID, the group has landed something, and goes on where it has stopped.
+    """
+    if start is None:
+        return group
+    state = Lane(open_stores(group.spec), group.metadata.name, LANE).read()
+    if state.members:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"--from: {group.metadata.name} has landed topic partitions and goes on at their "
+            "checkpoints; see `landfall status`. To leave records out, use `landfall skip`",
+        )
+    document = group.model_dump(mode="json", by_alias=True)
+    document["spec"]["source"]["kafka"]["startingOffsets"] = start
+    return parse_group(document)
+
+
+def _goal(until: "datetime | Offsets | None") -> "GoalType | None":
+    """What ``--until`` says; None leaves it to ``spec.schedule``."""
+    from landfall.driver.closed_ranges import until as until_time  # noqa: PLC0415  # as above
+    from landfall.driver.goals import UntilOffsets  # noqa: PLC0415
+
+    if until is None:
+        return None
+    if isinstance(until, datetime):
+        return until_time(until)
+    ends = {
+        TopicPartition(topic, int(number)): end
+        for topic, offsets in until.items()
+        for number, end in offsets.items()
+    }
+    return partial(UntilOffsets, ends)
 
 
 def _control(port: int | None, token_file: Path | None) -> "Control | None":

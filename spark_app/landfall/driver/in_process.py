@@ -6,7 +6,8 @@ from landfall.api.contract import Workers
 from landfall.driver.runner import Bin
 from landfall.ledger.task_results import SliceResult
 from landfall.task import Batch
-from landfall.task.worker import land_bin
+from landfall.task.counting import Landed, Miscounted
+from landfall.task.worker import land_bin, read_back
 
 
 class InProcessRunner:
@@ -17,6 +18,10 @@ class InProcessRunner:
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         """See ``Runner``."""
         return [result for slices in bins for result in land_bin(batch, slices)]
+
+    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+        """See ``Runner``."""
+        return [found for share in shares for found in read_back(share)]
 
     def warm_up(self) -> None:
         """There is nothing to start."""

@@ -16,13 +16,12 @@ if it concerns the ledger or the store, the driver.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
-from landfall.api.values import plural
 from landfall.api.verbs import Answer, Request
 from landfall.driver.commits import BackgroundWork, BatchCommitter, blocked_partitions
 from landfall.driver.completer import Completer
@@ -32,17 +31,19 @@ from landfall.driver.decisions import Decisions, DriverParts
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.draining import Draining
 from landfall.driver.existing_objects import ExistingObjects
+from landfall.driver.goals import Endless, GoalParts, GoalType
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatches
 from landfall.driver.lost_uploads import LostUploads, Recording
 from landfall.driver.membership_sync import MembershipSync
+from landfall.driver.messages import list_errors, not_landed, work_beside_landing
+from landfall.driver.orphan_uploads import is_ours
 from landfall.driver.pending_requests import PendingRequests
 from landfall.driver.replay import Replayer
 from landfall.driver.segment_rolling import SegmentRolling
 from landfall.driver.status import DriverProgress
 from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
 from landfall.lane import LaneWriter, Read
-from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Driver:
         report: called with the driver's progress after every pass, on the driver's thread.
         until_caught_up: stop once everything that the log held at the first look is landed and
             visible.
+        goal: what to land before the driver ends.
         phase: what the driver is doing.
     """
 
@@ -73,6 +75,7 @@ class Driver:
     deps: DriverDeps
     report: Callable[[DriverProgress], None]
     until_caught_up: bool = False
+    goal: GoalType = Endless
     phase: Phase = Phase.STARTING
 
     def __post_init__(self) -> None:
@@ -95,7 +98,9 @@ class Driver:
             self._notifier.notify,
         )
         existing = ExistingObjects(self.group, deps.store, deps.background)
-        self._membership = MembershipSync(kafka, deps.observer, self._committer.append, existing)
+        append = self._committer.append
+        self._membership = MembershipSync(kafka, deps.observer, append, existing)
+        self._goal = self.goal(GoalParts(self.group, deps, append, self._notifier.notify))
         self._decisions = Decisions(
             DriverParts(deps.observer, self._committer, self._membership, self._completer),
             Replayer(self.group, deps.store, deps.runner, deps.new_name),
@@ -163,6 +168,7 @@ class Driver:
                 self._housekeeping.abort_results(results)
             self._housekeeping.abort(self._lost.stop())
             self._completer.stop()
+            self._goal.stop()
             self._housekeeping.finish()
             self._rolling.stop()
             self._report()
@@ -213,6 +219,7 @@ class Driver:
                 raise
         self._committer.commit_finished(now)
         self._lost.advance(now)
+        self._end_goal()
         self._committer.count_refusal()  # what is done now may have been refused before
         self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
         if not self._is_stopping(now):
@@ -225,7 +232,9 @@ class Driver:
         self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
         )
-        self.counters.message = self._status_message()
+        beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
+        messages = [list_errors(self._membership.absent), self.counters.warning, beside]
+        self.counters.message = "\n".join(filter(None, messages))
         self._report()
 
     def _roll_segments(self, now: datetime) -> None:
@@ -240,6 +249,14 @@ class Driver:
         self._membership.look(self.writer.state, now, in_flight, unapplied, at_rest=at_rest)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown
         self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
+        self._goal.look(self.writer.state, now)
+
+    def _end_goal(self) -> None:
+        is_landed = self._is_at_rest and not self.unapplied
+        try:
+            self._goal.advance(self.writer.state, self.stalled_partitions(), is_landed=is_landed)
+        except Retry as error:  # the next pass tries again
+            record_failure(self.deps, cause(error, "RunFailed"), error)
 
     def _start_batches(self, now: datetime) -> None:
         if self._batches.is_full or self._has_too_much_unapplied or self._membership.leaving:
@@ -248,10 +265,11 @@ class Driver:
         self._batches.members = self.writer.state.members
         # With until_caught_up, records that arrive after the first look are left to a later run.
         skip = reached(checkpoint, targets) if self.until_caught_up else ()
-        backlogs = self.deps.observer.backlogs(checkpoint, skip, now)
+        backlogs = self._goal.due.within(self.deps.observer.backlogs(checkpoint, skip, now))
+        flush = self.until_caught_up or self._goal.due.is_closing
         self._batches.permitted = self.writer.state.permitted
         stalled = self.stalled_partitions().keys() | self._decisions.held
-        self._batches.start(backlogs, stalled, now, flush=self.until_caught_up)
+        self._batches.start(backlogs, stalled, now, flush=flush)
 
     # ------------------------------------------------------------------------------------ reporting
 
@@ -270,28 +288,14 @@ class Driver:
             is_at_rest=self._is_at_rest,
             repairing=self._lost.count,
             held=self._committer.finalizing.held,
+            due=self._goal.due,
         )
-
-    def _status_message(self) -> str:
-        """What the log lacks, and what goes on beside landing; empty if there is nothing to say."""
-        messages = [_list_errors(self._membership.absent), self.counters.warning]
-        if orphans := self._housekeeping.orphans:
-            messages.append(f"aborting {plural(orphans, 'upload')} that former drivers left behind")
-        if lost := self._lost.count:
-            objects = plural(lost, "committed object")
-            messages.append(f"making {objects} again whose uploads the store has lost")
-        return "\n".join(filter(None, messages))
 
     def _report(self) -> None:
         self.report(self.progress())
 
     def _is_ours(self, key: str) -> bool:
-        """Whether a key is named like our objects; another group's root may lie inside ours."""
-        try:
-            origin = object_names.origin(self.group.metadata.name, key)
-        except ValueError:
-            return False
-        return TopicPartition(origin.topic, origin.partition) in self.writer.state.members
+        return is_ours(self.group.metadata.name, self.writer.state.members, key)
 
     def _is_fenced(self) -> bool:
         try:
@@ -370,6 +374,8 @@ class Driver:
     def _is_stopping(self, now: datetime) -> bool:
         if self.until_caught_up and not self._draining.reason and self.caught_up:
             self._draining.reason = "caught up"
+        if self._goal.is_done and not self._draining.reason:
+            self._draining.reason = "what was due is landed"
         if self._draining.begins(now):
             self.phase = Phase.DRAINING
         return bool(self._draining.reason)
@@ -380,20 +386,15 @@ class Driver:
         lands = self._batches and not self._draining.is_futile(now, self.deps.runner.settle())
         rolls = not self._draining.must_end and self._rolling.is_due(now)
         # What is lost is left to the next driver: Kafka may be away for long.
-        waits = lands or self._completer.completing or rolls
-        return self._draining.is_over(now) or not waits
+        return self._draining.is_over(now) or not (lands or rolls or self._completer.completing)
 
     def _yield_lane(self) -> ExitCode:
         self._committer.hand_over(self._draining.reason, self.deps.clock())
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self.phase = Phase.STOPPED
         stalled = (error for _, error in sorted(self.stalled_partitions().items()))
-        unlanded = (*self._membership.absent, *stalled)
-        if self.until_caught_up and unlanded:
-            self.counters.message = _list_errors(unlanded)
+        unlanded = (*self._membership.absent, *stalled, *self._goal.problems)
+        if (self.until_caught_up and unlanded) or self._goal.left:
+            self.counters.message = not_landed(unlanded, self._goal.left)
             return ExitCode.STALLED
         return ExitCode.OK
-
-
-def _list_errors(errors: Iterable[Stalled]) -> str:
-    return "\n".join(f"{error.reason}: {error}" for error in errors)

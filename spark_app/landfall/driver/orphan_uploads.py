@@ -13,12 +13,14 @@ Two rules keep everything that is still needed:
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from landfall.driver.background import Background
 from landfall.errors import LandfallError
+from landfall.ledger import object_names
+from landfall.ledger.offsets import TopicPartition
 from landfall.objects import OpenUpload
 from landfall.store import Uploads
 
@@ -29,6 +31,21 @@ MAX_ORPHANS = 100_000
 THREADS = 16
 GRACE = timedelta(seconds=30)
 """How long a driver that ends goes on aborting."""
+
+
+def is_ours(group: str, members: Collection[TopicPartition], key: str) -> bool:
+    """Whether a key is named like the group's objects; another's root may lie inside ours.
+
+    Args:
+        group: the name of the group.
+        members: its topic partitions.
+        key: the key.
+    """
+    try:
+        origin = object_names.origin(group, key)
+    except ValueError:
+        return False
+    return TopicPartition(origin.topic, origin.partition) in members
 
 
 @dataclass(frozen=True, slots=True)

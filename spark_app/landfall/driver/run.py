@@ -16,8 +16,10 @@ from landfall.api.contract import ExitCode, LedgerPosition
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, Request, RetryRequest
 from landfall.clock import SteadyClock
+from landfall.driver.closed_ranges import scheduled
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
+from landfall.driver.goals import Endless, GoalType
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.peers import is_any_working
@@ -58,6 +60,8 @@ class Options:
 
     Attributes:
         until_caught_up: stop when everything the log holds at the start is landed.
+        goal: what to land before it ends; None for what is due by ``spec.schedule``, or no end.
+        stays: wait for the next range of ``spec.schedule``, instead of ending when none is due.
         master: Spark's master; None for the one that Spark's own configuration names.
         http_host: the address to serve status and metrics on.
         http_port: None for the spec's, or any free port if that one is taken; 0 for any free port.
@@ -69,6 +73,8 @@ class Options:
     """
 
     until_caught_up: bool = False
+    goal: GoalType | None = None
+    stays: bool = False
     master: str | None = None
     http_host: str = "127.0.0.1"
     http_port: int | None = None
@@ -137,6 +143,8 @@ def drive(
     board = StatusBoard(clock, monitor.outage)
     deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
     publishing = Publishing(group, store, clock)
+    schedule = None if options.until_caught_up else group.spec.schedule
+    goal = options.goal or scheduled(schedule, stays=options.stays)
 
     def post(report: StatusReport) -> None:
         report = publishing.overlay(report)
@@ -149,7 +157,7 @@ def drive(
             publishing.observe(progress.state)
             report(progress)
 
-        return Driver(group, writer, deps, shown, options.until_caught_up)
+        return Driver(group, writer, deps, shown, options.until_caught_up, goal)
 
     reporter, how = StatusReporter(post, board.wait_for), _contender_options(options)
     contender = LaneContender(group, deps, new_driver, reporter, how)
@@ -162,7 +170,8 @@ def drive(
         publishing.start()
         stack.callback(publishing.stop)
         code = contender.run()
-        return _publish_the_rest(publishing, code, until_caught_up=options.until_caught_up)
+        has_end = options.until_caught_up or (goal is not Endless and not options.stays)
+        return _publish_the_rest(publishing, code, has_end=has_end)
 
 
 def _contender_options(options: Options) -> ContenderOptions:
@@ -178,14 +187,14 @@ def _observer(group: ConsumerGroup) -> Observer:
     return Observer(KafkaLog(group), discovery_interval, longest_pause(group.spec.upload_policy))
 
 
-def _publish_the_rest(publishing: Publishing, code: ExitCode, *, until_caught_up: bool) -> ExitCode:
-    """Publish what landed last; a run until caught up ends well only if that is published, too.
+def _publish_the_rest(publishing: Publishing, code: ExitCode, *, has_end: bool) -> ExitCode:
+    """Publish what landed last; a run that has an end ends well only if that is published, too.
 
     A driver that is fenced or stalled leaves it to the next one.
     """
     if code is not ExitCode.OK:
         return code
-    if not until_caught_up:
+    if not has_end:
         publishing.stop(tries=1)
         return code
     wrong = publishing.stop(LAST_TRIES, LAST_PATIENCE)

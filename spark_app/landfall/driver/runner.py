@@ -7,6 +7,7 @@ from landfall.api.contract import Workers
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import SliceResult
 from landfall.task import Batch
+from landfall.task.counting import Landed, Miscounted
 
 Bin = tuple[Slice, ...]
 """Slices that one task reads one after another."""
@@ -22,6 +23,14 @@ class Runner(Protocol):
 
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         """Return a result for every slice; a task's error is a ``FailedSlice``, never raised."""
+        ...
+
+    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+        """Read objects back, and return those that do not hold their rows.
+
+        Raises:
+            Retry: the store does not answer, or a task died.
+        """
         ...
 
     def warm_up(self) -> None:

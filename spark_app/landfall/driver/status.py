@@ -20,15 +20,20 @@ from landfall.api.contract import (
     Workers,
 )
 from landfall.api.next_steps import next_step
+from landfall.api.run_status import RunStatus, ScheduleStatus
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
 from landfall.driver.decide.catch_up import has_caught_up
 from landfall.driver.decide.completeness import HeldTopic
+from landfall.driver.goals import WHATEVER_COMES, Due
 from landfall.driver.observer import LogView
 from landfall.errors import Stalled
-from landfall.ledger import State
+from landfall.ledger import EndedRun, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.plan import Backlog, Policy, overdue
+
+SHOWN_RUNS = 10
+"""Ranges that ended last, in the status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class DriverProgress:
         is_at_rest: nothing is in flight, unapplied or about to leave.
         repairing: lost objects that are being made again.
         held: topics that are not complete though their time has come, and why.
+        due: what is to be landed now.
     """
 
     time: datetime
@@ -86,6 +92,7 @@ class DriverProgress:
     is_at_rest: bool
     repairing: int = 0
     held: tuple[HeldTopic, ...] = ()
+    due: Due = WHATEVER_COMES
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
@@ -147,6 +154,7 @@ def driver_report(
         commits=replace(status.commits, unapplied=progress.unapplied),
         lag_known=progress.offsets_known,
         repairing=progress.repairing,
+        schedule=schedule_status(group, progress),
     )
     return StatusReport(summary, partial(_with_partitions, group, progress))
 
@@ -161,6 +169,30 @@ def _with_partitions(group: ConsumerGroup, progress: DriverProgress, summary: St
         partitions=partitions,
         caught_up=progress.caught_up,
         completeness=tuple(_completeness(progress)),
+    )
+
+
+def schedule_status(group: ConsumerGroup, progress: DriverProgress) -> ScheduleStatus | None:
+    """Where a driver is that lands closed ranges; None for a group that never has."""
+    runs, due = progress.state.runs, progress.due
+    if not (group.spec.schedule or runs):
+        return None
+    until = due.until.astimezone(UTC).isoformat() if due.until else None
+    return ScheduleStatus(until, due.waits, tuple(map(_run_status, runs[: -SHOWN_RUNS - 1 : -1])))
+
+
+def _run_status(run: EndedRun) -> RunStatus:
+    totals = run.totals
+    return RunStatus(
+        until=datetime.fromtimestamp(run.until / 1000, UTC).isoformat(),
+        began=run.began,
+        ended=run.ended,
+        records=totals.landed,
+        bad_records=totals.dead_lettered,
+        objects=totals.objects,
+        bytes=totals.landed_bytes,
+        left=run.left,
+        slot=run.slot,
     )
 
 
@@ -227,15 +259,21 @@ def partition_statuses(
 def _partition_status(
     backlog: Backlog, policy: Policy, progress: DriverProgress
 ) -> PartitionStatus:
-    tp, offsets = backlog.topic_partition, backlog.offsets
-    stalled, held = progress.stalled.get(tp), progress.log.held_back.get(tp)
+    tp, end, backlog = backlog.topic_partition, backlog.offsets.end, progress.due.of(backlog)
+    offsets, stalled, held = (
+        backlog.offsets,
+        progress.stalled.get(tp),
+        progress.log.held_back.get(tp),
+    )
     # A topic partition that is gone from the log cannot be landed, so no policy makes it overdue.
     late = overdue(backlog, policy).total_seconds() if tp in progress.log.watermarks else 0.0
+    if progress.due.since:
+        late = min(late, max(0.0, (progress.time - progress.due.since).total_seconds()))
     return PartitionStatus(
         topic=tp.topic,
         partition=tp.partition,
         checkpoint=offsets.start,
-        end_offset=offsets.end,
+        end_offset=end,
         lag_records=len(offsets),
         lag_seconds=backlog.age.total_seconds(),
         overdue_seconds=late,

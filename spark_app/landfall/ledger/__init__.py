@@ -6,13 +6,26 @@ says everything: which offsets are landed, which objects are decided but perhaps
 and who may write next. Appending a COMMIT is the commit point: before it nothing is landed, after
 it everything it names is.
 
-``records`` has the record types and their bytes, ``state`` what they add up to, ``folding``,
-``decisions`` and ``completeness`` the fold, ``snapshot`` a state as bytes, ``offsets`` the
-arithmetic of ranges, ``task_results`` what tasks return, ``object_names`` the keys.
+``records`` has the record types and their bytes, ``entries`` what they list, ``state`` what they
+add up to, ``folding``, ``decisions``, ``completeness``, ``runs`` and ``feeds`` the fold,
+``snapshot`` a state as bytes, ``offsets`` the arithmetic of ranges, ``task_results`` what tasks
+return, ``object_names`` the keys.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """
 
+from landfall.ledger.entries import (
+    Blocked,
+    ClosedTopic,
+    Decision,
+    Entry,
+    Horizon,
+    KnownFiles,
+    Missing,
+    PartList,
+    Permission,
+    Rolled,
+)
 from landfall.ledger.folding import fold, fold_applied
 from landfall.ledger.records import (
     GENESIS_HASH,
@@ -20,23 +33,18 @@ from landfall.ledger.records import (
     Add,
     Applied,
     Block,
-    Blocked,
     Commit,
-    Decision,
+    Discover,
     Drop,
-    Entry,
     Finalize,
     Header,
     Hole,
-    Horizon,
     Lost,
-    Missing,
     Open,
-    Permission,
     Record,
     Repair,
     Replay,
-    Rolled,
+    Run,
     Segment,
     Snapshot,
     Unblock,
@@ -48,8 +56,11 @@ from landfall.ledger.records import (
 )
 from landfall.ledger.state import (
     MAY_FOLLOW,
+    EndedRun,
+    Feed,
     LaneOwnership,
     Member,
+    ParkedPart,
     PendingHorizon,
     State,
     Totals,
@@ -65,25 +76,33 @@ __all__ = [
     "Applied",
     "Block",
     "Blocked",
+    "ClosedTopic",
     "Commit",
     "Decision",
+    "Discover",
     "Drop",
+    "EndedRun",
     "Entry",
+    "Feed",
     "Finalize",
     "Header",
     "Hole",
     "Horizon",
+    "KnownFiles",
     "LaneOwnership",
     "Lost",
     "Member",
     "Missing",
     "Open",
+    "ParkedPart",
+    "PartList",
     "PendingHorizon",
     "Permission",
     "Record",
     "Repair",
     "Replay",
     "Rolled",
+    "Run",
     "Segment",
     "Snapshot",
     "State",

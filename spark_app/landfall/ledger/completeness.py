@@ -12,8 +12,13 @@ A horizon never moves back, not even if its topic is created again.
 from dataclasses import replace
 
 from landfall.ledger import decisions
+from landfall.ledger.entries import Horizon
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.records import Finalize, Horizon, Record, Repair
+from landfall.ledger.records import (
+    Finalize,
+    Record,
+    Repair,
+)
 from landfall.ledger.state import Member, PendingHorizon, State
 
 

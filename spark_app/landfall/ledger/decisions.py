@@ -9,13 +9,12 @@ from typing import TypeVar
 
 from landfall.errors import Reason
 from landfall.ledger import object_names
+from landfall.ledger.entries import Blocked, Decision
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     Block,
-    Blocked,
     Commit,
-    Decision,
     Lost,
     Repair,
     Replay,

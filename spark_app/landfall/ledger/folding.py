@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
-from landfall.ledger import completeness, decisions
+from landfall.ledger import completeness, decisions, feeds, runs
+from landfall.ledger.entries import Rolled
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     GENESIS_HASH,
@@ -16,6 +17,7 @@ from landfall.ledger.records import (
     Applied,
     Block,
     Commit,
+    Discover,
     Drop,
     Finalize,
     Hole,
@@ -24,7 +26,7 @@ from landfall.ledger.records import (
     Record,
     Repair,
     Replay,
-    Rolled,
+    Run,
     Segment,
     Snapshot,
     Unblock,
@@ -86,7 +88,7 @@ def fold_applied(state: State, body: bytes) -> tuple[State, tuple[LandedObject, 
 def _is_after_look(record: Record) -> bool:
     """Whether only a driver that has looked at the log's topics writes such a record."""
     match record:
-        case Commit() | Finalize():
+        case Commit() | Finalize() | Run():
             return True
         case Add() | Drop() | Hole():  # a decision needs no look
             return record.decision is None
@@ -155,6 +157,10 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
             return decisions.remember(decisions.replay(state, record), record.decision)
         case Finalize():
             return completeness.finalize(state, record)
+        case Run():
+            return runs.end(state, record)
+        case Discover():
+            return decisions.remember(feeds.discover(state, record), record.decision)
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
         case Applied():
@@ -206,7 +212,7 @@ def _add(state: State, record: Add) -> State:
         members={**state.members, **added},
         excluded=state.excluded - starts.keys(),
     )
-    return decisions.remember(after, record.decision)
+    return decisions.remember(feeds.enter(after, record.entries), record.decision)
 
 
 def _drop(state: State, record: Drop) -> State:
@@ -223,7 +229,9 @@ def _drop(state: State, record: Drop) -> State:
         retired=retired,
         excluded=state.excluded.union(kept_out),
     )
-    after = decisions.forgotten(after, set(record.topic_partitions))
+    after = decisions.forgotten(
+        feeds.leave(after, record.topic_partitions), set(record.topic_partitions)
+    )
     return decisions.remember(after, record.decision)
 
 
@@ -236,6 +244,8 @@ def _hole(state: State, record: Hole) -> State:
         totals=replace(state.totals, skipped=state.totals.skipped + skipped),
         blocked=decisions.without(state.blocked, decided),
     )
+    feeds.check_discovered(after, (tp,))
+    after = feeds.park(after, record)
     return decisions.remember(decisions.advanced(after, (tp,)), record.decision)
 
 
@@ -264,6 +274,7 @@ def _commit(state: State, record: Commit) -> State:
         last_commit_time=record.header.time,
         totals=state.totals.with_commit(record.slices),
     )
+    feeds.check_discovered(after, tps)
     return decisions.advanced(after, tps)
 
 

@@ -7,8 +7,9 @@ opening a lane reads only the records after it. ``Yield`` hands the lane over.
 
 ``Block`` stops topic partitions until somebody decides, and ``Unblock`` is such a decision.
 ``Lost`` gives up decided objects that can never be made. ``Replay`` lands dead letters again.
-``Finalize`` says up to which event time topics are complete, ``Applied`` that more objects are
-visible. A ``Decision`` says who asked for what, and why.
+``Finalize`` says up to which event time topics are complete, ``Run`` that a closed range is landed,
+``Applied`` that more objects are visible. ``Discover`` numbers parts of files, which are the log of
+a feed. A ``Decision`` says who asked for what, and why.
 
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
 """
@@ -18,7 +19,19 @@ import hashlib
 import msgspec
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.entries import (
+    Blocked,
+    ClosedTopic,
+    Decision,
+    Entry,
+    Horizon,
+    KnownFiles,
+    Missing,
+    PartList,
+    Permission,
+    Rolled,
+)
+from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import (
     LandedObject,
     LandedSlice,
@@ -78,35 +91,6 @@ class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
     spec: str = ""
 
 
-class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Who asked for something that Landfall does not do by itself.
-
-    Attributes:
-        verb: the command, such as ``skip`` or ``unblock``.
-        who: the person or program that asked.
-        why: the reason they gave.
-        requested: when they asked, ISO 8601 in UTC.
-        id: of the request, so that asking twice has the effect of asking once; may be empty.
-    """
-
-    verb: str
-    who: str
-    why: str
-    requested: str
-    id: str = ""
-
-
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A topic partition that enters the lane at offset ``start``.
-
-    The topic id distinguishes a topic from another one created later under the same name.
-    """
-
-    topic_partition: TopicPartition
-    topic_id: str
-    start: int
-
-
 class Add(_Base, frozen=True, tag="ADD", omit_defaults=True):
     """Topic partitions enter the lane.
 
@@ -158,12 +142,14 @@ class Repair(_Base, frozen=True, tag="REPAIR", omit_defaults=True):
 class Hole(_Base, frozen=True, tag="HOLE", omit_defaults=True):
     """A range that is not landed: it is lost in Kafka, or a decision skips it.
 
-    With a decision, it clears the block of the topic partition.
+    With a decision, it clears the block of the topic partition. Of a feed, it covers what is left
+    of one part, whose ``attempt`` failed, counted from 1; with a decision, that is given up.
     """
 
     piece: Slice  # the name of the field in the ledger
     reason: str
     decision: Decision | None = None
+    attempt: int = 0
 
 
 class Lost(_Base, frozen=True, tag="LOST", omit_defaults=True):
@@ -178,22 +164,6 @@ class Lost(_Base, frozen=True, tag="LOST", omit_defaults=True):
     decision: Decision | None = None
 
 
-class Blocked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A topic partition that must not be landed, and why; ``offsets`` are those it concerns."""
-
-    topic_partition: TopicPartition
-    reason: Reason
-    message: str
-    offsets: OffsetRange
-
-
-class Missing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Decided objects that cannot be made now, of the record in slot ``commit``."""
-
-    commit: int
-    keys: tuple[str, ...]
-
-
 class Block(_Base, frozen=True, tag="BLOCK", omit_defaults=True):
     """Topic partitions are not landed until a decision: UNBLOCK, or a HOLE or DROP with one.
 
@@ -203,16 +173,6 @@ class Block(_Base, frozen=True, tag="BLOCK", omit_defaults=True):
 
     entries: tuple[Blocked, ...]
     missing: tuple[Missing, ...] = ()
-
-
-class Permission(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A topic partition that may be landed again.
-
-    Below offset ``bad_records_until``, bad records over the limit are allowed; -1 for no offset.
-    """
-
-    topic_partition: TopicPartition
-    bad_records_until: int = -1
 
 
 class Unblock(_Base, frozen=True, tag="UNBLOCK"):
@@ -234,19 +194,6 @@ class Replay(_Base, frozen=True, tag="REPLAY"):
     decision: Decision
 
 
-class Horizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The event time ``until`` (ms) below which a topic is complete.
-
-    ``drained`` are Kafka partitions with the checkpoint at which they had nothing more when the
-    driver looked. For every other one, the latest event time landed is behind the horizon by at
-    least the delay.
-    """
-
-    topic: str
-    until: int
-    drained: tuple[tuple[int, int], ...] = ()
-
-
 class Finalize(_Base, frozen=True, tag="FINALIZE"):
     """Topics are complete up to an event time: a record that comes later all the same is late.
 
@@ -259,27 +206,45 @@ class Finalize(_Base, frozen=True, tag="FINALIZE"):
     entries: tuple[Horizon, ...]
 
 
+class Run(_Base, frozen=True, tag="RUN", omit_defaults=True):
+    """A closed range is landed and visible: what Kafka dated before ``until`` (ms).
+
+    ``began`` is when a driver began to land it, ISO 8601 in UTC. ``left`` are the topics of which
+    something is not landed, because it is blocked or cannot be read. Once there are fewer of them,
+    another RUN with the same ``until`` may follow. ``delay`` (ms) is how long records may be late:
+    no topic is complete within the delay before the end of the range.
+    """
+
+    until: int
+    began: str
+    topics: tuple[ClosedTopic, ...]
+    left: tuple[str, ...] = ()
+    delay: int = 0
+
+
+class Discover(_Base, frozen=True, tag="DISCOVER", omit_defaults=True):
+    """Parts of files get the next numbers of a feed, by a list that is stored before.
+
+    ``again`` are parked parts that get other numbers in this list, ``replaced`` those of files of
+    which another version is there now, ``ignored`` those that a decision gives up. ``known`` names
+    what is stored of all files with parts below a number, by which files are found to be new. No
+    driver writes it yet.
+    """
+
+    topic_partition: TopicPartition
+    listed: PartList | None = None
+    again: tuple[int, ...] = ()
+    replaced: tuple[int, ...] = ()
+    ignored: tuple[int, ...] = ()
+    known: KnownFiles | None = None
+    decision: Decision | None = None
+
+
 class Snapshot(_Base, frozen=True, tag="SNAPSHOT"):
     """The state after the previous slot is stored under ``key``."""
 
     key: str
     sha256: str
-
-
-class Rolled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Slots ``first`` to ``last``, whose bytes are stored together in the segment ``key``.
-
-    ``last`` is the OPEN that seals ``epoch``. ``sha256`` is that of the segment's bytes, ``before``
-    the hash of the slot before the first, and ``after`` that of the last.
-    """
-
-    first: int
-    last: int
-    epoch: int
-    key: str
-    sha256: str
-    before: str
-    after: str
 
 
 class Applied(_Base, frozen=True, tag="APPLIED"):
@@ -317,6 +282,8 @@ Record = (
     | Unblock
     | Replay
     | Finalize
+    | Run
+    | Discover
     | Snapshot
     | Applied
     | Segment

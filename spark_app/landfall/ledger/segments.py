@@ -20,10 +20,13 @@ from dataclasses import dataclass
 import msgspec
 
 from landfall.ledger import object_names
+from landfall.ledger.entries import PartList
+from landfall.ledger.feeds import part_offsets
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.records import (
     Add,
     Commit,
+    Discover,
     Drop,
     Hole,
     Lost,
@@ -259,6 +262,9 @@ def _entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901  #
                 yield entry(s.piece.topic_partition, s.piece.offsets)
         case Hole():
             yield entry(record.piece.topic_partition, record.piece.offsets)
+        case Discover(listed=PartList() as listed):
+            start, end = part_offsets(listed.first).start, part_offsets(listed.end).start
+            yield entry(record.topic_partition, OffsetRange(start, end))
         case Lost():
             for o in record.objects:
                 origin = object_names.origin(group, o.upload.key)

@@ -5,7 +5,20 @@ The names of the fields are persisted. A field that older snapshots lack needs a
 
 import msgspec
 
-from landfall.ledger import Blocked, LaneOwnership, Member, PendingHorizon, Rolled, State, Totals
+from landfall.ledger import (
+    Blocked,
+    EndedRun,
+    Feed,
+    KnownFiles,
+    LaneOwnership,
+    Member,
+    ParkedPart,
+    PartList,
+    PendingHorizon,
+    Rolled,
+    State,
+    Totals,
+)
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.task_results import LandedObject
 
@@ -18,6 +31,16 @@ class _Landing(msgspec.Struct, frozen=True):
     topic_partition: TopicPartition
     next_offset: int
     member: Member
+
+
+class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A feed of the lane."""
+
+    topic_partition: TopicPartition
+    end: int
+    lists: tuple[PartList, ...] = ()
+    known: KnownFiles | None = None
+    parked: tuple[tuple[int, ParkedPart], ...] = ()
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +75,9 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     changed_seq: int = -1
     horizons: tuple[tuple[str, int], ...] = ()
     pending_horizons: tuple[PendingHorizon, ...] = ()
+    runs: tuple[EndedRun, ...] = ()
+    run_totals: Totals = Totals()
+    feeds: tuple[_Feed, ...] = ()
 
 
 def encode_state(state: State) -> bytes:
@@ -90,6 +116,9 @@ def encode_state(state: State) -> bytes:
             changed_seq=state.changed_seq,
             horizons=tuple(sorted(state.horizons.items())),
             pending_horizons=state.pending_horizons,
+            runs=state.runs,
+            run_totals=state.run_totals,
+            feeds=tuple(_stored_feed(tp, state.feeds[tp]) for tp in sorted(state.feeds)),
         )
     )
 
@@ -132,4 +161,14 @@ def decode_state(body: bytes) -> State:
         changed_seq=stored.changed_seq,
         horizons=dict(stored.horizons),
         pending_horizons=stored.pending_horizons,
+        runs=stored.runs,
+        run_totals=stored.run_totals,
+        feeds={
+            each.topic_partition: Feed(each.end, each.lists, each.known, dict(each.parked))
+            for each in stored.feeds
+        },
     )
+
+
+def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
+    return _Feed(tp, feed.end, feed.lists, feed.known, tuple(sorted(feed.parked.items())))

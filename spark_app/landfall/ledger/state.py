@@ -5,17 +5,18 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 
+from landfall.ledger.entries import Blocked, KnownFiles, PartList, Rolled
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.records import (
     GENESIS_HASH,
     Add,
     Applied,
     Block,
-    Blocked,
     Commit,
+    Discover,
     Drop,
     Finalize,
     Header,
@@ -25,7 +26,7 @@ from landfall.ledger.records import (
     Record,
     Repair,
     Replay,
-    Rolled,
+    Run,
     Segment,
     Snapshot,
     Unblock,
@@ -35,6 +36,8 @@ from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, 
 
 KEPT_DECISIONS = 1000
 """How many ids of decisions a state remembers, the last ones."""
+KEPT_RUNS = 50
+"""How many runs a state remembers, the last ones."""
 
 
 class LaneOwnership(StrEnum):
@@ -59,6 +62,8 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
         Unblock,
         Replay,
         Finalize,
+        Run,
+        Discover,
         Snapshot,
         Applied,
         Segment,
@@ -124,6 +129,12 @@ class Totals:
             lost_objects=self.lost_objects + len(objects),
         )
 
+    def since(self, before: "Totals") -> "Totals":
+        """What was added since the counters were ``before``."""
+        return Totals(
+            *(now - then for now, then in zip(astuple(self), astuple(before), strict=True))
+        )
+
     def _with_objects(
         self, slices: tuple[LandedSlice, ...] | tuple[ReplayedSlice, ...]
     ) -> "Totals":
@@ -159,6 +170,39 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class ParkedPart:
+    """A part of a file that could not be landed, and waits for another number or a decision.
+
+    Attributes:
+        attempt: how often it was tried.
+        skip: how many of its rows are landed.
+        reason: why it could not be landed.
+    """
+
+    attempt: int
+    skip: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What the ledger knows of a topic partition that has files.
+
+    Attributes:
+        end: the number that the next part gets.
+        lists: those with a part that was not in ``known`` or not landed when the last of them was
+            named, in order.
+        known: what is stored of the files with the lowest numbers; None for nothing.
+        parked: parts that could not be landed, by number.
+    """
+
+    end: int = 0
+    lists: tuple[PartList, ...] = ()
+    known: KnownFiles | None = None
+    parked: Mapping[int, ParkedPart] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PendingHorizon:
     """A horizon that counts once every object decided before it is visible, or given up.
 
@@ -171,6 +215,27 @@ class PendingHorizon:
     topic: str
     until: int
     after: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A closed range that was landed.
+
+    Attributes:
+        until: milliseconds since 1970-01-01 UTC, by Kafka timestamps.
+        began: when a driver began to land it, as recorded.
+        ended: when its RUN was written, as recorded.
+        left: topics of which something is not landed.
+        totals: what was landed since the run before, or since the ledger began.
+        slot: of its RUN.
+    """
+
+    until: int
+    began: str
+    ended: str
+    left: tuple[str, ...]
+    totals: Totals
+    slot: int
 
 
 @dataclass(frozen=True)
@@ -217,6 +282,9 @@ class State:
             topic partition that entered or left, lost objects, a replay; -1 for none.
         horizons: the event time (ms) up to which each topic is complete and all of it is visible.
         pending_horizons: those decided, of which something is not visible yet, oldest first.
+        runs: the last closed ranges that were landed, oldest first.
+        run_totals: the counters at the last of them.
+        feeds: the members that have files.
     """
 
     seq: int = -1
@@ -249,6 +317,9 @@ class State:
     changed_seq: int = -1
     horizons: Mapping[str, int] = field(default_factory=dict)
     pending_horizons: tuple[PendingHorizon, ...] = ()
+    runs: tuple[EndedRun, ...] = ()
+    run_totals: Totals = field(default_factory=Totals)
+    feeds: Mapping[TopicPartition, Feed] = field(default_factory=dict)
 
     @property
     def decided_horizons(self) -> Mapping[str, int]:

@@ -106,6 +106,14 @@ class LastRead:
     leader_epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class DatedOffset:
+    """An offset, and the Kafka timestamp (ms) of what is there: a record or a control record."""
+
+    offset: int
+    timestamp: int
+
+
 class Log(Protocol):
     """The driver's side of a log.
 
@@ -136,6 +144,15 @@ class Log(Protocol):
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
         """The first offset whose record's timestamp is at or after ``time``, else the end.
+
+        A topic partition that does not exist or is unavailable is left out.
+        """
+        ...
+
+    def first_from(
+        self, tps: Collection[TopicPartition], time: datetime
+    ) -> Mapping[TopicPartition, DatedOffset | None]:
+        """The first offset dated at or after ``time`` and below the last stable offset, else None.
 
         A topic partition that does not exist or is unavailable is left out.
         """

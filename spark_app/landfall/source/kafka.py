@@ -14,6 +14,7 @@ from typing import Any
 
 from confluent_kafka import (
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -21,12 +22,12 @@ from confluent_kafka import (
     Uuid,
 )
 from confluent_kafka import TopicPartition as Position
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger.offsets import TopicPartition
-from landfall.source import Bound, FoundOffsets, FoundTopics, Topic
+from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics, Topic
 from landfall.source.kafka_errors import (
     ErrorTracker,
     fetch_metadata,
@@ -134,6 +135,33 @@ class KafkaLog:
         beyond = [tp for tp, offset in found.items() if offset < 0]
         ends = self.offsets(beyond, Bound.END).offsets
         return {tp: offset for tp, offset in {**found, **ends}.items() if offset >= 0}
+
+    def first_from(
+        self, tps: Collection[TopicPartition], time: datetime
+    ) -> Mapping[TopicPartition, DatedOffset | None]:
+        """See ``Log``."""
+        milliseconds = max(int(time.timestamp() * 1000), 0)
+        asked = {
+            Position(tp.topic, tp.partition): OffsetSpec.for_timestamp(milliseconds) for tp in tps
+        }
+        try:
+            futures = self._admin.list_offsets(
+                asked,
+                isolation_level=IsolationLevel.READ_COMMITTED,
+                request_timeout=self._timeout_seconds,
+            )
+        except KafkaException as error:
+            raise self._translate(error, "offsets by time") from error
+        found = dict[TopicPartition, DatedOffset | None]()
+        for position, future in futures.items():
+            try:
+                answer = future.result()
+            except KafkaException:
+                continue  # the next look asks again
+            is_there = answer.offset >= 0
+            dated = DatedOffset(answer.offset, answer.timestamp) if is_there else None
+            found[TopicPartition(position.topic, position.partition)] = dated
+        return found
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]

@@ -25,6 +25,7 @@ from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
 from landfall.store import Store
 from landfall.task import Batch
+from landfall.task.counting import Landed, Miscounted, miscounted
 from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.destinations import Destinations
 from landfall.task.landing import LandingDeps, land_with
@@ -75,6 +76,15 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     if batch.dead_letters:
         reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
     return land_with(resources.deps, batch, slices, reader)
+
+
+def read_back(landed: Landed) -> tuple[Miscounted, ...]:
+    """Read objects of the group's store back; returns those that do not hold their rows.
+
+    Raises:
+        Retry: the store does not answer.
+    """
+    return tuple(miscounted(_resources(landed.group).store, landed))
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:

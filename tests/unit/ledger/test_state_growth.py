@@ -3,8 +3,14 @@
 from dataclasses import replace
 
 from landfall.ledger import Header, Rolled, State, encode, fold, next_header
+from landfall.ledger.entries import Entry
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.records import Add, Commit, Drop, Entry, Open
+from landfall.ledger.records import (
+    Add,
+    Commit,
+    Drop,
+    Open,
+)
 from landfall.ledger.snapshot import encode_state
 from landfall.ledger.task_results import LandedSlice
 from tests.support.work import lines_run

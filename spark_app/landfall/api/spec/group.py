@@ -20,6 +20,7 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.publish import MAX_PUBLISHERS, PublisherEntry
 from landfall.api.spec.roots import Ledger, Root, roots_above
+from landfall.api.spec.schedule import Schedule
 from landfall.api.spec.shared import distinct
 from landfall.api.spec.source import Source
 from landfall.api.spec.topics import MAX_TOPICS, TopicOverride
@@ -75,6 +76,10 @@ class GroupSpec(Model):
     completeness: Completeness | None = None
     """When hours and days are complete, which publishers such as ``Success`` report. Not decided if
     not set.
+    """
+    schedule: Schedule | None = None
+    """Lands closed ranges at these times instead of all the time. Between them the group has no
+    driver, and no executors.
     """
     upload_policy: UploadPolicy = UploadPolicy()
     """When a topic partition is due to be landed: by size or by age, whichever comes first."""

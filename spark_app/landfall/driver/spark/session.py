@@ -26,6 +26,7 @@ from landfall.driver.spark.executors import INSTANCES, Executors, first_line
 from landfall.errors import BatchFailed, LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
+from landfall.task.counting import Landed, Miscounted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -251,6 +252,15 @@ class SparkRunner:
         except Exception as error:  # noqa: BLE001  # py4j wraps whatever failed the job; none of it may stop the loop
             return _all_failed(bins, BatchFailed(f"spark job failed: {first_line(error)}"))
 
+    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+        """See ``Runner``."""
+        if not shares:
+            return []
+        try:
+            return self.run_tasks(shares, _read_back, f"reading back {len(shares)} shares")
+        except Exception as error:  # py4j wraps whatever failed the job
+            raise Retry(f"reading back failed: {first_line(error)}") from error
+
     def run_tasks(
         self,
         items: Sequence[Item],
@@ -299,6 +309,10 @@ def _imported(_: Iterable[int]) -> Iterator[int]:
 
 def _land_bins(batch: Batch, bins: Iterable[Bin]) -> Iterator[SliceResult]:
     return chain.from_iterable(worker.land_bin(batch, pieces) for pieces in bins)
+
+
+def _read_back(shares: Iterable[Landed]) -> Iterator[Miscounted]:
+    return chain.from_iterable(map(worker.read_back, shares))
 
 
 def _all_failed(bins: Sequence[Bin], error: LandfallError) -> list[SliceResult]:

@@ -1,0 +1,105 @@
+"""The section ``spec.schedule``: closed ranges, landed by a driver that is gone in between."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import Annotated, Literal, NamedTuple
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator
+
+from landfall.api.pod_spec import Model
+from landfall.api.values import Duration, TimeZone
+
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+_SECOND = timedelta(seconds=1)
+
+
+def _cron(text: str) -> str:
+    try:
+        CronSim(text, _ANY_TIME)
+    except CronSimError as error:
+        raise ValueError(
+            f"not five fields of cron such as '5 * * * *', minute first: {error}: {text!r}"
+        ) from None
+    return text
+
+
+class ScheduledRange(NamedTuple):
+    """A closed range that a schedule asks for.
+
+    Attributes:
+        due: when it is to be landed.
+        until: where it ends.
+    """
+
+    due: datetime
+    until: datetime
+
+
+class Schedule(Model):
+    """When closed ranges of the topics are landed. The driver is gone in between."""
+
+    cron: Annotated[str, AfterValidator(_cron)]
+    """When a range is landed: minute, hour, day of month, month and day of week, such as
+    ``5 * * * *`` for five minutes past every hour.
+    """
+    time_zone: TimeZone = "UTC"
+    """Time zone of ``cron`` and ``boundary``, such as ``Europe/Berlin``."""
+    boundary: Literal["Tick", "Hour", "Day"] = "Tick"
+    """Where a range ends, by the Kafka timestamps of the records: at the time that ``cron`` names,
+    or at the last full hour or the last midnight before it. With Tick, records that reached Kafka
+    late, but before that time, belong to the range, too.
+    """
+    deadline: Duration = timedelta(hours=1)
+    """How long after its time a range must be landed. Later, the group is Degraded, and an alert
+    fires.
+    """
+
+    def ends(self, after: datetime | None, now: datetime) -> Iterator[datetime]:
+        """The ends of the ranges that are due, in order.
+
+        Args:
+            after: the end of the last range that was landed; if there is none, only the last range
+                is due, which then has all that is before.
+            now: the time.
+        """
+        found = takewhile(lambda each: each.due <= now, self.ranges(after, now))
+        yield from (each.until for each in found)
+
+    def ranges(self, after: datetime | None, now: datetime) -> Iterator[ScheduledRange]:
+        """The ranges that follow one, in order and without an end: also those of the future.
+
+        Args:
+            after: the end of the last range that was landed; if there is none, the first one is
+                the last that is due.
+            now: the time.
+        """
+        if after is None:
+            second = now.replace(microsecond=0) + _SECOND
+            latest = next(self._ticks(second, reverse=True), None)
+            if latest is not None:
+                after = self._end(latest)
+                yield ScheduledRange(latest.astimezone(UTC), after)
+        for tick in self._ticks(after or now):
+            if after is None or self._end(tick) > after:
+                after = self._end(tick)
+                yield ScheduledRange(tick.astimezone(UTC), after)
+
+    def next_tick(self, now: datetime) -> datetime | None:
+        """When the next range is due; None if never."""
+        return next(self._ticks(now), None)
+
+    def _ticks(self, start: datetime, *, reverse: bool = False) -> Iterator[datetime]:
+        return CronSim(self.cron, start.astimezone(ZoneInfo(self.time_zone)), reverse)
+
+    def _end(self, tick: datetime) -> datetime:
+        match self.boundary:
+            case "Tick":
+                end = tick
+            case "Hour":
+                end = tick.replace(minute=0)
+            case "Day":
+                end = tick.replace(hour=0, minute=0)
+        return end.astimezone(UTC)

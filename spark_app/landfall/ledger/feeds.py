@@ -1,0 +1,148 @@
+"""Feeds: files of other programs as a topic partition whose offsets DISCOVER hands out. Pure.
+
+A reader cuts a file into parts, and a DISCOVER gives each new part the next *number* of its feed.
+Row ``r`` of part ``n`` has offset ``n * SPAN + r``. So the offsets of a feed are unique and in
+order as Kafka's are, and whatever the ledger says of offsets holds for files: ranges adjoin, no row
+is landed twice. What a part does not use of its span is invisible.
+
+A DISCOVER names a list of parts that is stored before, under the SHA-256 of its bytes. Numbers
+begin where the last list ended, so of two drivers that found the same file at once, the second one
+is refused.
+
+A part that cannot be read is *parked* by a HOLE that covers what is left of it. A later DISCOVER
+gives a parked part another number, at the end of the feed, or takes it out for good.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from landfall.ledger.entries import Entry, PartList
+from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.records import Discover, Hole
+from landfall.ledger.state import Feed, ParkedPart, State
+
+SPAN = 1_000_000_000
+"""How many offsets a part has: more rows than that it cannot have."""
+MAX_LISTED = 10_000
+"""How many parts a DISCOVER names at most, so that its list fits into memory many times."""
+MAX_PARKED = 10_000
+"""How many parts of a feed may be parked; with more of them the feed itself is wrong."""
+MAX_PARTS = (2**63 - 1) // SPAN
+"""How many parts a feed has at most, by the largest offset."""
+
+
+def number_of(offset: int) -> int:
+    """The number of the part that an offset is in."""
+    return offset // SPAN
+
+
+def part_offsets(number: int) -> OffsetRange:
+    """The offsets of a part."""
+    return OffsetRange(number * SPAN, (number + 1) * SPAN)
+
+
+def enter(state: State, entries: Iterable[Entry]) -> State:
+    """The state after these topic partitions entered the lane."""
+    added = {entry.topic_partition: entry.start for entry in entries if entry.feed}
+    for tp, start in added.items():
+        if start:
+            raise ValueError(f"{tp}: the feed enters at offset {start}, not at 0")
+    return replace(state, feeds={**state.feeds, **dict.fromkeys(added, Feed())}) if added else state
+
+
+def leave(state: State, tps: Iterable[TopicPartition]) -> State:
+    """The state after these topic partitions left the lane."""
+    left = state.feeds.keys() & set(tps)
+    feeds = {tp: feed for tp, feed in state.feeds.items() if tp not in left}
+    return replace(state, feeds=feeds) if left else state
+
+
+def check_discovered(state: State, tps: Iterable[TopicPartition]) -> None:
+    """Raise ``ValueError`` if one of these is landed past what DISCOVERs have handed out."""
+    for tp in state.feeds.keys() & set(tps):
+        end = state.feeds[tp].end * SPAN
+        if state.checkpoint[tp] > end:
+            raise ValueError(
+                f"{tp}: landed up to {state.checkpoint[tp]}, but its files end at {end}"
+            )
+
+
+def park(state: State, hole: Hole) -> State:
+    """The state after a HOLE, whose checkpoint has moved already."""
+    tp, offsets = hole.piece.topic_partition, hole.piece.offsets
+    if tp not in state.feeds:
+        if hole.attempt:
+            raise ValueError(f"{tp}: counts attempts, but it is no feed")
+        return state
+    feed, number = state.feeds[tp], number_of(offsets.start)
+    if not len(offsets) or offsets.end != part_offsets(number).end:
+        raise ValueError(f"{hole.piece}: not what is left of one part, which ends at a full span")
+    if hole.decision:
+        return state
+    if hole.attempt < 1:
+        raise ValueError(f"{hole.piece}: parked without an attempt")
+    if len(feed.parked) >= MAX_PARKED:
+        raise ValueError(f"{tp}: more than {MAX_PARKED} parts would be parked")
+    parked = ParkedPart(hole.attempt, offsets.start - part_offsets(number).start, hole.reason)
+    return _with(state, tp, replace(feed, parked={**feed.parked, number: parked}))
+
+
+def discover(state: State, record: Discover) -> State:
+    """The state after a DISCOVER."""
+    tp = record.topic_partition
+    feed = state.feeds.get(tp)
+    if feed is None:
+        raise ValueError(f"{tp}: is no feed of the lane")
+    _check_taken(feed, record)
+    end = _check_listed(tp, feed, record.listed) if record.listed else feed.end
+    taken = {*record.again, *record.replaced, *record.ignored}
+    through = feed.known.through if feed.known else 0
+    if record.known and not through < record.known.through <= end:
+        raise ValueError(
+            f"{tp}: knows the files below {record.known.through}, not above {through} and up to "
+            f"{end}"
+        )
+    if not (record.listed or record.known or taken):
+        raise ValueError(f"{tp}: discovers nothing")
+    known = record.known or feed.known
+    landed = number_of(state.checkpoint[tp])
+    needed = min(known.through if known else 0, landed)
+    lists = (*feed.lists, *((record.listed,) if record.listed else ()))
+    return _with(
+        state,
+        tp,
+        Feed(
+            end,
+            tuple(each for each in lists if each.end > needed),
+            known,
+            {number: part for number, part in feed.parked.items() if number not in taken},
+        ),
+    )
+
+
+def _with(state: State, tp: TopicPartition, feed: Feed) -> State:
+    return replace(state, feeds={**state.feeds, tp: feed})
+
+
+def _check_listed(tp: TopicPartition, feed: Feed, listed: PartList) -> int:
+    """The number after the last one of a list that may follow."""
+    if listed.first != feed.end:
+        raise ValueError(f"{tp}: numbers parts from {listed.first}, expected {feed.end}")
+    count = listed.end - listed.first
+    if not (0 < count <= MAX_LISTED and listed.end <= MAX_PARTS):
+        raise ValueError(f"{tp}: numbers {count} parts up to {listed.end}")
+    if not 0 < listed.files <= count or listed.bytes < 0:
+        raise ValueError(f"{tp}: lists {count} parts of {listed.files} files, {listed.bytes} bytes")
+    return listed.end
+
+
+def _check_taken(feed: Feed, record: Discover) -> None:
+    """Raise ``ValueError`` if a part is taken out that is not parked, or for no good reason."""
+    tp, taken = record.topic_partition, (*record.again, *record.replaced, *record.ignored)
+    if len(taken) != len({*taken}) or not feed.parked.keys() >= {*taken}:
+        raise ValueError(f"{tp}: takes parts that are not parked: {sorted(taken)}")
+    listed = record.listed.end - record.listed.first if record.listed else 0
+    if len(record.again) > listed:
+        raise ValueError(f"{tp}: {len(record.again)} parts get other numbers in a list of {listed}")
+    if record.ignored and record.decision is None:
+        raise ValueError(f"{tp}: gives parts up without a decision: {sorted(record.ignored)}")
