@@ -19,7 +19,8 @@ def test_an_applied_group_lands_and_reports_its_status(group: LiveGroup, topic: 
     columns = group.columns()
     shown = ("NAME", "PHASE", "GENERATION", "REPLICAS", "LAG", "LAG-TIME")
     assert [columns[name] for name in shown] == ["scene", "Running", "1", "1", "0", "0s"]
-    assert columns.keys() - shown == {"COMMIT-FAILURES", "LAST-COMMIT", "AGE"}
+    assert columns.keys() - shown == {"COMMIT-FAILURES", "LAST-COMMIT", "LAST-RUN", "AGE"}
+    assert columns["LAST-RUN"] == ""
     assert {role: group.root(role) for role in ("driver", "executor")} == {
         "driver": "ro",
         "executor": "ro",

@@ -27,8 +27,11 @@ def show(groups: Groups, group: Shown) -> None:
     groups.patch_status(group.name, {"status": status})
 
 
+TIMES = ("LAST-COMMIT", "LAST-RUN", "AGE", "NEXT-RUN")
+
+
 def cells(text: str, *without: str) -> list[list[str]]:
-    """The rows of a table that kubectl prints, without the columns whose cells are ages."""
+    """The rows of a table that kubectl prints, without the columns whose cells are times."""
     head, *rows = text.splitlines()
     starts = [match.start() for match in re.finditer(r"\S+", head)]
     columns = [
@@ -43,7 +46,7 @@ def cells(text: str, *without: str) -> list[list[str]]:
 def test_kubectl_get_prints_what_the_page_shows(examples_shown: Groups, command: str) -> None:
     output = examples_shown.kubectl(*command.split()[1:])
 
-    assert cells(output, "LAST-COMMIT", "AGE") == cells(printed(command), "LAST-COMMIT", "AGE")
+    assert cells(output, *TIMES) == cells(printed(command), *TIMES)
 
 
 def test_kubectl_describe_prints_what_the_page_shows(examples_shown: Groups) -> None:

@@ -22,6 +22,7 @@ from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core import rollout
 from landfall_operator.core.desired_state import desired_state
+from landfall_operator.core.schedules import run_status
 from landfall_operator.core.snapshot import (
     Driver,
     GroupObservation,
@@ -33,6 +34,7 @@ from landfall_operator.core.snapshot import (
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import START, TICK, World, decided, group
 from tests.support.cluster_model_drivers import ENVIRONMENT
+from tests.support.run_strategies import RUNS, SCHEDULES
 
 IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])
 SPECS = st.fixed_dictionaries(
@@ -44,12 +46,18 @@ SPECS = st.fixed_dictionaries(
         "uploadPolicy": st.sampled_from([{}, {"maxAge": "1m"}]),
         "upgrade": st.sampled_from([{}, {"strategy": "Recreate"}]),
         "autoscaling": st.sampled_from([None, {"minReplicas": 1, "maxReplicas": 4}]),
+        "schedule": st.sampled_from([None, None, {"cron": "5 * * * *", "boundary": "Hour"}]),
     }
 )
 GROUPS = SPECS.map(lambda spec: group(**spec))
 WORKING = SPECS.map(
     lambda spec: group(
-        **{**spec, "state": "Running", "image": "good" if spec["image"] == "good" else "better"}
+        **{
+            **spec,
+            "state": "Running",
+            "image": "good" if spec["image"] == "good" else "better",
+            "schedule": None,
+        }
     )
 )
 """Specs that land, unless something of the environment is away."""
@@ -280,6 +288,7 @@ STATUSES = st.builds(
         max_size=4,
     ).map(tuple),
     workers=st.one_of(st.none(), st.builds(Workers, *[st.integers(0, 9)] * 3)),
+    schedule=st.one_of(st.none(), SCHEDULES),
 )
 REPORTS = st.one_of(st.none(), st.builds(StatusReport, STATUSES, TIMES))
 POD_FAILURES = st.one_of(
@@ -339,7 +348,10 @@ def observations(draw: st.DrawFn) -> GroupObservation:
         finalizer=draw(st.booleans()),
         spec=spec,
         spec_error="" if spec else "not valid",
-        status=GroupStatus(rollout=draw(ROLLOUTS)),
+        status=GroupStatus(
+            rollout=draw(ROLLOUTS),
+            runs=draw(st.one_of(st.none(), st.lists(RUNS.map(run_status), max_size=2).map(tuple))),
+        ),
         records=tuple(
             RecordedSpec(i, made, "good", START)
             for i, made in enumerate(draw(st.lists(GROUPS, max_size=3)))

@@ -44,6 +44,7 @@ from tests.support.cluster_model_drivers import (
     pod_failure_of,
     report_of,
 )
+from tests.support.cluster_model_runs import RunLedger
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = OperatorContext(
@@ -106,6 +107,7 @@ class World:
     tried_again: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
+    ledger: RunLedger = field(default_factory=RunLedger)
 
     # ------------------------------------------------------------------------------------- the user
 
@@ -261,9 +263,9 @@ class World:
             pod.ends = pod.ends or self.now + TICK
         config = driver_of(manifest, [], None).config
         assert f"ConfigMap/{config}" in self.hashes, "mounts what does not exist"
-        self.drivers[revision] = Deployed(
-            revision, digest, image, manifest["spec"]["replicas"], config, pod=pod
-        )
+        spec, replicas = self.driver_specs[revision].spec, manifest["spec"]["replicas"]
+        made = Deployed(revision, digest, image, replicas, config, schedule=spec.schedule)
+        self.drivers[revision] = replace(made, pod=pod)
 
     def _command(
         self, action: act.SendScale | act.SendHandOver | act.SendTakeOver | act.SendTryAgain
@@ -338,8 +340,8 @@ class World:
         if pod.phase is Phase.RUNNING and self.holder != deployed.revision:
             pod.end(Reason.FENCED, "another driver opened the ledger")
         if pod.phase is Phase.RUNNING and not ({"store", "kafka"} & self.away):
-            pod.landed += 0 if deployed.behaves("failing") or deployed.behaves("bad") else 100
-            self.committed |= {deployed.digest} if pod.landed else set()
+            committed = deployed.land(pod, self.ledger, self.now)
+            self.committed |= {deployed.digest} if committed else set()
 
     def _misses_a_server(self, deployed: Deployed) -> bool:
         return bool({"store", "kafka"} & self.away) or deployed.behaves("astray")

@@ -13,8 +13,10 @@ from landfall.api.contract import (
     Status,
     Workers,
 )
+from landfall.api.spec import Schedule
 from landfall_operator.api.reasons import Reason
 from landfall_operator.core.snapshot import PodFailure, StatusReport
+from tests.support.cluster_model_runs import RunInPod, RunLedger
 
 START_PATIENCE = timedelta(minutes=4)
 """How long a driver that starts waits for the store and for Kafka before it ends."""
@@ -30,6 +32,7 @@ class Cluster(Protocol):
     now: datetime
     away: set[str]
     pulled: set[str]
+    ledger: RunLedger
 
 
 @dataclass
@@ -46,11 +49,14 @@ class Pod:
     landed: int = 0
     last_exit: PodFailure | None = None
     begun: datetime | None = None
+    run: RunInPod | None = None
+    tried: datetime | None = None
 
     def end(self, reason: Reason, message: str) -> None:
         """The container ends, and is started again after a pause."""
         self.phase, self.restarts = Phase.STARTING, self.restarts + 1
         self.last_exit, self.begun = PodFailure(reason, message), None
+        self.run = self.tried = None
 
 
 @dataclass
@@ -65,9 +71,18 @@ class Deployed:
     executors: int = 1
     terminating: bool = False
     pod: Pod | None = None
+    schedule: Schedule | None = None
 
     def behaves(self, how: str) -> bool:
         return self.image.startswith(how)
+
+    def land(self, pod: Pod, ledger: RunLedger, now: datetime) -> bool:
+        """Land for a moment; returns whether the driver has landed, or has nothing to land."""
+        works = not (self.behaves("failing") or self.behaves("bad"))
+        if works and (self.schedule is None or ledger.advance(pod, self.schedule, now)):
+            pod.landed += 100
+        waits = self.schedule is not None and ledger.status(pod, self.schedule, now).waits
+        return pod.landed > 0 or waits
 
 
 def pod_failure_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> PodFailure | None:
@@ -96,35 +111,34 @@ def report_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> StatusReport:
     reason = away if outage else "EncodeFailed"
     last = Failure(cluster.now.isoformat(), reason, "cannot commit") if failures else None
     seconds = int((cluster.now - pod.started).total_seconds())
-    return StatusReport(
-        Status(
-            version="0",
-            group="clicks",
-            namespace="logs",
-            generation=1,
-            epoch=1,
-            lane="0",
-            phase=pod.phase,
-            time=cluster.now.isoformat(),
-            started=pod.started.isoformat(),
-            lag_records=2,
-            lag_seconds=3.0,
-            overdue_seconds=0.0 if pod.landed else float(seconds),
-            rounds=0,
-            commits=CommitStatus(5, failures, failures, cluster.now.isoformat(), last, 0),
-            rates=Rates(
-                pod.landed,
-                100,
-                100,
-                0,
-                1.0,
-                1.0,
-                arrived_records=10 * seconds,
-                task_seconds=0.1 * seconds,
-            ),
-            partitions=(partition,),
-            revision=deployed.revision,
-            workers=Workers(pod.executors, pod.executors, pod.executors),
+    status = Status(
+        version="0",
+        group="clicks",
+        namespace="logs",
+        generation=1,
+        epoch=1,
+        lane="0",
+        phase=pod.phase,
+        time=cluster.now.isoformat(),
+        started=pod.started.isoformat(),
+        lag_records=2,
+        lag_seconds=3.0,
+        overdue_seconds=0.0 if pod.landed else float(seconds),
+        rounds=0,
+        commits=CommitStatus(5, failures, failures, cluster.now.isoformat(), last, 0),
+        rates=Rates(
+            pod.landed,
+            100,
+            100,
+            0,
+            1.0,
+            1.0,
+            arrived_records=10 * seconds,
+            task_seconds=0.1 * seconds,
         ),
-        cluster.now,
+        partitions=(partition,),
+        revision=deployed.revision,
+        workers=Workers(pod.executors, pod.executors, pod.executors),
     )
+    schedule = deployed.schedule if runs else None
+    return StatusReport(cluster.ledger.add_to(status, pod, schedule), cluster.now)

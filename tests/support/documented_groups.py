@@ -49,7 +49,7 @@ class Shown:
 
 def shown() -> tuple[Shown, ...]:
     """All of them, by name."""
-    return _archive(), _audit(), _billing(), _clickstream(), _devices()
+    return _archive(), _audit(), _billing(), _clickstream(), _devices(), _exports()
 
 
 def _archive() -> Shown:
@@ -126,6 +126,12 @@ def _clickstream() -> Shown:
 def _devices() -> Shown:
     spec = _spec("devices", image="broken")
     return _shown("devices", spec, _world(spec).observe())
+
+
+def _exports() -> Shown:
+    soon = datetime.now(UTC) + timedelta(minutes=20)
+    spec = _spec("exports", schedule={"cron": f"{soon.minute} * * * *"})
+    return _shown("exports", spec, _world(spec).observe())
 
 
 def _spec(name: str, **more: Any) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """A group on a real node: applied, disturbed and observed by the Kubernetes API, and audited."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
+from itertools import count, pairwise
 from threading import Event, Thread
 from typing import Any
 
@@ -122,9 +123,11 @@ class LiveGroup:
         return {(event["type"], event["reason"]) for event in _items(listed)}
 
     def columns(self) -> dict[str, str]:
-        """The line of ``kubectl get consumergroups`` by column; no column may be empty."""
+        """The line of ``kubectl get consumergroups`` by column."""
         header, line = self.kubectl("get", "consumergroups").splitlines()
-        return dict(zip(header.split(), line.split(), strict=True))
+        starts = [match.start() for match in re.finditer(r"\S+", header)]
+        cells = (line[start:end].strip() for start, end in pairwise((*starts, None)))
+        return dict(zip(header.split(), cells, strict=True))
 
     def pods(self, role: str) -> dict[str, Json]:
         """The pods of a role that are not being deleted, by uid."""

@@ -39,6 +39,7 @@ FIELDS: Mapping[str, Change] = {
     "ledger": Change.NEW_REVISION,
     "topics": Change.NEW_REVISION,
     "completeness": Change.NEW_REVISION,
+    "schedule": Change.NEW_REVISION,
     "uploadPolicy": Change.NEW_REVISION,
     "badRecords": Change.NEW_REVISION,
     "publish": Change.NEW_REVISION,

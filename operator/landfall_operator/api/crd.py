@@ -65,7 +65,7 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = ("spec.ledger",)
+LATER_SECTIONS = ("spec.ledger", "spec.schedule")
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (
@@ -82,11 +82,13 @@ COLUMNS = (
         0,
     ),
     ("Last-Commit", "date", ".status.commits.lastTime", "Time since the last commit", 0),
+    ("Last-Run", "date", ".status.schedule.last", "Time since the end of the last range", 0),
     ("Age", "date", ".metadata.creationTimestamp", "Time since the group was created", 0),
     ("Topics", "string", ".status.topics", "Topics that are landed", 1),
     ("Reason", "string", ".status.reason", "Reason for the phase", 1),
     ("Desired", "integer", ".status.executors.wanted", "Desired executors", 1),
     ("Image", "string", ".status.image", "Image of the driver that lands", 1),
+    ("Next-Run", "string", ".status.schedule.next", "When the next range will be due", 1),
     ("Published", "string", ".status.published", "Publishers that keep up, and those behind", 1),
 )
 """Columns of ``kubectl get``: name, type, JSON path, description, priority (1: ``-o wide``)."""

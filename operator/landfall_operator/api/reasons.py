@@ -16,6 +16,7 @@ class Phase(StrEnum):
     STARTING = "Starting"
     CATCHING_UP = "CatchingUp"
     RUNNING = "Running"
+    SLEEPING = "Sleeping"
     UPGRADING = "Upgrading"
     ROLLING_BACK = "RollingBack"
     DEGRADED = "Degraded"
@@ -44,6 +45,10 @@ class ConditionType(StrEnum):
     """Every publisher keeps up with what lands. Groups without publishers do not have it, and it is
     no part of Ready: landing waits for no publisher.
     """
+    ON_SCHEDULE = "OnSchedule"
+    """The range that is due is landed in time, and the last one was landed as a whole. Only groups
+    with a schedule have it.
+    """
     SPEC_VALID = "SpecValid"
     """The spec can be applied."""
     UPGRADING = "Upgrading"
@@ -64,6 +69,7 @@ class Reason(StrEnum):
     UNKNOWN = "Unknown"
     STARTING = "Starting"
     CATCHING_UP = "CatchingUp"
+    SLEEPING = "Sleeping"
     WARMING = "Warming"
     HANDING_OVER = "HandingOver"
     DRAINING = "Draining"
@@ -95,6 +101,8 @@ class Reason(StrEnum):
     SCHEMAS_DENIED = "SchemaRegistryDenied"
     SCHEMAS_CHANGED = "SchemaRegistryChanged"
     LAG_ABOVE_TARGET = "LagAboveTarget"
+    RUN_LATE = "RunLate"
+    RUN_INCOMPLETE = "RunIncomplete"
     PARTITIONS_BLOCKED = "TopicPartitionsBlocked"
     PUBLISHER_BLOCKED = "PublisherBlocked"
     PUBLISHER_FAILING = "PublisherFailing"

@@ -13,6 +13,7 @@ from typing import Literal
 from landfall.api.pod_spec import Model
 from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
+from landfall_operator.api.schedule_status import RunStatus, ScheduleStatus
 from landfall_operator.api.status_values import Count, Moment
 
 
@@ -337,6 +338,10 @@ class GroupStatus(Model):
     """How many publishers keep up, and which ones do not, such as `2/3: lake 5m behind`; absent
     without publishers.
     """
+    schedule: ScheduleStatus | None = None
+    """Where a group with spec.schedule is; absent without one."""
+    runs: tuple[RunStatus, ...] | None = None
+    """The closed ranges that ended last, newest first, at most ten; absent before the first one."""
     autoscaling: AutoscalingStatus | None = None
     """The last decision of the autoscaler."""
     plan: PlanStatus | None = None

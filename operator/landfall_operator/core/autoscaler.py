@@ -73,6 +73,7 @@ class ScalingReason(StrEnum):
     BOUNDS = "Bounds"
     COOLING_DOWN = "CoolingDown"
     HOLD_STARTING = "HoldStarting"
+    HOLD_SLEEPING = "HoldSleeping"
     HOLD_LAG_UNKNOWN = "HoldLagUnknown"
     HOLD_COMMITS_FAILING = "HoldCommitsFailing"
     HOLD_UPGRADING = "HoldUpgrading"

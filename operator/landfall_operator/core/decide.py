@@ -4,7 +4,7 @@
 defines which drivers should exist and which command each of them gets:
 
     stage                        drivers (replicas)               command
-    Settled Opening Watching     active 1                         active: take over, if it stands by
+    Settled Opening Watching     active 1 (Settled: 0 in sleep)   active: take over, if it stands by
     Warming                      active 1, target 1               active: take over, if it stands by
     Yielding                     active 1, target 1               active: hand over
     Draining                     active 0; the target comes later
@@ -146,7 +146,7 @@ def wanted_drivers(observed: GroupObservation, desired: DesiredState) -> Mapping
         return dict.fromkeys(sorted(observed.drivers), 0)
     wanted = {}
     if rollout.active:
-        wanted[rollout.active] = 0 if stage in _STOPPED else 1
+        wanted[rollout.active] = 0 if stage in _STOPPED or desired.sleeps else 1
     if rollout.target and stage in _BOTH_RUN:
         wanted[rollout.target] = 1
     return wanted
@@ -273,7 +273,7 @@ def _driver_commands(observed: GroupObservation, desired: DesiredState) -> Itera
     """The commands to the active driver, repeated until the driver's status shows their effect."""
     rollout, active = desired.rollout, observed.driver(desired.rollout.active)
     status = active.fresh_status(observed.now) if active else None
-    if active is None or status is None or active.terminating:
+    if active is None or status is None or active.terminating or desired.sleeps:
         return
     if rollout.stage is Stage.YIELDING and rollout.target and active.lands(observed.now):
         yield actions.SendHandOver(active.revision, rollout.target)

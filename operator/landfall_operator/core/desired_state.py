@@ -23,6 +23,7 @@ from landfall_operator.core.known_ledger import known_ledger
 from landfall_operator.core.progress import with_progress
 from landfall_operator.core.requests import Answer, answer
 from landfall_operator.core.rollout import Event, is_rollback, next_event, transition
+from landfall_operator.core.schedules import ScheduleState, schedule_state
 from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
 
 IN_TRANSITION = frozenset(
@@ -46,6 +47,7 @@ class DesiredState:
         scaling: the desired executor count.
         ledger: what the ledger has reached at least, as far as the active driver has said.
         answer: what came of the user's request, if there was one.
+        schedule: where a group with ``spec.schedule`` is; None without one.
     """
 
     group: ConsumerGroup | None
@@ -55,6 +57,12 @@ class DesiredState:
     scaling: Scaling
     ledger: LedgerStatus | None = None
     answer: Answer | None = None
+    schedule: ScheduleState | None = None
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the group needs no driver until its next range is due."""
+        return self.schedule is not None and self.schedule.sleeps
 
 
 def desired_state(observed: GroupObservation) -> DesiredState:
@@ -72,8 +80,10 @@ def desired_state(observed: GroupObservation) -> DesiredState:
         rejected = _rejected_spec(observed, before, event, group)
         wanted = observed.revision_of(group) if group else None
         after = transition(before, event, wanted, observed.now, rejected)
-    scaling, ledger = _scaling(observed, after, group), known_ledger(observed, after.active)
-    return DesiredState(group, after, event, _plan(observed), scaling, ledger, request)
+    schedule = schedule_state(observed, after, group)
+    hold = _scaling_hold(observed, after, schedule)
+    scaling, ledger = _scaling(observed, group, hold), known_ledger(observed, after.active)
+    return DesiredState(group, after, event, _plan(observed), scaling, ledger, request, schedule)
 
 
 def _paused(observed: GroupObservation) -> DesiredState:
@@ -83,7 +93,10 @@ def _paused(observed: GroupObservation) -> DesiredState:
     present = status.executors.wanted if status.executors else 0
     scaling = Scaling(present, ScalingReason.BY_HAND, "the group is paused")
     ledger = known_ledger(observed, status.rollout.active)
-    return DesiredState(group, status.rollout, None, status.plan, scaling, ledger)
+    schedule = schedule_state(observed, status.rollout, group)
+    return DesiredState(
+        group, status.rollout, None, status.plan, scaling, ledger, schedule=schedule
+    )
 
 
 def _effective_spec(observed: GroupObservation, rollout: RolloutStatus) -> ConsumerGroup | None:
@@ -288,7 +301,7 @@ def _plan(observed: GroupObservation) -> PlanStatus | None:
 
 
 def _scaling(
-    observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup | None
+    observed: GroupObservation, group: ConsumerGroup | None, hold: ScalingReason | None
 ) -> Scaling:
     if group is None or group.spec.state == "Suspended" or observed.deleting:
         return Scaling(0, ScalingReason.BY_HAND)
@@ -301,19 +314,23 @@ def _scaling(
         # An operator that has just started has no measurements. It keeps the last decision.
         return Scaling(
             bounded(last.desired if last else group.spec.replicas, policy),
-            ScalingReason.HOLD_LAG_UNKNOWN,
+            hold or ScalingReason.HOLD_LAG_UNKNOWN,
             ineffective=known,
         )
-    context = ScalingContext(_scaling_hold(observed, rollout), known)
+    context = ScalingContext(hold, known)
     return scale(observed.samples, policy, group.spec.executor.cores, observed.now, context)
 
 
-def _scaling_hold(observed: GroupObservation, rollout: RolloutStatus) -> ScalingReason | None:
+def _scaling_hold(
+    observed: GroupObservation, rollout: RolloutStatus, schedule: ScheduleState | None
+) -> ScalingReason | None:
     """Why the executor count must not change now, as far as the samples do not show it."""
     driver = observed.driver(rollout.active)
     status = driver.fresh_status(observed.now) if driver else None
     if rollout.stage in IN_TRANSITION:
         return ScalingReason.HOLD_UPGRADING
+    if schedule and schedule.sleeps:
+        return ScalingReason.HOLD_SLEEPING
     if status is None:
         return ScalingReason.HOLD_LAG_UNKNOWN
     return ScalingReason.HOLD_COMMITS_FAILING if status.commits.consecutive_failures else None

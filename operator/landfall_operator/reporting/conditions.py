@@ -7,7 +7,6 @@ reason names the section of the troubleshooting guide to read.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import NamedTuple
 
 from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
@@ -16,15 +15,15 @@ from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
 from landfall_operator.api.reasons import BY_WORD, ConditionType, Reason
-from landfall_operator.api.revisions import revision_with
-from landfall_operator.api.status import Condition, ConditionStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.api.status import Condition, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
-from landfall_operator.core.driver_health import held_for, judged_driver, obstacle
 from landfall_operator.core.executors import executor_failure
-from landfall_operator.core.rollout import is_rollback
-from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
+from landfall_operator.core.snapshot import GroupObservation, PodFailure
 from landfall_operator.objects.names import revision_name
+from landfall_operator.reporting import schedules
+from landfall_operator.reporting.changes import STAGES, held_up, rejected_text, upgrading
+from landfall_operator.reporting.findings import NEEDS_USER, Finding, View
 from landfall_operator.reporting.publishers import condition_of, publisher_statuses
 
 FAILURE_THRESHOLD = 2
@@ -33,42 +32,11 @@ DEFAULT_LAG_TARGET = timedelta(minutes=2)
 """How long records may be overdue in a group without ``autoscaling.targetLag``."""
 RECOVERY_TIME = timedelta(seconds=45)
 """A driver that takes over is in phase Recovering for so long at most without being reported."""
-NEEDS_USER = frozenset(Reason(reason.value) for reason in errors.Reason)
-"""Reasons that do not go away before a user acts."""
 _OF_THE_STORE = frozenset({Reason.STORE_UNSAFE, Reason.STORE_DENIED})
 _OF_THE_SOURCE = frozenset({Reason.SOURCE_DENIED, Reason.TOPIC_MISSING})
 _OF_THE_SCHEMAS = frozenset(
     {Reason.SCHEMAS_UNAVAILABLE, Reason.SCHEMAS_DENIED, Reason.SCHEMAS_CHANGED}
 )
-
-_STAGES: Mapping[Stage, Reason] = {
-    Stage.WARMING: Reason.WARMING,
-    Stage.YIELDING: Reason.HANDING_OVER,
-    Stage.DRAINING: Reason.DRAINING,
-    Stage.OPENING: Reason.HANDING_OVER,
-    Stage.WATCHING: Reason.WATCHING,
-    Stage.SUSPENDING: Reason.DRAINING,
-    Stage.SUSPENDED: Reason.SUSPENDED,
-    Stage.DELETING: Reason.DELETING,
-    Stage.DELETED: Reason.DELETING,
-}
-
-
-class View(NamedTuple):
-    """What conditions are derived from; ``status`` is None unless the active driver's is fresh."""
-
-    observed: GroupObservation
-    desired: DesiredState
-    driver: Driver | None
-    status: Status | None
-
-
-class Finding(NamedTuple):
-    """A condition without its type and times."""
-
-    status: ConditionStatus
-    reason: Reason
-    message: str = ""
 
 
 def conditions(observed: GroupObservation, desired: DesiredState) -> tuple[Condition, ...]:
@@ -80,7 +48,7 @@ def conditions(observed: GroupObservation, desired: DesiredState) -> tuple[Condi
     return tuple(
         _condition(view, before.get(kind), kind, finding)
         for kind, find in _FINDERS.items()
-        if (finding := find(view))
+        if (finding := _asleep(view, kind) or find(view))
     )
 
 
@@ -100,10 +68,20 @@ def _condition(
     return before if before == found else found
 
 
+def _asleep(view: View, kind: ConditionType) -> Finding | None:
+    """What holds without a driver that answers, because none is needed now."""
+    schedule = view.desired.schedule
+    if schedule is None or not schedule.sleeps or kind not in schedules.OF_A_DRIVER:
+        return None
+    is_ready = kind is ConditionType.READY
+    message = schedules.sleeping_text(schedule, view.observed.now) if is_ready else ""
+    return Finding("True", Reason.SLEEPING, message)
+
+
 def _ready(view: View) -> Finding:
     stage = view.desired.rollout.stage
     if stage in {Stage.SUSPENDING, Stage.SUSPENDED, Stage.DELETING, Stage.DELETED, Stage.DRAINING}:
-        return Finding("False", _STAGES[stage])
+        return Finding("False", STAGES[stage])
     if view.status is None:
         return _no_status(view)
     if not view.driver or not view.driver.lands(view.observed.now):
@@ -178,8 +156,9 @@ def _denial(status: Status) -> str:
 def _within_lag_target(view: View) -> Finding:
     if view.status is None or not view.status.lag_known or view.desired.group is None:
         return Finding("Unknown", Reason.UNKNOWN)
-    policy = view.desired.group.spec.autoscaling
-    target = policy.target_lag if policy else DEFAULT_LAG_TARGET
+    spec = view.desired.group.spec
+    target = spec.autoscaling.target_lag if spec.autoscaling else DEFAULT_LAG_TARGET
+    target = spec.schedule.deadline if spec.schedule else target
     overdue = timedelta(seconds=round(view.status.overdue_seconds))
     if overdue <= target:
         return Finding("True", Reason.AS_EXPECTED)
@@ -238,47 +217,25 @@ def _published(view: View) -> Finding | None:
     return Finding(*found) if found else None
 
 
+def _on_schedule(view: View) -> Finding | None:
+    found = schedules.condition_of(view.observed, view.desired, _problem(view))
+    return Finding(*found) if found else None
+
+
+def _problem(view: View) -> str:
+    """What keeps the group from landing, as far as that is known."""
+    ready, stalled = _ready(view), _stalled(view)
+    ended = view.driver.last_exit if view.driver else None
+    if stalled.status == "True":
+        return stalled.message
+    # A driver that starts again and again says why only when it ends.
+    return ended.message if ended and ready.reason is Reason.STARTING else ready.message
+
+
 def _spec_valid(view: View) -> Finding:
     if view.observed.spec_error:
         return Finding("False", Reason.SPEC_INVALID, view.observed.spec_error)
     return Finding("True", Reason.AS_EXPECTED)
-
-
-def _upgrading(view: View) -> Finding:
-    rollout = view.desired.rollout
-    between = rollout.target or rollout.previous
-    if not between or rollout.stage in {Stage.SETTLED, Stage.SUSPENDING, Stage.SUSPENDED}:
-        return Finding("False", Reason.AS_EXPECTED)
-    reason = _STAGES[rollout.stage]
-    if is_rollback(rollout) or _next_rollback(rollout):
-        reason = Reason.ROLLING_BACK
-    if rollout.held:
-        return Finding("True", rollout.held.reason, f"{_roles_text(rollout)}; {_wait_text(view)}")
-    return Finding("True", reason, _roles_text(rollout))
-
-
-def _roles_text(rollout: RolloutStatus) -> str:
-    if rollout.target:
-        return f"changing from {rollout.active} to {rollout.target}"
-    return _next_rollback(rollout) or f"watching {rollout.active} before it is settled"
-
-
-def _next_rollback(rollout: RolloutStatus) -> str:
-    """When a rollback that failed is tried again; empty if none is to be."""
-    if not rollout.retry or not rollout.rejected or not rollout.previous or rollout.target:
-        return ""
-    times = plural(rollout.retry.attempts, "time")
-    return (
-        f"the rollback from {rollout.active} to {rollout.previous} has failed {times} and is tried "
-        f"again at {rollout.retry.time:%H:%M:%S} UTC: {rollout.retry.message}"
-    )
-
-
-def _wait_text(view: View) -> str:
-    """What the judged driver waits for."""
-    rollout = view.desired.rollout
-    found = obstacle(view.observed, judged_driver(view.observed, rollout))
-    return f"{rollout.target or rollout.active} waits: {found.message if found else 'unknown'}"
 
 
 def _stalled(view: View) -> Finding:
@@ -292,8 +249,15 @@ def _stalled(view: View) -> Finding:
     if view.status and (stop := _stop_of_driver(view, view.status)):
         return stop
     if rejected:
-        return Finding("True", Reason.ROLLED_BACK, _rejected_text(view.desired.rollout, rejected))
-    return _held_up(view) or _blocked(view) or Finding("False", Reason.AS_EXPECTED)
+        return Finding("True", Reason.ROLLED_BACK, rejected_text(view.desired.rollout, rejected))
+    found = held_up(view) or _blocked(view) or _blocked_before(view)
+    return found or Finding("False", Reason.AS_EXPECTED)
+
+
+def _blocked_before(view: View) -> Finding | None:
+    """What the last driver of a group with a schedule said, while none says more."""
+    before = schedules.stop_before(view.observed, view.desired, view.status)
+    return Finding("True", before.reason, before.message) if before else None
 
 
 def _blocked(view: View) -> Finding | None:
@@ -336,28 +300,6 @@ def _stop_of_driver(view: View, status: Status) -> Finding | None:
     return found._replace(status="True") if found.status == "False" else None
 
 
-def _held_up(view: View) -> Finding | None:
-    """The obstacle that a rollout waits for, if it does not end by itself or has not for long."""
-    rollout = view.desired.rollout
-    if rollout.held is None or view.desired.group is None:
-        return None
-    patience = view.desired.group.spec.upgrade.rollback.ready_in
-    long = held_for(view.observed, rollout) > patience
-    if not long and rollout.held.reason not in NEEDS_USER:
-        return None
-    return Finding("True", rollout.held.reason, _wait_text(view))
-
-
-def _rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
-    revision = revision_with(rejected.generation, rejected.digest)
-    why = f"{revision} was rolled back ({rejected.reason}): {rejected.message}"
-    if pending := _next_rollback(rollout):
-        return f"{why}; {pending}"
-    if rollout.retry:
-        return f"{why}; it is tried again at {rollout.retry.time:%H:%M:%S} UTC"
-    return why
-
-
 def _blocked_reason(name: str | None) -> Reason:
     """The driver's reason; the general one if this release does not know the driver's reason."""
     return BY_WORD.get(name or "", Reason.PARTITIONS_BLOCKED)
@@ -368,8 +310,9 @@ def _reconciling(view: View) -> Finding:
     if view.observed.paused and not view.observed.deleting:
         return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
     if stage not in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
-        return Finding("True", _STAGES[stage])
+        return Finding("True", STAGES[stage])
     lands = view.driver is not None and view.driver.lands(view.observed.now)
+    lands = lands or view.desired.sleeps
     starting = stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
     if starting:
         return Finding("True", Reason.STARTING)
@@ -384,8 +327,9 @@ _FINDERS: Mapping[ConditionType, Callable[[View], Finding | None]] = {
     ConditionType.STORE_SAFE: _store_safe,
     ConditionType.EXECUTORS_READY: _executors_ready,
     ConditionType.PUBLISHED: _published,
+    ConditionType.ON_SCHEDULE: _on_schedule,
     ConditionType.SPEC_VALID: _spec_valid,
-    ConditionType.UPGRADING: _upgrading,
+    ConditionType.UPGRADING: upgrading,
     ConditionType.STALLED: _stalled,
     ConditionType.RECONCILING: _reconciling,
 }

@@ -53,7 +53,7 @@ def condition_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEv
         elif (
             condition.status == _GOOD[condition.type]
             and old
-            and (_is_bad(old) or condition.type is ConditionType.READY)
+            and (_is_bad(old) or _becomes_ready(old, condition))
         ):
             message = f"condition {condition.type} is now {condition.status}"
             yield EmitEvent("Normal", f"{condition.type}", message)
@@ -68,6 +68,11 @@ _NOT_ANNOUNCED = frozenset(
 
 def _state(condition: Condition) -> tuple[str, Reason]:
     return condition.status, condition.reason
+
+
+def _becomes_ready(old: Condition, condition: Condition) -> bool:
+    """Whether the group lands again; one that falls asleep was ready before."""
+    return condition.type is ConditionType.READY and old.status != condition.status
 
 
 def _is_bad(condition: Condition) -> bool:

@@ -37,6 +37,7 @@ from landfall_operator.humanize import aged, count_text, rough, shortened, time_
 from landfall_operator.objects import names
 from landfall_operator.reporting.conditions import conditions
 from landfall_operator.reporting.publishers import published_text, publisher_statuses
+from landfall_operator.reporting.schedules import run_statuses, schedule_status
 
 MAX_WORST = WORST
 """Topic partitions that ``status.lag.worst`` lists."""
@@ -73,18 +74,18 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),
         executors=ExecutorsStatus(
-            wanted=desired.scaling.desired,
+            wanted=0 if desired.sleeps else desired.scaling.desired,
             ready=workers.registered if workers else 0,
-            missing_since=missing_since(observed, workers),
+            missing_since=None if desired.sleeps else missing_since(observed, workers),
         ),
-        lag=_lag(observed, answer)
-        if answer and answer.status.lag_known
-        else _last_known_lag(observed),
+        lag=_lag_of(observed, desired, answer),
         commits=_commits(answer.status) if answer else observed.status.commits,
         ledger=desired.ledger,
         rate=_rate(observed),
         publishers=publishers or None,
         published=published_text(publishers, desired, observed.now),
+        schedule=schedule_status(desired),
+        runs=run_statuses(observed, desired),
         autoscaling=_autoscaling(desired),
         plan=desired.plan,
         rollout=desired.rollout,
@@ -98,7 +99,7 @@ def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Pha
     """The phase that sums up all conditions, and the reason of the condition that determines it."""
     by_type = {condition.type: condition for condition in found}
     ready, stalled = by_type[ConditionType.READY], by_type[ConditionType.STALLED]
-    upgrading, lag = by_type[ConditionType.UPGRADING], by_type[ConditionType.WITHIN_LAG_TARGET]
+    upgrading = by_type[ConditionType.UPGRADING]
     if rollout.stage in _PHASES:
         return _PHASES[rollout.stage], None
     # A watched generation lands like any other, so its phase is not Upgrading.
@@ -109,9 +110,33 @@ def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Pha
         return Phase.STALLED, stalled.reason
     if rollout.active is None:
         return Phase.PENDING, ready.reason
+    return _summarize_landing(by_type)
+
+
+def _summarize_landing(
+    by_type: Mapping[ConditionType, Condition],
+) -> tuple[Phase, Reason | None]:
+    """The phase of a group that does nothing but land, and that no user must act for."""
+    ready, lag = by_type[ConditionType.READY], by_type[ConditionType.WITHIN_LAG_TARGET]
+    schedule = by_type.get(ConditionType.ON_SCHEDULE)
+    missed = schedule.reason if schedule and schedule.status == "False" else None
+    if missed and (ready.status == "True" or ready.reason is Reason.STARTING):
+        return Phase.DEGRADED, missed
     if ready.status != "True":
         return (Phase.STARTING if ready.reason is Reason.STARTING else Phase.DEGRADED), ready.reason
+    if ready.reason is Reason.SLEEPING:
+        return Phase.SLEEPING, None
     return (Phase.CATCHING_UP, lag.reason) if lag.status == "False" else (Phase.RUNNING, None)
+
+
+def _lag_of(
+    observed: GroupObservation, desired: DesiredState, answer: StatusReport | None
+) -> LagStatus | None:
+    is_known = answer is not None and answer.status.lag_known
+    lag = _lag(observed, answer) if answer and is_known else _last_known_lag(observed)
+    # Nothing is due while the group sleeps, however long ago its driver said so.
+    text = time_text(lag.seconds) if lag and desired.sleeps else None
+    return lag.model_copy(update={"seconds_text": text}) if lag and text else lag
 
 
 def _lag(observed: GroupObservation, answer: StatusReport) -> LagStatus:

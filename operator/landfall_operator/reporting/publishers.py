@@ -60,7 +60,8 @@ def publisher_statuses(
     else:
         statuses = [each for each in known.values() if each.name in intervals]
     return tuple(
-        _with_age(status, observed.now) for status in sorted(statuses, key=attrgetter("name"))
+        _with_age(status, status.time if desired.sleeps else observed.now)
+        for status in sorted(statuses, key=attrgetter("name"))
     )
 
 
@@ -77,6 +78,8 @@ def published_text(
         more = f", {len(bad) - MAX_SHOWN} more" if len(bad) > MAX_SHOWN else ""
         text = f"{text}: {', '.join(map(_short, bad[:MAX_SHOWN]))}{more}"
     age = now - min((each.time for each in statuses), default=now)
+    if desired.sleeps:
+        return text
     return aged(text, age) if age > FRESH else text
 
 
@@ -90,7 +93,8 @@ def condition_of(
     intervals = _intervals(desired)
     if not intervals and not statuses:
         return None
-    if not statuses or any(now - each.time > FRESH for each in statuses):
+    is_old = not desired.sleeps and any(now - each.time > FRESH for each in statuses)
+    if not statuses or is_old:
         return "Unknown", Reason.UNKNOWN, "the driver has not reported its publishers"
     bad = _worst_first(statuses)
     if not bad:

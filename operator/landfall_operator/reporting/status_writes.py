@@ -7,6 +7,7 @@ something new:
     what differs                                                    time since the last write
     phase, its reason, a condition's status or reason               none
     whether a publisher keeps up                                    none
+    that a run has ended, or that the group sleeps                  none
     what the operator reads back after a restart; image, topics, …  ``SOON``
     ready executors, which change only with the group's size        ``SOON``
     a number by a quarter of it, or from or to zero                 ``NUMBERS``
@@ -34,7 +35,7 @@ SHARE = 0.25
 _DIGITS = re.compile(r"\d+")
 _ESSENCE = re.compile(
     r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason)"
-    r"|publishers\.\d+\.(name|state|blocked))"
+    r"|publishers\.\d+\.(name|state|blocked)|schedule\.sleeping|runs\.0\.(until|ended))"
 )
 _MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions|publishers)\..*")
 _READ_BACK = re.compile(r"\.autoscaling\.(desired|ineffective(\..*)?)")

@@ -16,6 +16,8 @@ from prometheus_client.registry import Collector
 from landfall_operator.api.publisher_status import PublisherState
 from landfall_operator.api.reasons import Phase
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.snapshot import GroupObservation
 
 Family = GaugeMetricFamily | CounterMetricFamily
 
@@ -33,6 +35,8 @@ class GroupSnapshot:
         phase_since: When the group entered its phase.
         answers: Whether the active driver has answered with its status recently.
         restarts: Restarts of the active driver's container in its current pod.
+        late_seconds: For how long the oldest range that is due has been late; None without a
+            schedule.
     """
 
     namespace: str
@@ -41,6 +45,36 @@ class GroupSnapshot:
     phase_since: datetime
     answers: bool
     restarts: int
+    late_seconds: float | None = None
+
+
+def group_snapshot(
+    before: GroupSnapshot | None,
+    observed: GroupObservation,
+    desired: DesiredState,
+    status: GroupStatus,
+) -> GroupSnapshot:
+    """The group's state for the metrics.
+
+    An operator that has just started takes the last change of a condition for the phase's start.
+    """
+    schedule = desired.schedule
+    driver = observed.driver(desired.rollout.active)
+    since = (
+        before.phase_since
+        if before
+        else max((c.last_transition_time for c in status.conditions), default=observed.now)
+    )
+    same = (before.status if before else observed.status).phase is status.phase
+    return GroupSnapshot(
+        namespace=observed.namespace,
+        name=observed.name,
+        status=status,
+        phase_since=since if same else observed.now,
+        answers=driver is not None and driver.fresh_status(observed.now) is not None,
+        restarts=driver.restarts if driver else 0,
+        late_seconds=schedule.late_by(observed.now).total_seconds() if schedule else None,
+    )
 
 
 class GroupCollector(Collector):
@@ -169,6 +203,36 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
         "Passes of the publisher that failed since the active driver started",
         ("publisher",),
     ),
+    "landfall_group_sleeping": (
+        GaugeMetricFamily,
+        "1 if no driver runs because no range of spec.schedule is due, else 0",
+        (),
+    ),
+    "landfall_group_last_run_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time when the last run of spec.schedule had landed its range",
+        (),
+    ),
+    "landfall_group_last_run_until_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time up to which the last run of spec.schedule has landed",
+        (),
+    ),
+    "landfall_group_last_run_left_topics": (
+        GaugeMetricFamily,
+        "Topics of which the last run of spec.schedule has left something out",
+        (),
+    ),
+    "landfall_group_next_run_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time when the next range of spec.schedule will be due",
+        (),
+    ),
+    "landfall_group_run_late_seconds": (
+        GaugeMetricFamily,
+        "Time since the deadline of the oldest range that is due, 0 if none is late",
+        (),
+    ),
     "landfall_group_arriving_records_per_second": (
         GaugeMetricFamily,
         "Rate at which records arrive in the topics",
@@ -217,6 +281,23 @@ def _samples(snapshot: GroupSnapshot) -> Samples:
         yield "landfall_group_executors_wanted", (), status.executors.wanted
         yield "landfall_group_executors_ready", (), status.executors.ready
     yield from _driver_samples(status)
+    yield from _schedule_samples(snapshot)
+
+
+def _schedule_samples(snapshot: GroupSnapshot) -> Samples:
+    """Where a group with ``spec.schedule`` is."""
+    schedule, runs = snapshot.status.schedule, snapshot.status.runs
+    if schedule is None:
+        return
+    yield "landfall_group_sleeping", (), float(schedule.sleeping)
+    if snapshot.late_seconds is not None:
+        yield "landfall_group_run_late_seconds", (), snapshot.late_seconds
+    if schedule.next:
+        yield "landfall_group_next_run_timestamp_seconds", (), schedule.next.timestamp()
+    if runs:
+        yield "landfall_group_last_run_timestamp_seconds", (), runs[0].ended.timestamp()
+        yield "landfall_group_last_run_until_timestamp_seconds", (), runs[0].until.timestamp()
+        yield "landfall_group_last_run_left_topics", (), runs[0].left_topics
 
 
 def _driver_samples(status: GroupStatus) -> Samples:

@@ -26,10 +26,11 @@ from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.event_texts import condition_events, rollout_event
 from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.publishers import publisher_events
+from landfall_operator.reporting.schedules import run_events
 from landfall_operator.reporting.status_writes import write_interval
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
 from landfall_operator.runtime.driver_client import DriverClient
-from landfall_operator.runtime.group_metrics import GroupSnapshot
+from landfall_operator.runtime.group_metrics import group_snapshot
 from landfall_operator.runtime.kube_client import Conflict, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import Metrics
 
@@ -301,7 +302,7 @@ class Reconciler:
         Returns the seconds until a write that came too soon after the last one is due.
         """
         status, current = report(observed, desired), self._cache.groups.get(target.key)
-        self._metrics.group_snapshots[target.key] = _group_snapshot(
+        self._metrics.group_snapshots[target.key] = group_snapshot(
             self._metrics.group_snapshots.get(target.key), observed, desired, status
         )
         if current is None or current.uid != target.resource.uid:
@@ -319,7 +320,12 @@ class Reconciler:
         # The Events come after the write: before it, a write that keeps failing would post them
         # again in every pass.
         before = current.status
-        for event in (*condition_events(before, status), *publisher_events(before, status)):
+        changes = (
+            *condition_events(before, status),
+            *publisher_events(before, status),
+            *run_events(before, status, observed.now),
+        )
+        for event in changes:
             await self._executor.emit_event(target, event)
         return INTERVAL
 
@@ -341,46 +347,23 @@ class Reconciler:
         self._metrics.forget(*key)
 
 
-def _group_snapshot(
-    before: GroupSnapshot | None,
-    observed: GroupObservation,
-    desired: DesiredState,
-    status: GroupStatus,
-) -> GroupSnapshot:
-    """The group's state for the metrics.
-
-    An operator that has just started takes the last change of a condition for the phase's start.
-    """
-    driver = observed.driver(desired.rollout.active)
-    since = (
-        before.phase_since
-        if before
-        else max((c.last_transition_time for c in status.conditions), default=observed.now)
-    )
-    same = (before.status if before else observed.status).phase is status.phase
-    return GroupSnapshot(
-        namespace=observed.namespace,
-        name=observed.name,
-        status=status,
-        phase_since=since if same else observed.now,
-        answers=driver is not None and driver.fresh_status(observed.now) is not None,
-        restarts=driver.restarts if driver else 0,
-    )
-
-
 def _next_interval(
     observed: GroupObservation, desired: DesiredState, actions: tuple[Action, ...]
 ) -> float:
     """Seconds until the next pass; 0 after a transition, which may make more actions possible."""
     if any(isinstance(action, SaveRollout) for action in actions):
         return 0.0
-    rollout = desired.rollout
+    rollout, schedule = desired.rollout, desired.schedule
     moving = (
         rollout.stage in IN_TRANSITION
         and rollout.since is not None
         and observed.now - rollout.since < TRANSITION_TIME
     )
-    return TRANSITION_INTERVAL if moving else INTERVAL
+    wait = TRANSITION_INTERVAL if moving else INTERVAL
+    if schedule and schedule.following:
+        # A driver that sleeps is started when its range is due, not a pass later.
+        wait = min(wait, (schedule.following.due - observed.now).total_seconds())
+    return wait
 
 
 def _to_json(status: GroupStatus) -> Json:

@@ -170,6 +170,7 @@ def test_kubectl_get_prints_the_documented_columns() -> None:
         "LAG-TIME",
         "COMMIT-FAILURES",
         "LAST-COMMIT",
+        "LAST-RUN",
         "AGE",
     ]
     assert [name.upper() for name, *_, priority in COLUMNS if priority] == [
@@ -177,6 +178,7 @@ def test_kubectl_get_prints_the_documented_columns() -> None:
         "REASON",
         "DESIRED",
         "IMAGE",
+        "NEXT-RUN",
         "PUBLISHED",
     ]
 

@@ -58,7 +58,10 @@ def test_a_running_group_reports_its_numbers(running: GroupObservation) -> None:
         5,
     )
     assert status.selector == "landfall.dev/group=clicks,landfall.dev/role=executor"
-    assert {c.type for c in status.conditions} == set(ConditionType) - {ConditionType.PUBLISHED}
+    assert {c.type for c in status.conditions} == set(ConditionType) - {
+        ConditionType.PUBLISHED,
+        ConditionType.ON_SCHEDULE,
+    }
 
 
 def test_all_blocked_topic_partitions_of_a_summary_are_counted(running: GroupObservation) -> None:

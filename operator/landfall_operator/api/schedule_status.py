@@ -1,0 +1,59 @@
+"""The part of a group's status about its closed ranges (``spec.schedule``). Pure."""
+
+from enum import StrEnum
+
+from landfall.api.pod_spec import Model
+from landfall_operator.api.status_values import Count, Moment
+
+
+class RunResult(StrEnum):
+    """Whether a range was landed."""
+
+    LANDED = "Landed"
+    """Everything that the topics had in it."""
+    LEFT = "Left"
+    """Something of it is not landed: ``left`` names the topics."""
+
+
+class RunStatus(Model):
+    """A run: a closed range of the topics that has ended."""
+
+    until: Moment
+    """End of the range, by the Kafka timestamps of its records."""
+    began: Moment
+    """When a driver began to land the range."""
+    ended: Moment
+    """When all of it was visible to readers."""
+    seconds: Count
+    """Seconds that this took."""
+    records: Count
+    """Records landed since the run before."""
+    bad_records: Count = 0
+    """Records kept as dead letters since the run before."""
+    bad_ratio: str = "0"
+    """Share of these in all records, such as 0.0012."""
+    objects: Count
+    """Objects landed since the run before."""
+    bytes: Count
+    """Size of these objects."""
+    result: RunResult
+    """Landed, or Left if something of the range is not landed."""
+    left: tuple[str, ...] = ()
+    """Topics of which something is not landed, at most twenty."""
+    left_topics: Count = 0
+    """Number of such topics."""
+
+
+class ScheduleStatus(Model):
+    """Where a group with spec.schedule is."""
+
+    sleeping: bool
+    """Whether no driver runs because no range is due."""
+    next: Moment | None = None
+    """When the next range will be due; absent while the group is suspended."""
+    last: Moment | None = None
+    """End of the range that was landed last; absent before the first run."""
+    until: Moment | None = None
+    """End of the oldest range that is due; absent while none is."""
+    due_since: Moment | None = None
+    """Since when that range has been due."""

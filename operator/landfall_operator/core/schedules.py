@@ -1,0 +1,154 @@
+"""When the driver of a group with ``spec.schedule`` sleeps, and which range is due. Pure.
+
+Between two runs a settled group needs no driver: its Deployment has no replicas. It is scaled down
+only once the driver says that it waits for the next range, its publishers have nothing left, and
+the resource's status has the last run. What is due follows from that run and the clock alone, so an
+operator that was away catches up, and one that restarts continues. If the status is lost, a range
+seems to be due: the driver starts, reports the runs of its ledger, and sleeps again.
+
+A Deployment without replicas is itself the memory that the driver has said so; one with a replica
+stays until its driver says so. A request of a user keeps the driver awake for ``AWAKE``, since most
+commands run in its pod.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from landfall.api.contract import Phase, Status
+from landfall.api.run_status import RunStatus as ReportedRun
+from landfall.api.spec import ConsumerGroup, ScheduledRange
+from landfall_operator.api.schedule_status import RunResult, RunStatus
+from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.core.snapshot import GroupObservation
+
+AWAKE = timedelta(minutes=5)
+"""How long the driver runs at least after a request."""
+MAX_LEFT = 20
+"""Topics that a run in the status names."""
+_ENDING = frozenset({Stage.SUSPENDING, Stage.SUSPENDED, Stage.DELETING, Stage.DELETED})
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleState:
+    """Where a group with ``spec.schedule`` is.
+
+    Attributes:
+        runs: the runs that ended last, newest first.
+        due: the oldest range that is due; None while none is.
+        since: since when it has been due.
+        late_from: when it is late.
+        following: the first range that is not due yet; None while the group is suspended.
+        sleeps: whether the group needs no driver now.
+    """
+
+    runs: tuple[RunStatus, ...]
+    due: ScheduledRange | None = None
+    since: datetime | None = None
+    late_from: datetime | None = None
+    following: ScheduledRange | None = None
+    sleeps: bool = False
+
+    def late_by(self, now: datetime) -> timedelta:
+        """For how long the oldest range that is due has been late; zero if it is not."""
+        return max(timedelta(0), now - self.late_from) if self.late_from else timedelta(0)
+
+
+def schedule_state(
+    observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup | None
+) -> ScheduleState | None:
+    """Where the group is, in a rollout, by the spec in force; None without a schedule."""
+    schedule = group.spec.schedule if group else None
+    if schedule is None:
+        return None
+    reported, saved = _reported(observed, rollout), observed.status.runs or ()
+    runs = saved if reported is None else reported
+    if rollout.stage in _ENDING:
+        return ScheduleState(runs)
+    after = max((each.until for each in (*runs[:1], *saved[:1])), default=None)
+    first = next(schedule.ranges(after, observed.now))
+    if first.due > observed.now:
+        sleeps = _sleeps(observed, rollout, runs)
+        return ScheduleState(runs, following=first, sleeps=sleeps)
+    # From the last one that is due on, for there may be thousands.
+    latest = schedule.ranges(None, observed.now)
+    upcoming = next(each for each in latest if each.due > observed.now)
+    since = first.due if after else _made(observed, rollout) or first.due
+    return ScheduleState(runs, first, since, since + schedule.deadline, upcoming)
+
+
+def run_status(run: ReportedRun) -> RunStatus:
+    """A run as the status has it."""
+    began, ended = datetime.fromisoformat(run.began), datetime.fromisoformat(run.ended)
+    share = run.bad_records / max(1, run.records + run.bad_records)
+    return RunStatus(
+        until=datetime.fromisoformat(run.until),
+        began=began,
+        ended=ended,
+        seconds=max(0, round((ended - began).total_seconds())),
+        records=run.records,
+        bad_records=run.bad_records,
+        bad_ratio=f"{share:.2g}" if share >= 0.0001 else f"{share:.6f}".rstrip("0").rstrip("."),
+        objects=run.objects,
+        bytes=run.bytes,
+        result=RunResult.LEFT if run.left else RunResult.LANDED,
+        left=run.left[:MAX_LEFT],
+        left_topics=len(run.left),
+    )
+
+
+def _reported(observed: GroupObservation, rollout: RolloutStatus) -> tuple[RunStatus, ...] | None:
+    """The runs that the active driver reports; None if it does not know the ledger's."""
+    driver = observed.driver(rollout.active)
+    status = driver.fresh_status(observed.now) if driver else None
+    if status is None or status.schedule is None:
+        return None
+    return tuple(map(run_status, status.schedule.runs))
+
+
+def _made(observed: GroupObservation, rollout: RolloutStatus) -> datetime | None:
+    """Since when a group without runs has had its active revision: something is due from then on.
+
+    The stage began later than that if the status was lost, and with it what the runs were.
+    """
+    record = observed.record(rollout.active)
+    times = (record.created if record else None, rollout.since)
+    return max((time for time in times if time), default=None)
+
+
+def _sleeps(
+    observed: GroupObservation, rollout: RolloutStatus, runs: tuple[RunStatus, ...]
+) -> bool:
+    """Whether the group needs no driver, given that no range is due."""
+    driver = observed.driver(rollout.active)
+    if driver is None or driver.terminating or _is_needed(observed, rollout):
+        return False
+    if driver.replicas == 0:
+        return True
+    # A paused group stays as it is, so it only sleeps if it did before.
+    status = None if observed.paused else driver.fresh_status(observed.now)
+    # What is not saved would seem to be due once the driver is gone.
+    is_saved = (observed.status.runs or ())[:1] == runs[:1]
+    return status is not None and is_saved and _has_nothing_left(status)
+
+
+def _is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
+    """Whether something other than a range needs the driver: a rollout, a request."""
+    request = observed.status.last_request
+    is_asked = request is not None and request.accepted and observed.now - request.time < AWAKE
+    return (
+        rollout.stage is not Stage.SETTLED
+        or rollout.target is not None
+        or observed.request is not None
+        or is_asked
+        or observed.deleting
+    )
+
+
+def _has_nothing_left(status: Status) -> bool:
+    """Whether a driver waits for the next range, and so do its publishers."""
+    return (
+        status.phase is Phase.RUNNING
+        and status.schedule is not None
+        and status.schedule.waits
+        and not any(publisher.lag_slots for publisher in status.publishers)
+    )

@@ -1,0 +1,61 @@
+"""A group with a schedule on a real node: no pod between its runs, and each range landed once."""
+
+import pytest
+
+from tests.support.independent_audit import events
+from tests.support.live_group import SOUND, LiveGroup
+
+pytestmark = [pytest.mark.timeout(1800, func_only=True), pytest.mark.xdist_group("node")]
+
+EVERY_TWO_MINUTES = {"cron": "*/2 * * * *", "deadline": "10m"}
+
+
+def runs(group: LiveGroup) -> list[dict[str, object]]:
+    """The runs in the status, newest first."""
+    return list(group.status().get("runs", ()))
+
+
+def wait_until_asleep(group: LiveGroup, after_runs: int) -> None:
+    """Return when the group has had more runs, and sleeps without a pod."""
+    group.wait(lambda: len(runs(group)) > after_runs, "another run is in the status", 600)
+    group.wait(
+        lambda: (
+            group.status().get("phase") == "Sleeping"
+            and group.status()["replicas"] == 0
+            and not group.pods("driver")
+            and not group.pods("executor")
+        ),
+        "the group sleeps, and has no pod",
+        600,
+    )
+
+
+def test_a_scheduled_group_scales_to_zero_and_back(group: LiveGroup, topic: str) -> None:
+    group.apply(schedule=EVERY_TWO_MINUTES, upgrade={"rollback": {"window": "1s"}})
+    wait_until_asleep(group, after_runs=0)
+
+    first = len(runs(group))
+    group.scene.kafka.produce(topic, events(range(5000, 5300)))
+    group.wait(lambda: group.running("driver"), "the next range starts a driver", 600)
+    group.kill("driver")
+    wait_until_asleep(group, after_runs=first)
+
+    columns = group.columns()
+    assert (columns["PHASE"], columns["REPLICAS"], columns["LAG"]) == ("Sleeping", "0", "0")
+    assert columns["LAST-RUN"][-1] in "sm"
+    assert sum(int(str(run["records"])) for run in runs(group)) == 1300
+    assert {run["result"] for run in runs(group)} == {"Landed"}
+    assert (group.audit(), group.scene.findings()) == SOUND
+    print(group.kubectl("get", "cg", "-o", "wide"))  # what a user sees, with -s
+    print(group.kubectl("get", "cg", "-o", "jsonpath={.items[0].status.runs}"))
+
+
+def test_a_request_wakes_a_sleeping_group(group: LiveGroup, topic: str) -> None:
+    group.apply(schedule={"cron": "0 0 1 1 *"}, upgrade={"rollback": {"window": "1s"}})
+    wait_until_asleep(group, after_runs=0)
+
+    group.landfall("retry")
+
+    group.wait(lambda: group.running("driver"), "the request wakes the driver")
+    group.wait_for_phase("Running")
+    wait_until_asleep(group, after_runs=0)
