@@ -47,6 +47,9 @@ def landfall() -> str:
     parts = [LANDFALL, *_help("landfall", root)]
     for name, command in commands.choices.items():
         parts += _help(f"landfall {name}", command)
+        for inner in filter(_is_commands, command._actions):  # noqa: SLF001
+            for below, nested in inner.choices.items():
+                parts += _help(f"landfall {name} {below}", nested)
     return "\n".join(parts)
 
 

@@ -12,10 +12,11 @@ from landfall_operator.api.crd import at, schema
 from tests.support.markdown import DOCS
 
 PAGE = (DOCS / "guides/coming-from.md").read_text()
+MAPREDUCE = (DOCS / "guides/coming-from-mapreduce.md").read_text()
 
 
-def rows(heading: str) -> Iterator[tuple[str, str]]:
-    section = PAGE.partition(f"## {heading}\n")[2].partition("\n##")[0]
+def rows(heading: str, page: str = PAGE) -> Iterator[tuple[str, str]]:
+    section = page.partition(f"## {heading}\n")[2].partition("\n##")[0]
     for line in section.splitlines():
         if line.startswith("|") and not line.startswith("|---"):
             theirs, ours, *_ = (cell.strip() for cell in line.strip("|").split("|"))
@@ -69,6 +70,27 @@ def test_the_routes_of_partitioners_are_routes() -> None:
     for pattern in patterns:
         Router.of(Route(pattern=pattern), None)
     assert len(patterns) == 4
+
+
+def test_the_settings_of_camus_and_gobblin_have_fields_that_exist() -> None:
+    spec = {"properties": {"spec": schema()["properties"]["spec"]}}
+    found = list(rows("Settings of Camus and Gobblin", MAPREDUCE))[1:]
+    fields = {field for _, ours in found for field in re.findall("`([^`]+)`", ours)}
+
+    for field in fields:
+        at(spec, f"spec.{field}")
+    assert len(found) > 15
+    assert len(fields) > 12
+
+
+def test_fields_in_the_prose_about_mapreduce_exist() -> None:
+    sections = "schedule|decode|route|output|badRecords|completeness|uploadPolicy|source"
+    named = set(re.findall(rf"`(?:spec\.)?((?:{sections})(?:\.\w+)*)`", MAPREDUCE))
+
+    spec = {"properties": {"spec": schema()["properties"]["spec"]}}
+    for field in named:
+        at(spec, f"spec.{field}")
+    assert {"schedule.boundary", "completeness.delay", "uploadPolicy.maxBytes"} <= named
 
 
 def test_a_field_that_does_not_exist_would_be_found() -> None:

@@ -1,8 +1,9 @@
-"""Whether each FINALIZE is proven by the records before it, worked out again from plain JSON.
+"""Whether each FINALIZE and RUN is proven by the records before it, from plain JSON.
 
 A topic is complete up to a time only if every topic partition of it that was in the ledger then had
 landed an event time that is later by the delay, or was drained at its checkpoint; and never up to
-an earlier time than before. See the guide "When an hour is complete".
+an earlier time than before. A RUN has ended only if each topic is left, or landed up to where its
+range ends. See the guides "When an hour is complete" and "Landing by a schedule".
 """
 
 from collections.abc import Iterator
@@ -30,6 +31,12 @@ class Horizons:
                 slot = f"slot {record['header']['seq']}"
                 yield Fault(Kind.HORIZON, slot, f"{entry['topic']}: {problem}")
             self._until[entry["topic"]] = entry["until"]
+        if record["type"] == "RUN":
+            slot = f"slot {record['header']['seq']}"
+            for problem in self._problems_of_run(record):
+                yield Fault(Kind.HORIZON, slot, problem)
+            complete = {e["topic"]: e.get("complete", -1) for e in record["topics"]}
+            self._until |= {topic: until for topic, until in complete.items() if until >= 0}
 
     def _follow(self, record: Any) -> None:
         for entry in record["entries"] if record["type"] == "ADD" else ():
@@ -59,6 +66,20 @@ class Horizons:
                     f"{self._latest[tp]} and had more"
                 )
         return ""
+
+    def _problems_of_run(self, record: Any) -> Iterator[str]:
+        """What is wrong with a run."""
+        until, left = record["until"], {*record.get("left", ())}
+        ends = {(e["topic"], number): end for e in record["topics"] for number, end in e["ends"]}
+        for tp, at in sorted(self._next.items()):
+            if tp[0] not in left and ends.get(tp, at + 1) > at:
+                end = ends.get(tp, "no offset")
+                yield f"{tp[0]}/{tp[1]} landed until {at}, but a run until {until} ends at {end}"
+        for entry in record["topics"]:
+            topic, complete = entry["topic"], entry.get("complete", -1)
+            before = self._until.get(topic, -1)
+            if complete >= 0 and (complete <= before or complete + record.get("delay", 0) > until):
+                yield f"{topic}: complete until {complete} by a run until {until}, after {before}"
 
 
 def _of(tp: Any) -> _TopicPartition:

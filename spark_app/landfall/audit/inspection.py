@@ -110,7 +110,8 @@ def inspect(
     Raises:
         LandfallError: the store or Kafka does not answer, or denies access.
     """
-    inventory = Inventory(bucket, group.metadata.name)
+    keeps = group.spec.output.existing_objects == "Keep"
+    inventory = Inventory(bucket, group.metadata.name, keeps_existing=keeps)
     try:
         return _Inspection(TopicSpecs.of(group.spec), bucket, log, inventory).run(
             scope, show_progress

@@ -11,6 +11,7 @@ nothing after a slot that breaks it is used. ``landfall fsck`` checks the other 
 import hashlib
 import re
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -69,8 +70,12 @@ class Inventory:
         others: how many visible objects do not.
     """
 
-    def __init__(self, bucket: Bucket, group: str) -> None:
-        """List what is visible, then read the ledger."""
+    def __init__(self, bucket: Bucket, group: str, *, keeps_existing: bool = False) -> None:
+        """List what is visible, then read the ledger.
+
+        With ``keeps_existing``, objects of generations before the ledger's first one belong to the
+        program whose place Landfall took.
+        """
         self._bucket, self._group = bucket, group
         self._lock = threading.Lock()
         # SQLite keeps a nameless database in a temporary file.
@@ -82,8 +87,11 @@ class Inventory:
         self.applied_through = -1
         self.slots = self.others = 0
         self._stored: dict[tuple[Kind, str], int] = {}
+        self._first_generation = sys.maxsize
         self._list_objects()
         self._read_ledger()
+        if keeps_existing and self._first_generation < sys.maxsize:
+            self._leave_out_existing()
 
     def close(self) -> None:
         """Delete the database."""
@@ -181,6 +189,14 @@ class Inventory:
             self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
         self._check_stored()
 
+    def _leave_out_existing(self) -> None:
+        deleted = self._rows.execute(
+            "DELETE FROM visible WHERE CAST(basename AS INTEGER) < ? AND key NOT GLOB '_landfall/*'"
+            " AND key NOT IN (SELECT key FROM named)",
+            (self._first_generation,),
+        )
+        self.others += deleted.rowcount
+
     def _check_stored(self) -> None:
         """Compare the stored schemas and specs with the SHA-256s by which the ledger names them."""
         for (kind, name), slot in sorted(self._stored.items()):
@@ -215,6 +231,8 @@ class Inventory:
         for part in (record, *record.get("slices", ())):
             for name in part.get("schemas", ()):
                 self._stored.setdefault((Kind.SCHEMA, name), slot)
+        if record["type"] == "OPEN":
+            self._first_generation = min(self._first_generation, record["generation"])
         if record["type"] == "OPEN" and record.get("spec"):
             self._stored.setdefault((Kind.SPEC, record["spec"]), slot)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall import __version__
+from landfall.cli.migrate_arguments import add_migrate
 from landfall.cli.numbers import natural, port
 from landfall.cli.publish_arguments import add_publish
 from landfall.cli.range_arguments import add_range
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     add_publish(partial(_command, commands))
     add_reading_commands(partial(_command, commands))
     add_verbs(partial(_command, commands))
+    add_migrate(partial(_command, commands), partial(partial, _command))
     return root
 
 

@@ -28,7 +28,9 @@ def committed_offsets(
         Retry: Kafka does not answer.
         Stalled: SOURCE_DENIED, access to the Kafka group is denied.
     """
-    admin = create_client(AdminClient, dict(kafka_properties(group)))
+    properties = kafka_properties(group)
+    # An AdminClient is a producer to librdkafka, which warns of a property of consumers.
+    admin = create_client(AdminClient, {k: v for k, v in properties.items() if k != "group.id"})
     positions = [Position(tp.topic, tp.partition) for tp in sorted(tps)]
     request = [ConsumerGroupTopicPartitions(kafka_group, positions)]
     try:

@@ -9,7 +9,7 @@ from landfall.cli.arguments import EXIT_CODES, parser
 
 COMMANDS = (
     *("run", "status", "fsck", "locate", "cat", "verify", "audit"),
-    *("explain", "try", *VERBS, "import-offsets"),
+    *("explain", "try", *VERBS, "import-offsets", "migrate"),
 )
 
 
@@ -30,6 +30,15 @@ def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"examples:\n  landfall {command} " in help_text(capsys, command)
+
+
+@pytest.mark.parametrize("command", ["secor", "connect", "check"])
+def test_every_command_below_migrate_has_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = help_text(capsys, "migrate", command)
+
+    assert f"examples:\n  landfall migrate {command} " in text
 
 
 def test_the_help_explains_every_exit_code() -> None:

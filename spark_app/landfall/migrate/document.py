@@ -1,0 +1,146 @@
+"""The group as YAML with comments, once its own parser has accepted it. Pure.
+
+What the parser refuses is taken out again and reported with the keys that it came from, until it
+accepts the rest; what is required then has a value that cannot be mistaken for a real one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from landfall.api.spec import parse_group
+from landfall.errors import Stalled
+from landfall.migrate.draft import Draft, Path
+
+PLACEHOLDERS: Mapping[Path, object] = {
+    ("source", "kafka", "bootstrapServers"): "set-me.invalid:9092",
+    ("output", "url"): "s3://SET-ME",
+}
+"""Values of required fields that the input does not give: no server and no bucket has such names
+(RFC 2606, section 2; buckets have lower case names).
+"""
+NO_TOPIC = "set-me"
+_MAX_REFUSALS = 50
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+def accepted(draft: Draft) -> dict[str, Any]:
+    """The document, as far as the parser of groups accepts it.
+
+    Raises:
+        Stalled: it does not accept what is left, which is a bug.
+    """
+    for _ in range(_MAX_REFUSALS):
+        _fill(draft)
+        document = draft.close()
+        try:
+            parse_group(document)
+        except Stalled as refused:
+            if not _remove(draft, str(refused).splitlines()):
+                raise
+        else:
+            return document
+    parse_group(document)
+    return document
+
+
+def _fill(draft: Draft) -> None:
+    kafka = draft.spec.setdefault("source", {}).setdefault("kafka", {})
+    if not kafka.get("topics") and not kafka.get("topicPattern"):
+        kafka.pop("topics", None)
+        draft.missing.append("source.kafka.topics: no topic is named")
+        draft.put("source.kafka.topicPattern", NO_TOPIC)
+    for path, value in PLACEHOLDERS.items():
+        inner = draft.spec
+        for step in path[:-1]:
+            inner = inner.setdefault(step, {})
+        if not inner.get(path[-1]):
+            draft.missing.append(f"{'.'.join(path)}: set it, the file has a placeholder")
+            draft.put(path, value)
+
+
+def _remove(draft: Draft, errors: list[str]) -> bool:
+    """Take the fields away that errors name; whether there was one."""
+    found = False
+    for error in errors:
+        where, _, why = error.partition(": ")
+        steps = tuple(name or index for name, index in _STEP.findall(where))
+        if steps[:1] != ("spec",):
+            continue
+        for path in _removable(draft, steps[1:]):
+            draft.remove(path, f"{where}: {_without(draft.value(path), why)}")
+            found = True
+    return found
+
+
+def _removable(draft: Draft, steps: Path) -> list[Path]:
+    """The fields that an error is about: the one it names, or those of the nearest section."""
+    if steps[:1] == ("topics",) and draft.spec.get("topics"):
+        return [("topics",)]
+    exact = [path for path in draft.origins if path == steps[: len(path)]]
+    if exact:
+        return exact
+    for length in range(len(steps), 1, -1):
+        if below := [path for path in draft.origins if path[:length] == steps[:length]]:
+            return below
+    return []
+
+
+def _without(value: object, message: str) -> str:
+    """An error without the value that it quotes: no report holds values."""
+    quoted = re.sub(r", got ('[^']*'|\"[^\"]*\")", "", message)
+    return quoted.replace(f": {value!r}", "") if value else quoted
+
+
+def as_yaml(document: Mapping[str, Any], comments: Mapping[Path, str]) -> str:
+    """The document; behind a field its comment."""
+    placed = {("spec", *path): text for path, text in comments.items()}
+    return "".join(f"{line}\n" for line in _lines(document, placed, (), ""))
+
+
+def _lines(
+    value: Mapping[str, Any], comments: Mapping[Path, str], at: Path, indent: str
+) -> Iterator[str]:
+    for name, inner in value.items():
+        path = (*at, name)
+        key = _scalar(name)
+        comment = f"  # {comments[path]}" if path in comments else ""
+        if isinstance(inner, Mapping) and inner:
+            yield f"{indent}{key}:{comment}"
+            yield from _lines(inner, comments, path, f"{indent}  ")
+        elif isinstance(inner, list) and inner and isinstance(inner[0], Mapping):
+            yield f"{indent}{key}:{comment}"
+            text = _dumped(inner, flow=False)
+            yield from (f"{indent}  {line}" for line in text.rstrip("\n").split("\n"))
+        else:
+            yield f"{indent}{key}: {_scalar(inner)}{comment}"
+
+
+def _scalar(value: object) -> str:
+    return _dumped(value, flow=True).removesuffix("\n").removesuffix("\n...").strip()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Escapes text that has more than one line, or characters that nobody sees."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _dumped(value: object, *, flow: bool) -> str:
+    text: str = yaml.dump(
+        value,
+        Dumper=_Dumper,
+        default_flow_style=flow,
+        sort_keys=False,
+        allow_unicode=True,
+        width=10**6,
+    )
+    return text

@@ -1,0 +1,151 @@
+"""What became of every key of the input, as values, as text and as JSON. Pure.
+
+No report holds a value of the input: names of keys and fields, and reasons.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Outcome(StrEnum):
+    """What became of a key."""
+
+    TAKEN = "taken"
+    SECRET = "secret"  # noqa: S105  # the name of an outcome
+    NOT_SUPPORTED = "not supported"
+    UNKNOWN = "unknown"
+    NOT_NEEDED = "no longer needed"
+
+
+FAULTS = frozenset({Outcome.NOT_SUPPORTED, Outcome.UNKNOWN})
+"""With these, other things may be landed than before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of one key.
+
+    Attributes:
+        key: as the input spells it.
+        outcome: what became of it.
+        fields: below ``spec``, those that have what it said.
+        why: a reason, or what to do; may be empty for what is taken.
+        place: where the input says it.
+    """
+
+    key: str
+    outcome: Outcome
+    fields: tuple[str, ...] = ()
+    why: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NeededSecret:
+    """A Secret that must exist before the group starts.
+
+    Attributes:
+        name: of the Secret.
+        field: that names it.
+        keys: its keys, each with the key of the input that has its value.
+        files: of these, the keys whose content is a file.
+    """
+
+    name: str
+    field: str
+    keys: Mapping[str, str]
+    files: frozenset[str] = frozenset()
+
+    def command(self, namespace: str | None) -> str:
+        """The command that makes it, without values."""
+        given = (
+            f"--from-file={key}=FILE" if key in self.files else f"--from-literal={key}=…"
+            for key in self.keys
+        )
+        at = f" -n {namespace}" if namespace else ""
+        return f"kubectl{at} create secret generic {self.name} {' '.join(given)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of the whole input.
+
+    Attributes:
+        accounts: of every key, exactly one.
+        defaults: fields that say what the old program did without being asked, and why.
+        missing: what the input does not say and a group needs.
+        secrets: that must exist.
+        next_steps: commands and sentences, in order.
+        namespace: of the group, if one was given.
+    """
+
+    accounts: tuple[Account, ...]
+    defaults: tuple[tuple[str, str], ...] = ()
+    missing: tuple[str, ...] = ()
+    secrets: tuple[NeededSecret, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    namespace: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the group lands what the old program landed, as far as settings can say."""
+        return not self.missing and all(each.outcome not in FAULTS for each in self.accounts)
+
+    def of(self, outcome: Outcome) -> tuple[Account, ...]:
+        """The keys that this became of."""
+        return tuple(each for each in self.accounts if each.outcome is outcome)
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        for outcome in Outcome:
+            if found := self.of(outcome):
+                yield f"{outcome} ({len(found)})"
+                yield from _grouped(found)
+        if self.missing:
+            yield "missing"
+            yield from (f"  {each}" for each in self.missing)
+        if self.defaults:
+            yield "not in the input"
+            yield from (f"  {field}: {why}" for field, why in self.defaults)
+        if self.secrets:
+            yield "Secrets to create first"
+            for secret in self.secrets:
+                yield f"  {secret.command(self.namespace)}"
+                yield from (f"    {key} is what {old} says" for key, old in secret.keys.items())
+        if self.next_steps:
+            yield "next"
+            yield from (f"  {each}" for each in self.next_steps)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report as a JSON object: ``keys``, ``defaults``, ``missing``, ``secrets``, …."""
+        return {
+            "complete": self.is_complete,
+            "keys": [asdict(each) for each in self.accounts],
+            "defaults": [{"field": field, "why": why} for field, why in self.defaults],
+            "missing": list(self.missing),
+            "secrets": [
+                {
+                    "name": each.name,
+                    "field": each.field,
+                    "keys": dict(each.keys),
+                    "command": each.command(self.namespace),
+                }
+                for each in self.secrets
+            ],
+            "next": list(self.next_steps),
+        }
+
+
+def _grouped(accounts: Sequence[Account]) -> Iterator[str]:
+    """A line per key, or per reason where several keys have the same one and no field."""
+    by_reason: dict[str, list[str]] = {}
+    for each in accounts:
+        if each.fields:
+            why = f"  ({each.why})" if each.why else ""
+            yield f"  {each.key} -> {', '.join(each.fields)}{why}"
+        else:
+            by_reason.setdefault(each.why, []).append(each.key)
+    for why, keys in by_reason.items():
+        yield f"  {', '.join(keys)}" + (f": {why}" if why else "")

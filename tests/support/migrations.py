@@ -1,0 +1,84 @@
+"""Groups made of settings, for tests of ``landfall.migrate``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from landfall import registry
+from landfall.api.spec import parse_group
+from landfall.migrate import connect, document, secor
+from landfall.migrate.report import Account, Report
+from landfall.migrate.secor import SecorInput, Wanted
+
+PACKAGE = "com.pinterest.secor"
+SECOR = {
+    "kafka.seed.broker.host": "kafka",
+    "secor.kafka.group": "secor_backup",
+    "secor.s3.bucket": "logs",
+    "secor.s3.path": "raw",
+    "secor.message.parser.class": f"{PACKAGE}.parser.JsonMessageParser",
+}
+"""The least that Secor needs."""
+SINK = {
+    "name": "s3-sink",
+    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+    "topics": "clicks",
+    "s3.bucket.name": "logs",
+    "flush.size": "1000",
+    "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+"""The least that the sink needs."""
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """A group and its report."""
+
+    made: Mapping[str, Any]
+    report: Report
+    yaml: str
+
+    def __getitem__(self, field: str) -> Any:
+        """A field below ``spec``; None if it is not set."""
+        found: Any = self.made["spec"]
+        for step in field.split("."):
+            found = found.get(step) if isinstance(found, Mapping) else None
+        return found
+
+    def account(self, key: str) -> Account:
+        """What became of a key."""
+        (found,) = (each for each in self.report.accounts if each.key == key)
+        return found
+
+    def check(self) -> "Migrated":
+        """Check the group as a driver does at its start."""
+        registry.check_spec(parse_group(self.made))
+        return self
+
+
+def of_secor(changes: Mapping[str, str] | None = None, wanted: Wanted | None = None) -> Migrated:
+    """The group of Secor's least settings with changes."""
+    merged = {**SECOR, **(changes or {})}
+    text = "".join(f"{key} = {value}\n" for key, value in merged.items())
+    return of_files({"secor.properties": text}, wanted=wanted)
+
+
+def of_files(
+    files: Mapping[str, str], given: SecorInput | None = None, wanted: Wanted | None = None
+) -> Migrated:
+    """The group of properties files; without ``given`` the first one is Secor's."""
+    given = given or SecorInput(next(iter(files)))
+    draft = secor.convert(secor.settings_of(given, files.get), wanted or Wanted())
+    made = document.accepted(draft)
+    return Migrated(made, draft.report(), document.as_yaml(made, draft.comments))
+
+
+def of_sink(changes: Mapping[str, str] | None = None, wanted: Wanted | None = None) -> Migrated:
+    """The group of the sink's least configuration with changes."""
+    lines = connect.config_of({**SINK, **(changes or {})}, "sink.json")
+    wanted = wanted or Wanted(bootstrap_servers="kafka:9092")
+    draft = connect.convert(connect.settings_of(lines, {}), wanted)
+    made = document.accepted(draft)
+    return Migrated(made, draft.report(), document.as_yaml(made, draft.comments))

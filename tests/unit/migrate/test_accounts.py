@@ -1,0 +1,124 @@
+"""Whatever the input: each key is accounted for once, no secret is printed, the group is one."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from landfall.api.spec import parse_group
+from landfall.migrate import connect, connect_keys, document, secor, secor_keys
+from landfall.migrate.draft import Draft
+from landfall.migrate.keys import Keys
+from landfall.migrate.properties import Line
+from landfall.migrate.secor import Wanted
+from landfall.migrate.secor_files import EXTENSIONS, FORMATS
+from landfall.migrate.secor_records import PARSERS
+from landfall.migrate.settings import Settings, Variables, resolved
+
+SECRET = "hush-hush-"
+CLASSES = (
+    *(f"com.pinterest.secor.parser.{name}" for name in PARSERS),
+    *(f"com.pinterest.secor.io.impl.{name}FileReaderWriterFactory" for name in FORMATS),
+    *(f"org.apache.hadoop.io.compress.{name}" for name in EXTENSIONS),
+    *("com.pinterest.secor.uploader.GsUploadManager", "own.Uploader", "own.Parser"),
+    *("org.apache.kafka.connect.json.JsonConverter", "io.confluent.connect.avro.AvroConverter"),
+    *("a.ParquetFormat", "a.JsonFormat", "a.AvroFormat", "a.ByteArrayFormat", "a.StringConverter"),
+    *("p.FieldPartitioner", "p.TimeBasedPartitioner", "p.DailyPartitioner"),
+)
+VALUES = st.one_of(
+    st.sampled_from(CLASSES),
+    st.sampled_from(["", "true", "false", "0", "1", "-1", "3600", "900000", "*", "a,b", "ts.at"]),
+    st.sampled_from(
+        ["KMS", "S3", "GS", "Azure", "Swift", "customer", "http://h:1", "kafka", "{x}"]
+    ),
+    st.sampled_from(["yyyy/MM/dd", "'dt='YYYY-MM-dd", "YYYY", "struct<a:int,b:map<int,int>>", "%"]),
+    st.sampled_from(["RecordField", "Record", "Wallclock", "gzip", "zstd", "ignore", "BACKWARD"]),
+    st.text(max_size=12),
+)
+
+
+def inputs(keys: Keys) -> st.SearchStrategy[dict[str, str]]:
+    """Some of the program's keys with values, and keys that nobody knows."""
+    known = [row.key.replace("*", "some.name") for row in keys.rows]
+    own = st.from_regex(r"[a-z]{1,5}\.[a-z]{1,5}", fullmatch=True).map(lambda name: f"own.{name}")
+    return st.dictionaries(st.one_of(st.sampled_from(known), own), VALUES, max_size=25)
+
+
+def with_secrets(keys: Keys, values: Mapping[str, str]) -> dict[str, str]:
+    """The values, with one that can be found again in each key that holds a secret."""
+    numbered = enumerate(values.items())
+    return {
+        key: f"{SECRET}{number}" if keys.is_secret(key) else value
+        for number, (key, value) in numbered
+    }
+
+
+def check(draft: Draft, keys: list[str]) -> None:
+    made = document.accepted(draft)
+    report = draft.report()
+    text = document.as_yaml(made, draft.comments)
+    printed = text + "\n".join(report.lines()) + json.dumps(report.as_json())
+
+    assert [each.key for each in report.accounts] == keys
+    assert SECRET not in printed
+    assert yaml.safe_load(text) == made
+    parse_group(made)
+
+
+@pytest.mark.slow
+@given(inputs(secor_keys.KEYS), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_every_key_of_secor_is_accounted_for_once(values: dict[str, str], finalizer: bool) -> None:
+    keys = secor_keys.KEYS
+    lines = [Line(key, (value,), "a:1") for key, value in with_secrets(keys, values).items()]
+    given_ = resolved(lines, Variables({}, {}, keys.is_secret))
+
+    draft = secor.convert(Settings(given_, keys.defaults), Wanted(finalizer=finalizer))
+
+    check(draft, list(values))
+
+
+@pytest.mark.slow
+@given(inputs(connect_keys.KEYS))
+@settings(max_examples=300, deadline=None)
+def test_every_key_of_the_sink_is_accounted_for_once(values: dict[str, str]) -> None:
+    lines = connect.config_of(with_secrets(connect_keys.KEYS, values), "a.json")
+
+    draft = connect.convert(connect.settings_of(lines, {}), Wanted())
+
+    check(draft, list(values))
+
+
+JAAS = f'a.plain.PlainLoginModule required username="{SECRET}1" password="{SECRET}2";'
+LEAKS = {
+    "kafka.new.consumer.sasl.jaas.config": JAAS,
+    "schema.registry.url": f"http://u:{SECRET}3@registry:8081",
+    "aws.access.key": f"{SECRET}4",
+    "aws.secret.key": f"{SECRET}5",
+    "secor.s3.path": "x/${aws.secret.key}",
+    "own.password": f"{SECRET}6",
+    "own.text": "${own.password}",
+    "monitoring.prefix": "${env:DB_PASSWORD}",
+    "secor.azure.account.key": f"{SECRET}7",
+    "aws.sse.customer.key": f"{SECRET}8",
+    "aws.sse.type": "customer",
+    "secor.message.parser.class": "com.pinterest.secor.parser.AvroMessageParser",
+}
+
+
+def test_a_secret_in_a_place_of_its_own_is_not_printed() -> None:
+    keys = secor_keys.KEYS
+    lines = [Line(key, (value,), "a:1") for key, value in LEAKS.items()]
+    variables = Variables({"DB_PASSWORD": f"{SECRET}9"}, {}, keys.is_secret)
+    draft = secor.convert(Settings(resolved(lines, variables), keys.defaults), Wanted())
+
+    check(draft, list(LEAKS))
+
+    assert {each.name for each in draft.report().secrets} == {
+        "secor-s3",
+        "secor-kafka",
+        "secor-registry",
+    }
