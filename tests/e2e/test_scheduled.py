@@ -1,4 +1,6 @@
-"""A group with a schedule on a real node: no pod between its runs, and each range landed once."""
+"""Groups that sleep on a real node: no pod between the runs of a schedule, nor while topics are
+quiet, and each record is landed once.
+"""
 
 import pytest
 
@@ -18,6 +20,11 @@ def runs(group: LiveGroup) -> list[dict[str, object]]:
 def wait_until_asleep(group: LiveGroup, after_runs: int) -> None:
     """Return when the group has had more runs, and sleeps without a pod."""
     group.wait(lambda: len(runs(group)) > after_runs, "another run is in the status", 600)
+    wait_without_pods(group)
+
+
+def wait_without_pods(group: LiveGroup) -> None:
+    """Return when the group sleeps without a pod."""
     group.wait(
         lambda: (
             group.status().get("phase") == "Sleeping"
@@ -59,3 +66,25 @@ def test_a_request_wakes_a_sleeping_group(group: LiveGroup, topic: str) -> None:
     group.wait(lambda: group.running("driver"), "the request wakes the driver")
     group.wait_for_phase("Running")
     wait_until_asleep(group, after_runs=0)
+
+
+def test_a_group_of_quiet_topics_scales_to_zero_and_looks(group: LiveGroup, topic: str) -> None:
+    idle = {"scaleToZero": "20s", "lookEvery": "30s"}
+    group.apply(idle=idle, upgrade={"rollback": {"window": "1s"}})
+    wait_without_pods(group)
+    landed = group.ledger().totals.landed
+
+    group.wait(lambda: group.running("driver"), "a driver looks", 600)
+    assert group.status()["phase"] == "Sleeping"
+    wait_without_pods(group)
+
+    group.scene.kafka.produce(topic, events(range(5000, 5300)))
+    group.wait(
+        lambda: group.ledger().totals.landed == landed + 300, "a look finds the records", 600
+    )
+    wait_without_pods(group)
+
+    columns = group.columns()
+    assert (columns["PHASE"], columns["REPLICAS"], columns["LAG"]) == ("Sleeping", "0", "0")
+    assert (group.audit(), group.scene.findings()) == SOUND
+    print(group.kubectl("get", "cg", "-o", "jsonpath={.items[0].status.idle}"))

@@ -34,7 +34,7 @@ from landfall_operator.core.snapshot import (
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import START, TICK, World, decided, group
 from tests.support.cluster_model_drivers import ENVIRONMENT
-from tests.support.run_strategies import RUNS, SCHEDULES
+from tests.support.run_strategies import IDLES, RUNS, SCHEDULES
 
 IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])
 SPECS = st.fixed_dictionaries(
@@ -46,17 +46,23 @@ SPECS = st.fixed_dictionaries(
         "uploadPolicy": st.sampled_from([{}, {"maxAge": "1m"}]),
         "upgrade": st.sampled_from([{}, {"strategy": "Recreate"}]),
         "autoscaling": st.sampled_from([None, {"minReplicas": 1, "maxReplicas": 4}]),
-        "schedule": st.sampled_from([None, None, {"cron": "5 * * * *", "boundary": "Hour"}]),
     }
 )
-GROUPS = SPECS.map(lambda spec: group(**spec))
+SLEEP = st.sampled_from(
+    [
+        {},
+        {},
+        {"schedule": {"cron": "5 * * * *", "boundary": "Hour"}},
+        {"idle": {"scaleToZero": "5m", "lookEvery": "2m"}},
+    ]
+)
+GROUPS = st.builds(lambda spec, sleep: group(**spec, **sleep), SPECS, SLEEP)
 WORKING = SPECS.map(
     lambda spec: group(
         **{
             **spec,
             "state": "Running",
             "image": "good" if spec["image"] == "good" else "better",
-            "schedule": None,
         }
     )
 )
@@ -351,6 +357,7 @@ def observations(draw: st.DrawFn) -> GroupObservation:
         status=GroupStatus(
             rollout=draw(ROLLOUTS),
             runs=draw(st.one_of(st.none(), st.lists(RUNS.map(run_status), max_size=2).map(tuple))),
+            idle=draw(st.one_of(st.none(), IDLES)),
         ),
         records=tuple(
             RecordedSpec(i, made, "good", START)

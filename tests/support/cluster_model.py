@@ -108,6 +108,7 @@ class World:
     events: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     ledger: RunLedger = field(default_factory=RunLedger)
+    quiet: datetime | None = None
 
     # ------------------------------------------------------------------------------------- the user
 

@@ -1,6 +1,6 @@
 """The drivers in the model of a cluster: their Deployments, their pods and what they answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -33,6 +33,7 @@ class Cluster(Protocol):
     away: set[str]
     pulled: set[str]
     ledger: RunLedger
+    quiet: datetime | None
 
 
 @dataclass
@@ -140,5 +141,14 @@ def report_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> StatusReport:
         revision=deployed.revision,
         workers=Workers(pod.executors, pod.executors, pod.executors),
     )
+    if cluster.quiet:
+        status = _of_quiet_topics(status, cluster.quiet)
     schedule = deployed.schedule if runs else None
     return StatusReport(cluster.ledger.add_to(status, pod, schedule), cluster.now)
+
+
+def _of_quiet_topics(status: Status, since: datetime) -> Status:
+    """The answer once all is landed, and no record has come since a time."""
+    none = tuple(replace(p, lag_records=0, lag_seconds=0.0) for p in status.partitions)
+    commits = replace(status.commits, last_time=since.isoformat())
+    return replace(status, lag_records=0, lag_seconds=0.0, partitions=none, commits=commits)

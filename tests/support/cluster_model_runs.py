@@ -63,12 +63,12 @@ class RunLedger:
 
     def add_to(self, status: Status, pod: Landing, schedule: Schedule | None) -> Status:
         """A driver's status with where it is, and with its publisher."""
-        if schedule is None:
-            return status
-        now = datetime.fromisoformat(status.time)
         publishers = () if self.unpublished is None else (_publisher(self.unpublished),)
-        found = self.status(pod, schedule, now)
-        answer = replace(status, schedule=found, publishers=publishers)
+        answer = replace(status, publishers=publishers)
+        if schedule is None:
+            return answer
+        found = self.status(pod, schedule, datetime.fromisoformat(status.time))
+        answer = replace(answer, schedule=found)
         if not found.waits:
             return answer
         none = (replace(p, lag_records=0, lag_seconds=0.0) for p in status.partitions)

@@ -1,10 +1,11 @@
-"""Closed ranges of any kind, as drivers report them."""
+"""Closed ranges of any kind, as drivers report them, and what is saved of a sleep."""
 
 from datetime import timedelta
 
 from hypothesis import strategies as st
 
 from landfall.api.run_status import RunStatus, ScheduleStatus
+from landfall_operator.api.schedule_status import IdleStatus
 from tests.support.cluster_model import START
 
 _TIMES = st.integers(-1000, 100_000).map(lambda seconds: START + timedelta(seconds=seconds))
@@ -27,4 +28,10 @@ SCHEDULES = st.builds(
     until=st.one_of(st.none(), st.just(START.isoformat())),
     waits=st.booleans(),
     runs=st.lists(RUNS, max_size=3).map(tuple),
+)
+IDLES = st.builds(
+    IdleStatus,
+    sleeping=st.booleans(),
+    since=st.one_of(st.none(), _TIMES),
+    next_look=st.one_of(st.none(), _TIMES),
 )

@@ -40,6 +40,7 @@ FIELDS: Mapping[str, Change] = {
     "topics": Change.NEW_REVISION,
     "completeness": Change.NEW_REVISION,
     "schedule": Change.NEW_REVISION,
+    "idle": Change.IGNORE,
     "uploadPolicy": Change.NEW_REVISION,
     "badRecords": Change.NEW_REVISION,
     "publish": Change.NEW_REVISION,

@@ -65,7 +65,7 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = ("spec.ledger", "spec.schedule")
+LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle")
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (

@@ -1,4 +1,4 @@
-"""The part of a group's status about its closed ranges (``spec.schedule``). Pure."""
+"""The parts of a group's status about ``spec.schedule`` and ``spec.idle``. Pure."""
 
 from enum import StrEnum
 
@@ -57,3 +57,14 @@ class ScheduleStatus(Model):
     """End of the oldest range that is due; absent while none is."""
     due_since: Moment | None = None
     """Since when that range has been due."""
+
+
+class IdleStatus(Model):
+    """Where a group with spec.idle is."""
+
+    sleeping: bool
+    """Whether no driver runs because the topics are quiet."""
+    since: Moment | None = None
+    """Since when a group that sleeps has landed nothing; absent while it has a driver."""
+    next_look: Moment | None = None
+    """When a driver is started to look for new records; absent while there is one."""

@@ -13,7 +13,7 @@ from typing import Literal
 from landfall.api.pod_spec import Model
 from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
-from landfall_operator.api.schedule_status import RunStatus, ScheduleStatus
+from landfall_operator.api.schedule_status import IdleStatus, RunStatus, ScheduleStatus
 from landfall_operator.api.status_values import Count, Moment
 
 
@@ -340,6 +340,8 @@ class GroupStatus(Model):
     """
     schedule: ScheduleStatus | None = None
     """Where a group with spec.schedule is; absent without one."""
+    idle: IdleStatus | None = None
+    """Where a group with spec.idle is; absent without it."""
     runs: tuple[RunStatus, ...] | None = None
     """The closed ranges that ended last, newest first, at most ten; absent before the first one."""
     autoscaling: AutoscalingStatus | None = None

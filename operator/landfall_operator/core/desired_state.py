@@ -8,7 +8,7 @@ rolled back to is in force, with the user's present live settings.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from landfall.api.contract import Phase
@@ -19,6 +19,7 @@ from landfall_operator.api.revisions import generation_of
 from landfall_operator.api.status import LedgerStatus, PlanStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, bounded, scale
 from landfall_operator.core.driver_health import driver_failure, held_for, time_in_stage
+from landfall_operator.core.idling import IdleState, idle_state
 from landfall_operator.core.known_ledger import known_ledger
 from landfall_operator.core.progress import with_progress
 from landfall_operator.core.requests import Answer, answer
@@ -48,6 +49,7 @@ class DesiredState:
         ledger: what the ledger has reached at least, as far as the active driver has said.
         answer: what came of the user's request, if there was one.
         schedule: where a group with ``spec.schedule`` is; None without one.
+        idle: where a group with ``spec.idle`` is; None without it.
     """
 
     group: ConsumerGroup | None
@@ -58,11 +60,17 @@ class DesiredState:
     ledger: LedgerStatus | None = None
     answer: Answer | None = None
     schedule: ScheduleState | None = None
+    idle: IdleState | None = None
+
+    @property
+    def rests(self) -> bool:
+        """Whether the group sleeps, or a driver looks whether there is anything to do."""
+        return self.sleeps or (self.idle is not None and self.idle.looks)
 
     @property
     def sleeps(self) -> bool:
-        """Whether the group needs no driver until its next range is due."""
-        return self.schedule is not None and self.schedule.sleeps
+        """Whether the group needs no driver now: until its next range is due, or the next look."""
+        return any(state is not None and state.sleeps for state in (self.schedule, self.idle))
 
 
 def desired_state(observed: GroupObservation) -> DesiredState:
@@ -80,10 +88,12 @@ def desired_state(observed: GroupObservation) -> DesiredState:
         rejected = _rejected_spec(observed, before, event, group)
         wanted = observed.revision_of(group) if group else None
         after = transition(before, event, wanted, observed.now, rejected)
-    schedule = schedule_state(observed, after, group)
-    hold = _scaling_hold(observed, after, schedule)
-    scaling, ledger = _scaling(observed, group, hold), known_ledger(observed, after.active)
-    return DesiredState(group, after, event, _plan(observed), scaling, ledger, request, schedule)
+    schedule, idle = schedule_state(observed, after, group), idle_state(observed, after, group)
+    scaling, ledger = Scaling(0, ScalingReason.BY_HAND), known_ledger(observed, after.active)
+    plan = _plan(observed)
+    desired = DesiredState(group, after, event, plan, scaling, ledger, request, schedule, idle)
+    hold = _scaling_hold(observed, after, sleeps=desired.sleeps)
+    return replace(desired, scaling=_scaling(observed, group, hold))
 
 
 def _paused(observed: GroupObservation) -> DesiredState:
@@ -93,9 +103,15 @@ def _paused(observed: GroupObservation) -> DesiredState:
     present = status.executors.wanted if status.executors else 0
     scaling = Scaling(present, ScalingReason.BY_HAND, "the group is paused")
     ledger = known_ledger(observed, status.rollout.active)
-    schedule = schedule_state(observed, status.rollout, group)
     return DesiredState(
-        group, status.rollout, None, status.plan, scaling, ledger, schedule=schedule
+        group,
+        status.rollout,
+        None,
+        status.plan,
+        scaling,
+        ledger,
+        schedule=schedule_state(observed, status.rollout, group),
+        idle=idle_state(observed, status.rollout, group),
     )
 
 
@@ -132,6 +148,7 @@ def _with_live_settings(group: ConsumerGroup, requested: ConsumerGroup) -> Consu
         "state": requested.spec.state,
         "replicas": requested.spec.replicas,
         "autoscaling": requested.spec.autoscaling,
+        "idle": requested.spec.idle,
         "upgrade": upgrade,
     }
     return group.model_copy(update={"spec": group.spec.model_copy(update=live)})
@@ -322,14 +339,14 @@ def _scaling(
 
 
 def _scaling_hold(
-    observed: GroupObservation, rollout: RolloutStatus, schedule: ScheduleState | None
+    observed: GroupObservation, rollout: RolloutStatus, *, sleeps: bool
 ) -> ScalingReason | None:
     """Why the executor count must not change now, as far as the samples do not show it."""
     driver = observed.driver(rollout.active)
     status = driver.fresh_status(observed.now) if driver else None
     if rollout.stage in IN_TRANSITION:
         return ScalingReason.HOLD_UPGRADING
-    if schedule and schedule.sleeps:
+    if sleeps:
         return ScalingReason.HOLD_SLEEPING
     if status is None:
         return ScalingReason.HOLD_LAG_UNKNOWN

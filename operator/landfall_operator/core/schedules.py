@@ -120,7 +120,7 @@ def _sleeps(
 ) -> bool:
     """Whether the group needs no driver, given that no range is due."""
     driver = observed.driver(rollout.active)
-    if driver is None or driver.terminating or _is_needed(observed, rollout):
+    if driver is None or driver.terminating or is_needed(observed, rollout):
         return False
     if driver.replicas == 0:
         return True
@@ -131,8 +131,8 @@ def _sleeps(
     return status is not None and is_saved and _has_nothing_left(status)
 
 
-def _is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
-    """Whether something other than a range needs the driver: a rollout, a request."""
+def is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
+    """Whether something other than records needs the driver: a rollout, a request."""
     request = observed.status.last_request
     is_asked = request is not None and request.accepted and observed.now - request.time < AWAKE
     return (

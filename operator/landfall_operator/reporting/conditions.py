@@ -70,11 +70,10 @@ def _condition(
 
 def _asleep(view: View, kind: ConditionType) -> Finding | None:
     """What holds without a driver that answers, because none is needed now."""
-    schedule = view.desired.schedule
-    if schedule is None or not schedule.sleeps or kind not in schedules.OF_A_DRIVER:
+    if not view.desired.rests or kind not in schedules.OF_A_DRIVER:
         return None
     is_ready = kind is ConditionType.READY
-    message = schedules.sleeping_text(schedule, view.observed.now) if is_ready else ""
+    message = schedules.sleeping_text(view.desired, view.observed.now) if is_ready else ""
     return Finding("True", Reason.SLEEPING, message)
 
 
@@ -312,7 +311,7 @@ def _reconciling(view: View) -> Finding:
     if stage not in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
         return Finding("True", STAGES[stage])
     lands = view.driver is not None and view.driver.lands(view.observed.now)
-    lands = lands or view.desired.sleeps
+    lands = lands or view.desired.rests
     starting = stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
     if starting:
         return Finding("True", Reason.STARTING)

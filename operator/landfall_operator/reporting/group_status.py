@@ -37,7 +37,7 @@ from landfall_operator.humanize import aged, count_text, rough, shortened, time_
 from landfall_operator.objects import names
 from landfall_operator.reporting.conditions import conditions
 from landfall_operator.reporting.publishers import published_text, publisher_statuses
-from landfall_operator.reporting.schedules import run_statuses, schedule_status
+from landfall_operator.reporting.schedules import idle_status, run_statuses, schedule_status
 
 MAX_WORST = WORST
 """Topic partitions that ``status.lag.worst`` lists."""
@@ -74,9 +74,9 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),
         executors=ExecutorsStatus(
-            wanted=0 if desired.sleeps else desired.scaling.desired,
+            wanted=0 if desired.rests else desired.scaling.desired,
             ready=workers.registered if workers else 0,
-            missing_since=None if desired.sleeps else missing_since(observed, workers),
+            missing_since=None if desired.rests else missing_since(observed, workers),
         ),
         lag=_lag_of(observed, desired, answer),
         commits=_commits(answer.status) if answer else observed.status.commits,
@@ -85,6 +85,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         publishers=publishers or None,
         published=published_text(publishers, desired, observed.now),
         schedule=schedule_status(desired),
+        idle=idle_status(desired),
         runs=run_statuses(observed, desired),
         autoscaling=_autoscaling(desired),
         plan=desired.plan,
@@ -135,7 +136,7 @@ def _lag_of(
     is_known = answer is not None and answer.status.lag_known
     lag = _lag(observed, answer) if answer and is_known else _last_known_lag(observed)
     # Nothing is due while the group sleeps, however long ago its driver said so.
-    text = time_text(lag.seconds) if lag and desired.sleeps else None
+    text = time_text(lag.seconds) if lag and desired.rests else None
     return lag.model_copy(update={"seconds_text": text}) if lag and text else lag
 
 

@@ -60,7 +60,7 @@ def publisher_statuses(
     else:
         statuses = [each for each in known.values() if each.name in intervals]
     return tuple(
-        _with_age(status, status.time if desired.sleeps else observed.now)
+        _with_age(status, status.time if desired.rests else observed.now)
         for status in sorted(statuses, key=attrgetter("name"))
     )
 
@@ -78,7 +78,7 @@ def published_text(
         more = f", {len(bad) - MAX_SHOWN} more" if len(bad) > MAX_SHOWN else ""
         text = f"{text}: {', '.join(map(_short, bad[:MAX_SHOWN]))}{more}"
     age = now - min((each.time for each in statuses), default=now)
-    if desired.sleeps:
+    if desired.rests:
         return text
     return aged(text, age) if age > FRESH else text
 
@@ -93,7 +93,7 @@ def condition_of(
     intervals = _intervals(desired)
     if not intervals and not statuses:
         return None
-    is_old = not desired.sleeps and any(now - each.time > FRESH for each in statuses)
+    is_old = not desired.rests and any(now - each.time > FRESH for each in statuses)
     if not statuses or is_old:
         return "Unknown", Reason.UNKNOWN, "the driver has not reported its publishers"
     bad = _worst_first(statuses)

@@ -1,4 +1,4 @@
-"""What a group's status says about its closed ranges: the runs, whether it sleeps, Events. Pure.
+"""What a group's status says about its closed ranges, and about its sleep: runs, Events. Pure.
 
 While the group sleeps, what its driver said last still holds: a driver that waits for the next
 range has read all that was due, has made it visible, and was denied nothing.
@@ -10,7 +10,7 @@ from datetime import datetime
 from landfall.api.contract import Status
 from landfall.api.values import plural
 from landfall_operator.api.reasons import ConditionType, Reason
-from landfall_operator.api.schedule_status import RunResult, RunStatus, ScheduleStatus
+from landfall_operator.api.schedule_status import IdleStatus, RunResult, RunStatus, ScheduleStatus
 from landfall_operator.api.status import Condition, ConditionStatus, GroupStatus, Stage
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
@@ -56,8 +56,23 @@ def run_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[Run
     return (state.runs[:RUNS] or None) if state else observed.status.runs
 
 
-def sleeping_text(state: ScheduleState, now: datetime) -> str:
+def idle_status(desired: DesiredState) -> IdleStatus | None:
+    """Where the group is; None without ``spec.idle``."""
+    state = desired.idle
+    if state is None:
+        return None
+    return IdleStatus(sleeping=desired.rests, since=state.since, next_look=state.next_look)
+
+
+def sleeping_text(desired: DesiredState, now: datetime) -> str:
     """What a sleeping group waits for, and what its last run landed."""
+    if desired.schedule:
+        return _waiting_text(desired.schedule, now)
+    since = desired.idle.since if desired.idle else None
+    return f"nothing has landed since {_time(since, now)}" if since else ""
+
+
+def _waiting_text(state: ScheduleState, now: datetime) -> str:
     text = "waits for the next run"
     if state.following:
         text += f" at {_time(state.following.due, now)}"

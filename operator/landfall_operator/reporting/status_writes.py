@@ -35,7 +35,7 @@ SHARE = 0.25
 _DIGITS = re.compile(r"\d+")
 _ESSENCE = re.compile(
     r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason)"
-    r"|publishers\.\d+\.(name|state|blocked)|schedule\.sleeping|runs\.0\.(until|ended))"
+    r"|publishers\.\d+\.(name|state|blocked)|(schedule|idle)\.sleeping|idle\.next_look|runs\.0\.(until|ended))"
 )
 _MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions|publishers)\..*")
 _READ_BACK = re.compile(r"\.autoscaling\.(desired|ineffective(\..*)?)")

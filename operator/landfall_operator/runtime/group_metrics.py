@@ -205,7 +205,7 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
     ),
     "landfall_group_sleeping": (
         GaugeMetricFamily,
-        "1 if no driver runs because no range of spec.schedule is due, else 0",
+        "1 if no driver lands because no range is due or the topics are quiet, else 0",
         (),
     ),
     "landfall_group_last_run_timestamp_seconds": (
@@ -281,6 +281,10 @@ def _samples(snapshot: GroupSnapshot) -> Samples:
         yield "landfall_group_executors_wanted", (), status.executors.wanted
         yield "landfall_group_executors_ready", (), status.executors.ready
     yield from _driver_samples(status)
+    states = (snapshot.status.schedule, snapshot.status.idle)
+    if any(states):
+        sleeping = any(state.sleeping for state in states if state)
+        yield "landfall_group_sleeping", (), float(sleeping)
     yield from _schedule_samples(snapshot)
 
 
@@ -289,7 +293,6 @@ def _schedule_samples(snapshot: GroupSnapshot) -> Samples:
     schedule, runs = snapshot.status.schedule, snapshot.status.runs
     if schedule is None:
         return
-    yield "landfall_group_sleeping", (), float(schedule.sleeping)
     if snapshot.late_seconds is not None:
         yield "landfall_group_run_late_seconds", (), snapshot.late_seconds
     if schedule.next:

@@ -353,7 +353,7 @@ def _next_interval(
     """Seconds until the next pass; 0 after a transition, which may make more actions possible."""
     if any(isinstance(action, SaveRollout) for action in actions):
         return 0.0
-    rollout, schedule = desired.rollout, desired.schedule
+    rollout, schedule, idle = desired.rollout, desired.schedule, desired.idle
     moving = (
         rollout.stage in IN_TRANSITION
         and rollout.since is not None
@@ -363,6 +363,8 @@ def _next_interval(
     if schedule and schedule.following:
         # A driver that sleeps is started when its range is due, not a pass later.
         wait = min(wait, (schedule.following.due - observed.now).total_seconds())
+    if idle and idle.sleeps and idle.next_look:
+        wait = min(wait, (idle.next_look - observed.now).total_seconds())
     return wait
 
 

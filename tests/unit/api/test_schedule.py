@@ -1,10 +1,12 @@
-"""Which closed ranges are due, by ``spec.schedule``."""
+"""Which closed ranges are due, by ``spec.schedule``, and what goes with it."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from landfall.api.spec import Schedule
+from landfall.api.spec import Schedule, parse_group
+from landfall.errors import Stalled
+from tests.support.groups import document
 
 HOURLY = Schedule(cron="5 * * * *", boundary="Hour")
 
@@ -79,3 +81,8 @@ def test_the_next_time_is_known() -> None:
 def test_what_is_no_cron_is_refused(cron: str) -> None:
     with pytest.raises(ValueError, match="not five fields of cron"):
         Schedule(cron=cron)
+
+
+def test_a_group_sleeps_for_one_reason() -> None:
+    with pytest.raises(Stalled, match="idle: a group with schedule has a driver only for its runs"):
+        parse_group(document(schedule={"cron": "5 * * * *"}, idle={}))

@@ -35,7 +35,7 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.roots import Access, Ledger, Root
 from landfall.api.spec.s3 import S3, AssumeRole, LockMode, ObjectLock, Sse
-from landfall.api.spec.schedule import Schedule, ScheduledRange
+from landfall.api.spec.schedule import Idle, Schedule, ScheduledRange
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
 from landfall.api.spec.stores import Azure, Gcs, Hdfs, StoreAccess
@@ -58,6 +58,7 @@ __all__ = [
     "Gcs",
     "GroupSpec",
     "Hdfs",
+    "Idle",
     "Kafka",
     "Ledger",
     "LockMode",

@@ -20,7 +20,7 @@ from landfall.api.spec.policies import (
 )
 from landfall.api.spec.publish import MAX_PUBLISHERS, PublisherEntry
 from landfall.api.spec.roots import Ledger, Root, roots_above
-from landfall.api.spec.schedule import Schedule
+from landfall.api.spec.schedule import Idle, Schedule
 from landfall.api.spec.shared import distinct
 from landfall.api.spec.source import Source
 from landfall.api.spec.topics import MAX_TOPICS, TopicOverride
@@ -81,6 +81,10 @@ class GroupSpec(Model):
     """Lands closed ranges at these times instead of all the time. Between them the group has no
     driver, and no executors.
     """
+    idle: Idle | None = None
+    """Stops the driver of a group whose topics are quiet, and starts one now and then to look. Not
+    for a group with ``schedule``, whose driver is stopped in any case.
+    """
     upload_policy: UploadPolicy = UploadPolicy()
     """When a topic partition is due to be landed: by size or by age, whichever comes first."""
     bad_records: BadRecords = BadRecords()
@@ -122,6 +126,12 @@ class GroupSpec(Model):
         if self.output.access_field == "hdfs" and not self.output.store:
             _check_no_colon("route.pattern", self.route.pattern)
             _check_no_colon("route.topicPath", self.route.topic_path)
+        return self
+
+    @model_validator(mode="after")
+    def _sleeps_for_one_reason(self) -> "GroupSpec":
+        if self.idle and self.schedule:
+            raise ValueError("idle: a group with schedule has a driver only for its runs")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The section ``spec.schedule``: closed ranges, landed by a driver that is gone in between."""
+"""The sections ``spec.schedule`` and ``spec.idle``: when a group has no driver."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -24,6 +24,17 @@ def _cron(text: str) -> str:
             f"not five fields of cron such as '5 * * * *', minute first: {error}: {text!r}"
         ) from None
     return text
+
+
+class Idle(Model):
+    """When a group whose topics are quiet has no driver, and how often one looks at them."""
+
+    scale_to_zero: Duration = timedelta(minutes=30)
+    """How long nothing must have been landed, and nothing be left to land, until the driver is
+    stopped.
+    """
+    look_every: Duration = timedelta(minutes=5)
+    """How often a driver is started to look for new records. It stays if there are any."""
 
 
 class ScheduledRange(NamedTuple):
