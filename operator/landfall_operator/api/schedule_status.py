@@ -36,6 +36,16 @@ class RunStatus(Model):
     """Objects landed since the run before."""
     bytes: Count
     """Size of these objects."""
+    batches: Count = 0
+    """Batches in which they were landed, each decided by one COMMIT."""
+    slices: Count | None = None
+    """Pieces of topic partitions that the tasks landed, cut to take about the same time; absent for
+    the first run.
+    """
+    task_seconds: Count | None = None
+    """Seconds that tasks took for these, together."""
+    longest_slice: Count | None = None
+    """Seconds that the longest of these took."""
     result: RunResult
     """Landed, or Left if something of the range is not landed."""
     left: tuple[str, ...] = ()

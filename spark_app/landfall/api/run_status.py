@@ -17,6 +17,10 @@ class RunStatus:
         bytes: their size.
         left: topics of which something is not landed.
         slot: of its RUN.
+        batches: COMMITs since the range before it ended.
+        slices: pieces of topic partitions in them; 0 if not known, as of the first range.
+        task_seconds: how long tasks took for those, together.
+        longest_seconds: how long the longest of them took.
     """
 
     until: str
@@ -28,6 +32,10 @@ class RunStatus:
     bytes: int
     left: tuple[str, ...] = ()
     slot: int = -1
+    batches: int = 0
+    slices: int = 0
+    task_seconds: float = 0.0
+    longest_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

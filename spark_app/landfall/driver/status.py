@@ -193,6 +193,10 @@ def _run_status(run: EndedRun) -> RunStatus:
         bytes=totals.landed_bytes,
         left=run.left,
         slot=run.slot,
+        batches=totals.commits,
+        slices=run.work.slices,
+        task_seconds=run.work.task_ms / 1000,
+        longest_seconds=run.work.longest_ms / 1000,
     )
 
 

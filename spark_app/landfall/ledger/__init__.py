@@ -7,9 +7,9 @@ and who may write next. Appending a COMMIT is the commit point: before it nothin
 it everything it names is.
 
 ``records`` has the record types and their bytes, ``entries`` what they list, ``state`` what they
-add up to, ``folding``, ``decisions``, ``completeness``, ``runs`` and ``feeds`` the fold,
-``snapshot`` a state as bytes, ``offsets`` the arithmetic of ranges, ``task_results`` what tasks
-return, ``object_names`` the keys.
+add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness``, ``runs`` and
+``feeds`` the fold, ``snapshot`` a state as bytes, ``offsets`` the arithmetic of ranges,
+``task_results`` what tasks return, ``object_names`` the keys.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """
@@ -63,10 +63,10 @@ from landfall.ledger.state import (
     ParkedPart,
     PendingHorizon,
     State,
-    Totals,
     applied_through,
     next_header,
 )
+from landfall.ledger.totals import Totals, Work
 
 __all__ = [
     "GENESIS_HASH",
@@ -108,6 +108,7 @@ __all__ = [
     "State",
     "Totals",
     "Unblock",
+    "Work",
     "Yield",
     "applied_through",
     "decode",

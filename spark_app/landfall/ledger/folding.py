@@ -273,6 +273,7 @@ def _commit(state: State, record: Commit) -> State:
         specs=decisions.with_spec(state, record.header.seq),
         last_commit_time=record.header.time,
         totals=state.totals.with_commit(record.slices),
+        run_work=state.run_work.with_commit(record.slices) if state.runs else state.run_work,
     )
     feeds.check_discovered(after, tps)
     return decisions.advanced(after, tps)

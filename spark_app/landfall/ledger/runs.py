@@ -14,6 +14,7 @@ from landfall.ledger.records import (
     Run,
 )
 from landfall.ledger.state import KEPT_RUNS, EndedRun, State
+from landfall.ledger.totals import Work
 
 
 def end(state: State, record: Run) -> State:
@@ -33,13 +34,20 @@ def end(state: State, record: Run) -> State:
         _check_complete(state, record, entry)
     totals = state.totals.since(state.run_totals)
     ended = EndedRun(
-        record.until, record.began, record.header.time, record.left, totals, record.header.seq
+        record.until,
+        record.began,
+        record.header.time,
+        record.left,
+        totals,
+        record.header.seq,
+        state.run_work,
     )
     complete = {each.topic: each.complete for each in record.topics if each.complete >= 0}
     return replace(
         state,
         runs=(*state.runs, ended)[-KEPT_RUNS:],
         run_totals=state.totals,
+        run_work=Work(),
         horizons={**state.horizons, **complete} if complete else state.horizons,
         pending_horizons=tuple(p for p in state.pending_horizons if p.topic not in complete),
     )

@@ -18,6 +18,7 @@ from landfall.ledger import (
     Rolled,
     State,
     Totals,
+    Work,
 )
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.task_results import LandedObject
@@ -77,6 +78,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     pending_horizons: tuple[PendingHorizon, ...] = ()
     runs: tuple[EndedRun, ...] = ()
     run_totals: Totals = Totals()
+    run_work: Work = Work()
     feeds: tuple[_Feed, ...] = ()
 
 
@@ -118,6 +120,7 @@ def encode_state(state: State) -> bytes:
             pending_horizons=state.pending_horizons,
             runs=state.runs,
             run_totals=state.run_totals,
+            run_work=state.run_work,
             feeds=tuple(_stored_feed(tp, state.feeds[tp]) for tp in sorted(state.feeds)),
         )
     )
@@ -163,6 +166,7 @@ def decode_state(body: bytes) -> State:
         pending_horizons=stored.pending_horizons,
         runs=stored.runs,
         run_totals=stored.run_totals,
+        run_work=stored.run_work,
         feeds={
             each.topic_partition: Feed(each.end, each.lists, each.known, dict(each.parked))
             for each in stored.feeds

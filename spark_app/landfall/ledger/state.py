@@ -5,7 +5,7 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from landfall.ledger.entries import Blocked, KnownFiles, PartList, Rolled
@@ -32,7 +32,8 @@ from landfall.ledger.records import (
     Unblock,
     Yield,
 )
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+from landfall.ledger.task_results import LandedObject
+from landfall.ledger.totals import Totals, Work
 
 KEPT_DECISIONS = 1000
 """How many ids of decisions a state remembers, the last ones."""
@@ -72,81 +73,6 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
     LaneOwnership.YIELDED: (Open,),
 }
 """Which records may follow, by who owns the lane."""
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """Counters over all records of a lane. None ever decreases.
-
-    Landed, filtered, dead-lettered, invisible and skipped, less replayed, make up every offset that
-    a checkpoint has passed.
-
-    Attributes:
-        commits: COMMIT records.
-        objects: data objects; dead-letter objects are not counted.
-        landed: records in data objects, also in those lost later.
-        filtered: records that a transform dropped on purpose.
-        dead_lettered: records in dead-letter objects, also in those replayed later.
-        invisible: offsets without a record, see ``LandedSlice``.
-        skipped: offsets in HOLEs.
-        landed_bytes: bytes of the data objects.
-        lost: records in objects that LOST gave up, dead letters included.
-        lost_objects: objects that LOST gave up, dead-letter objects included.
-        replayed: records in dead-letter objects that were replayed.
-    """
-
-    commits: int = 0
-    objects: int = 0
-    landed: int = 0
-    filtered: int = 0
-    dead_lettered: int = 0
-    invisible: int = 0
-    skipped: int = 0
-    landed_bytes: int = 0
-    lost: int = 0
-    lost_objects: int = 0
-    replayed: int = 0
-
-    def with_commit(self, slices: tuple[LandedSlice, ...]) -> "Totals":
-        """The counters with one more COMMIT of these slices."""
-        return replace(
-            self._with_objects(slices),
-            commits=self.commits + 1,
-            invisible=self.invisible + sum(s.invisible for s in slices),
-        )
-
-    def with_replay(self, slices: tuple[ReplayedSlice, ...]) -> "Totals":
-        """The counters with these dead-letter objects landed again."""
-        return replace(
-            self._with_objects(slices), replayed=self.replayed + sum(s.rows for s in slices)
-        )
-
-    def with_lost(self, objects: tuple[LandedObject, ...]) -> "Totals":
-        """The counters with these objects given up."""
-        return replace(
-            self,
-            lost=self.lost + sum(o.rows for o in objects),
-            lost_objects=self.lost_objects + len(objects),
-        )
-
-    def since(self, before: "Totals") -> "Totals":
-        """What was added since the counters were ``before``."""
-        return Totals(
-            *(now - then for now, then in zip(astuple(self), astuple(before), strict=True))
-        )
-
-    def _with_objects(
-        self, slices: tuple[LandedSlice, ...] | tuple[ReplayedSlice, ...]
-    ) -> "Totals":
-        data = [o for s in slices for o in s.objects if o.kind is ObjectKind.DATA]
-        return replace(
-            self,
-            objects=self.objects + len(data),
-            landed=self.landed + sum(s.landed for s in slices),
-            filtered=self.filtered + sum(s.filtered for s in slices),
-            dead_lettered=self.dead_lettered + sum(s.dead_lettered for s in slices),
-            landed_bytes=self.landed_bytes + sum(o.upload.size for o in data),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +154,7 @@ class EndedRun:
         left: topics of which something is not landed.
         totals: what was landed since the run before, or since the ledger began.
         slot: of its RUN.
+        work: of the COMMITs since the run before; none is known of the first run.
     """
 
     until: int
@@ -236,6 +163,7 @@ class EndedRun:
     left: tuple[str, ...]
     totals: Totals
     slot: int
+    work: Work = field(default_factory=Work)
 
 
 @dataclass(frozen=True)
@@ -284,6 +212,8 @@ class State:
         pending_horizons: those decided, of which something is not visible yet, oldest first.
         runs: the last closed ranges that were landed, oldest first.
         run_totals: the counters at the last of them.
+        run_work: what tasks did since then. It begins with the first run, so that it is the same in
+            a ledger with a snapshot of before there were runs.
         feeds: the members that have files.
     """
 
@@ -319,6 +249,7 @@ class State:
     pending_horizons: tuple[PendingHorizon, ...] = ()
     runs: tuple[EndedRun, ...] = ()
     run_totals: Totals = field(default_factory=Totals)
+    run_work: Work = field(default_factory=Work)
     feeds: Mapping[TopicPartition, Feed] = field(default_factory=dict)
 
     @property

@@ -1,9 +1,11 @@
 """RUN: what must be so before a driver may be gone until the next range is due."""
 
+from dataclasses import replace
+
 import pytest
 
 from landfall.errors import Reason
-from landfall.ledger import Block, Blocked, ClosedTopic, EndedRun, Missing, Run, State, Totals
+from landfall.ledger import Block, Blocked, ClosedTopic, EndedRun, Missing, Run, State, Totals, Work
 from landfall.ledger.offsets import OffsetRange
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.state import KEPT_RUNS
@@ -49,10 +51,24 @@ def test_a_run_says_what_has_landed_since_the_one_before() -> None:
 
     assert second.runs == (
         EndedRun(HOUR, BEGAN, BEGAN, (), Totals(1, 1, 5, landed_bytes=10), 3),
-        EndedRun(2 * HOUR, BEGAN, BEGAN, (), Totals(1, 1, 3, landed_bytes=10), 5),
+        EndedRun(2 * HOUR, BEGAN, BEGAN, (), Totals(1, 1, 3, landed_bytes=10), 5, Work(1)),
     )
     assert second.run_totals == second.totals
     assert decode_state(encode_state(second)) == second
+
+
+def test_from_the_second_run_on_it_says_what_tasks_did() -> None:
+    state = with_one_member()
+    first = folded(state, run(state, HOUR, clicks((0, 5))))
+    slow = replace(slice_until(100, 5, 8), seconds=2.0)
+    quick = replace(slice_until(100, 8, 9), seconds=0.25)
+    landed = committed(committed(first, slow), quick)
+    second = folded(landed, run(landed, 2 * HOUR, clicks((0, 9))))
+
+    assert landed.run_work == Work(slices=2, task_ms=2250, longest_ms=2000)
+    assert [each.work for each in second.runs] == [Work(), landed.run_work]
+    assert second.run_work == Work()
+    assert decode_state(encode_state(landed)) == landed
 
 
 def test_a_run_ends_when_all_that_is_committed_is_visible() -> None:
