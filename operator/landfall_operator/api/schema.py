@@ -78,6 +78,13 @@ _BY_FORMAT: Mapping[str, Schema] = {
             )
         ],
     },
+    "duration-or-zero": {
+        "type": "string",
+        "maxLength": 60,
+        "x-kubernetes-validations": [
+            rule(f"self.matches(r'{DURATION}')", "must be a duration such as 0s, 5m or 1h30m")
+        ],
+    },
 }
 """The schema of values that users write as text or number, by the models' ``format``."""
 _BOUNDS = (("ge", ">=", "least"), ("le", "<=", "most"))
@@ -338,6 +345,6 @@ def _default(schema: Mapping[str, Any], result: Schema) -> object:
             return format_quantity(default)
         case "ratio":
             return str(default)
-        case "duration":
+        case "duration" | "duration-or-zero":
             return duration_text(TypeAdapter(timedelta).validate_python(default))
     return {} if result.get("type") == "object" else default

@@ -97,6 +97,12 @@ def _positive(value: timedelta) -> timedelta:
     return value
 
 
+def _not_negative(value: timedelta) -> timedelta:
+    if value < timedelta(0):
+        raise ValueError("must not be negative")
+    return value
+
+
 def _pattern(text: str) -> str:
     try:
         re.compile(text)
@@ -235,6 +241,13 @@ Duration = Annotated[
     BeforeValidator(duration),
     AfterValidator(_positive),
     PlainSerializer(format_duration),
+]
+DurationOrZero = Annotated[
+    timedelta,
+    BeforeValidator(duration),
+    AfterValidator(_not_negative),
+    PlainSerializer(format_duration),
+    Field(json_schema_extra={"format": "duration-or-zero"}),
 ]
 Pattern = Annotated[str, AfterValidator(_pattern)]
 TimeZone = Annotated[str, AfterValidator(_zone)]

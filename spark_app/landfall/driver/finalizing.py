@@ -35,8 +35,13 @@ class Finalizing:
     """
 
     def __init__(self, group: ConsumerGroup, observer: Observer, append: Append) -> None:
-        """Nothing is decided for a group without ``spec.completeness``."""
-        self._completeness = group.spec.completeness
+        """Nothing is decided for a group without ``spec.completeness``, or without a delay.
+
+        Without one, only the ends of closed ranges say when an hour is over: a topic partition that
+        is idle at the full hour may get records of that hour a second later.
+        """
+        completeness = group.spec.completeness
+        self._completeness = completeness if completeness and completeness.delay else None
         self._observer, self._append = observer, append
         self._calendars = Calendars(group.spec)
         self._idle_since: dict[TopicPartition, datetime] = {}

@@ -86,3 +86,13 @@ def test_what_is_no_cron_is_refused(cron: str) -> None:
 def test_a_group_sleeps_for_one_reason() -> None:
     with pytest.raises(Stalled, match="idle: a group with schedule has a driver only for its runs"):
         parse_group(document(schedule={"cron": "5 * * * *"}, idle={}))
+
+
+def test_an_hour_waits_for_late_records_unless_a_range_ends_it() -> None:
+    schedule = {"cron": "5 * * * *", "boundary": "Hour"}
+    group = parse_group(document(schedule=schedule, completeness={"delay": "0s"}))
+
+    assert group.spec.completeness
+    assert not group.spec.completeness.delay
+    with pytest.raises(Stalled, match=r"completeness\.delay: must be longer than zero without sch"):
+        parse_group(document(completeness={"delay": "0s"}))

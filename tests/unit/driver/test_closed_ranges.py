@@ -162,6 +162,17 @@ def test_a_range_makes_topics_complete_up_to_the_delay_before_its_end() -> None:
     assert state(store).horizons == {"a": millis(END), "b": millis(END)}
 
 
+def test_without_a_delay_a_range_completes_the_hour_that_it_ends_with() -> None:
+    store, log = MemoryStore(), log_until(before=5, after=4)
+    route = {"pattern": "dt={date}/hr={hour}"}
+    of = group(route=route, completeness={"delay": "0s"}, schedule={"cron": "5 * * * *"})
+    hour = END.replace(minute=0, second=0, microsecond=0)
+
+    driver(of, store, log, FakeRunner(store), goal=until(hour)).run()
+
+    assert state(store).horizons == {"a": millis(hour), "b": millis(hour)}
+
+
 def test_a_range_whose_end_has_not_come_is_landed_as_it_comes() -> None:
     store, log = MemoryStore(), log_until(before=5, after=4)
     end = NOW + timedelta(minutes=2)

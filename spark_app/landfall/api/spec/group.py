@@ -129,6 +129,12 @@ class GroupSpec(Model):
         return self
 
     @model_validator(mode="after")
+    def _late_records_have_time(self) -> "GroupSpec":
+        if self.completeness and not self.completeness.delay and not self.schedule:
+            raise ValueError("completeness.delay: must be longer than zero without schedule")
+        return self
+
+    @model_validator(mode="after")
     def _sleeps_for_one_reason(self) -> "GroupSpec":
         if self.idle and self.schedule:
             raise ValueError("idle: a group with schedule has a driver only for its runs")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from landfall.api.pod_spec import Model
-from landfall.api.values import Bytes, Duration, Pattern, Ratio
+from landfall.api.values import Bytes, Duration, DurationOrZero, Pattern, Ratio
 
 MAX_EXECUTORS = 1000
 """Upper bound of executors per group; a larger number is taken for a typing error."""
@@ -110,9 +110,10 @@ class Autoscaling(Model):
 class Completeness(Model):
     """When the hours and days of a topic are complete, so that readers may use them."""
 
-    delay: Duration = timedelta(hours=1)
+    delay: DurationOrZero = timedelta(hours=1)
     """How long records may be late. An hour is complete once every topic partition has landed a
-    record whose event time is so much after its end, or has been idle for longer than this.
+    record whose event time is so much after its end, or has been idle for longer than this. Zero
+    only with ``schedule``: then a range that ends with an hour completes it.
     """
 
 
