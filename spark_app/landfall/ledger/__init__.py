@@ -8,8 +8,9 @@ it everything it names is.
 
 ``records`` has the record types and their bytes, ``entries`` what they list, ``state`` what they
 add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness``, ``runs`` and
-``feeds`` the fold, ``snapshot`` a state as bytes, ``offsets`` the arithmetic of ranges,
-``task_results`` what tasks return, ``object_names`` the keys.
+``feeds`` the fold, ``snapshot`` a state as bytes, ``part_lists`` the parts of files that a DISCOVER
+names, ``offsets`` the arithmetic of ranges, ``task_results`` what tasks return, ``object_names``
+the keys.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """

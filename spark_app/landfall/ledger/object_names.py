@@ -11,13 +11,12 @@ which no topic may be called::
     _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
         slots of the ledger
     _landfall/<group>/<lane>-head.json    hint at the last snapshot
+    _landfall/<group>/<lane>-files/…      lists of files that were found: ``ledger.part_lists``
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
         states of the ledger
     _landfall/<group>/<lane>-published/…  what publishers keep: ``landfall.publish.cursor``
-    _landfall/<group>/<lane>-specs/<sha256>.json
-        what objects were made by
-    _landfall/<group>/<lane>-schemas/<sha256>.json
-        schemas that payloads were decoded with
+    _landfall/<group>/<lane>-specs/<sha256>.json    what objects were made by
+    _landfall/<group>/<lane>-schemas/<sha256>.json  schemas that payloads were decoded with
     _landfall/<group>/<lane>-schemas/<registry>/<id>.json
         which of them a registry calls by an id
     _landfall/<group>/<lane>-schemas/<registry>/latest/<pin>/<sha256 of the subject>.json
@@ -85,7 +84,7 @@ class ObjectName:
     destination: str = ""
 
     def __post_init__(self) -> None:
-        _check_topic(self.topic)
+        check_topic(self.topic)
         check_destination(self.destination)
         check_directories(self.output_partition)
         _check_numbers(self.generation, self.partition, self.start)
@@ -142,7 +141,7 @@ def dead_letters_prefix(group: str, topic: str) -> str:
     Raises:
         ValueError: a part is not legal.
     """
-    _check_topic(topic)
+    check_topic(topic)
     return f"{_group_prefix(group)}dead-letters/{topic}/"
 
 
@@ -170,7 +169,7 @@ def origin(group: str, key: str) -> Origin:
     match = _BASENAME.fullmatch(basename)
     if not match:
         raise ValueError(f"not the key of a dead-letter object: {key!r}")
-    _check_topic(topic)
+    check_topic(topic)
     return Origin(topic, int(match[1]), int(match[2]), int(match[3]))
 
 
@@ -352,7 +351,8 @@ def _basename(name: ObjectName) -> str:
     return f"{name.generation}_{name.partition}_{name.start:020d}"
 
 
-def _check_topic(topic: str) -> None:
+def check_topic(topic: str) -> None:
+    """Raise ``ValueError`` if it is no name of a topic that can be landed."""
     if not _TOPIC.fullmatch(topic) or topic in {".", "..", SYSTEM}:
         raise ValueError(f"not a topic name that can be landed: {topic!r}")
 
@@ -377,12 +377,12 @@ def _group_prefix(group: str) -> str:
 
 
 def _lane(group: str, lane: str) -> str:
-    # A lane "a-snapshots" would put its slots among the snapshots of lane "a"; so with segments.
+    # A lane "a-snapshots" would put its slots among the snapshots of lane "a"; so with the others.
     if (
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith(("-snapshots", "-segments", "-specs", "-schemas", "-published"))
+        or lane.endswith(("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files"))
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"
