@@ -40,6 +40,25 @@ class UploadLost(LandfallError):  # noqa: N818  # the name is the state
     """
 
 
+class FileChanged(LandfallError):  # noqa: N818  # the name is the state
+    """A file of another program has another version now, or is gone.
+
+    Attributes:
+        name: of the file.
+        expected: the ETag of the version that was asked for.
+        found: the ETag of the one that is there; None if there is none, or if it is not known.
+    """
+
+    def __init__(self, name: str, expected: str, found: str | None) -> None:
+        now = f"is {found} now" if found else "is gone or another one now"
+        super().__init__(f"{name}: the file with ETag {expected} {now}")
+        self.name, self.expected, self.found = name, expected, found
+
+    def __reduce__(self) -> tuple[type["FileChanged"], tuple[str, str, str | None]]:
+        # Spark's workers send exceptions to the driver.
+        return FileChanged, (self.name, self.expected, self.found)
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """An uploaded part: the ETag that the store returned, and its size in bytes."""
@@ -92,6 +111,23 @@ class ObjectStat:
     size: int
     etag: str
     token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A version of a file of another program.
+
+    Attributes:
+        name: of the file, relative to where files are looked for.
+        etag: what tells this version from others of the same name.
+        size: in bytes.
+        modified: when it was last written, in UTC, by the clock of the store.
+    """
+
+    name: str
+    etag: str
+    size: int
+    modified: datetime
 
 
 def multipart_etag(parts: Sequence[Part]) -> str:

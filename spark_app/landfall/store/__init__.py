@@ -9,6 +9,8 @@
 ``Objects``
     Reading back what is visible.
 
+Files of other programs are none of this: ``SourceFiles`` only reads them.
+
 Keys are relative to the root the store was opened on, use ``/``, and never start with one. Every
 method raises ``Retry`` if the outcome is unknown or the store is busy (the call may or may not have
 had its effect), ``StoreDenied``, which is a ``Retry``, if it refuses (credentials, missing bucket),
@@ -22,7 +24,7 @@ from enum import StrEnum
 from typing import BinaryIO, Protocol
 
 from landfall.api import spec
-from landfall.objects import ObjectStat, OpenUpload, Part, Upload
+from landfall.objects import ListedFile, ObjectStat, OpenUpload, Part, Upload
 
 
 class Created(StrEnum):
@@ -149,6 +151,34 @@ class Objects(Protocol):
 
 class Store(Slots, Uploads, Objects, Protocol):
     """A place for both the ledger and the objects."""
+
+
+class SourceFiles(Protocol):
+    """Files of other programs, by version. They are only read; nothing is ever written there.
+
+    Names are relative to the root that it was opened on, and may have any characters. The methods
+    raise ``Retry`` and ``StoreDenied`` as those of a store do.
+    """
+
+    def files(self, prefix: str = "", after: str = "") -> Iterator[ListedFile]:
+        """The files whose name starts with ``prefix`` and is greater than ``after``.
+
+        They are in the order of the UTF-8 bytes of their names. A file that was complete before the
+        call is never missing. Folders, and objects that only stand for one, are left out.
+        """
+        ...
+
+    def find(self, name: str) -> ListedFile | None:
+        """The file of this name as it is now; None if there is none."""
+        ...
+
+    def read(self, file: ListedFile, start: int, end: int) -> bytes:
+        """Exactly the bytes ``start <= byte < end`` of this version, where ``end <= file.size``.
+
+        Raises:
+            FileChanged: another version is there, or none.
+        """
+        ...
 
 
 class StoreType(Protocol):
