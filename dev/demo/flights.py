@@ -40,7 +40,7 @@ def create_topics(bootstrap: str) -> None:
         NewTopic(topic(airport), PARTITIONS, 1, config={"retention.ms": "-1"})
         for airport in AIRPORTS
     ]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     for name, created in admin.create_topics(wanted).items():
         try:
             created.result(SECONDS)

@@ -73,12 +73,13 @@ def produce(kafka: str, topics: Mapping[str, Sequence[Record]]) -> None:
 
     The records are of the past, so that retention is off: it goes by their time.
     """
-    admin, config = AdminClient({"bootstrap.servers": kafka}), {"retention.ms": "-1"}
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 3})
+    config = {"retention.ms": "-1"}
     made = admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config) for name in topics])
     for name, future in made.items():
         if error := future.exception():
             raise SystemExit(f"{name}: {error}")
-    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 3})
     for name, records in topics.items():
         for number, (time, payload) in enumerate(sorted(records)):
             millis = int(time.timestamp() * 1000)

@@ -134,12 +134,12 @@ def main(kafka: str, registry: str, *, topic: Callable[[str], str] = str) -> Non
         with urllib.request.urlopen(request) as answer:  # noqa: S310
             return int(json.load(answer)["id"])
 
-    admin = AdminClient({"bootstrap.servers": kafka})
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 3})
     made = admin.create_topics([NewTopic(topic(name), 1) for name in TOPICS])
     for name, future in made.items():
         if (error := future.exception()) and "already exists" not in str(error):
             raise SystemExit(f"{name}: {error}")
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = Producer({"bootstrap.servers": kafka, "log_level": 3})
     payloads = {
         "orders": avro_payloads(register),
         "clicks": protobuf_payloads(),

@@ -116,9 +116,9 @@ PROCESSES = (
 
 def produce(kafka: str, topic: str) -> None:
     """Make the topic, with all its messages."""
-    admin = AdminClient({"bootstrap.servers": kafka})
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 3})
     admin.create_topics([NewTopic(topic, len(UPLOADS), 1)])[topic].result()
-    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 3})
     for partition in UPLOADS:
         for offset in range(COUNT):
             producer.produce(topic, message(partition, offset), partition=partition)
@@ -127,7 +127,7 @@ def produce(kafka: str, topic: str) -> None:
 
 def commit(kafka: str, group: str, topic: str) -> None:
     """Commit as Secor does: the last offset that is uploaded, plus one."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group, "log_level": 3})
     offsets = [TopicPartition(topic, partition, ends[-1]) for partition, ends in UPLOADS.items()]
     consumer.commit(offsets=offsets, asynchronous=False)
     consumer.close()
