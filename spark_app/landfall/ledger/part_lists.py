@@ -10,8 +10,7 @@ that says what it is, and a line for each part, in the order of their numbers::
 
 of name, ETag and size of the file, when it was last modified (milliseconds since 1970-01-01 UTC),
 the first byte of the part, and the one after its last. A part that had another number before has
-that, how often it was tried, and how many of its rows are landed. The parts of a file that are new
-are all in one list, so that a file whose name is known is known as a whole.
+that, how often it was tried, and how many of its rows are landed.
 """
 
 import re
@@ -32,6 +31,8 @@ _GZIP = 31
 """The ``wbits`` of a gzip member."""
 _MAX_BYTES = 64 * 2**20
 """How large a list is at most: ten thousand names of the greatest length are a sixth of it."""
+MAX_NAME_BYTES = 1024
+"""How long the name of a file may be, in UTF-8: S3's limit of a key."""
 
 
 class ListedPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -62,6 +63,11 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     def __len__(self) -> int:
         return self.end - self.start
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it had no number before."""
+        return self.former == -1
+
 
 class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
@@ -81,6 +87,16 @@ def list_key(group: str, lane: str, topic: str, first: int, sha256: str) -> str:
         raise ValueError(f"not the number and the SHA-256 of a list: {first}, {sha256!r}")
     object_names.check_topic(topic)
     return f"{prefix}-files/{topic}/{first:020d}-{sha256[:16]}.json.gz"
+
+
+def check_name(name: str) -> None:
+    """Raise ``ValueError`` if no file of this name can be in a list."""
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"not the name of a file, which is UTF-8: {name!r}") from error
+    if not 0 < size <= MAX_NAME_BYTES:
+        raise ValueError(f"a name of {size} bytes, not 1 to {MAX_NAME_BYTES}: {name!r}")
 
 
 def encode_list(
@@ -144,9 +160,13 @@ def _unpacked(body: bytes) -> bytes:
 
 def _check(where: str, number: int, part: ListedPart) -> None:
     is_part = 0 <= part.start <= part.end <= part.size and (len(part) or not part.size)
-    is_new = part.former == -1 and not (part.attempt or part.skip)
+    is_new = part.is_new and not (part.attempt or part.skip)
     is_again = 0 <= part.former < number and part.attempt >= 1 and 0 <= part.skip < SPAN
-    if not (part.name and is_part and (is_new or is_again)):
+    try:
+        check_name(part.name)
+    except ValueError as error:
+        raise ValueError(f"{where}: number {number}: {error}") from None
+    if not (is_part and (is_new or is_again)):
         raise ValueError(f"{where}: number {number} is no part of a file: {part}")
 
 

@@ -80,7 +80,6 @@ def test_a_key_of_wrong_names_is_refused(
 @pytest.mark.parametrize(
     "part",
     [
-        changed(NEW, name=""),
         changed(NEW, end=11),
         changed(NEW, start=-1),
         changed(NEW, start=10),
@@ -97,6 +96,20 @@ def test_a_key_of_wrong_names_is_refused(
 def test_what_is_no_part_is_not_listed(part: ListedPart) -> None:
     with pytest.raises(ValueError, match="number 7 is no part of a file"):
         listed(part)
+
+
+@pytest.mark.parametrize("name", ["", "é" * 513, "\ud800"])
+def test_what_is_no_name_is_not_listed(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^feed: number 7: .*name"):
+        listed(changed(NEW, name=name))
+
+
+def test_the_longest_name_is_listed() -> None:
+    long = changed(NEW, name="😀" * 256)
+
+    named, body = listed(long)
+
+    assert decode_list("feed", named, body) == (long,)
 
 
 def test_the_part_of_an_empty_file_is_empty() -> None:
@@ -146,7 +159,8 @@ LINE = ["in/a.json", "e1", 10, 1_763_700_000_000, 0, 10]
         Damage(written({**HEAD, "parts": 2}, LINE), "the ledger says"),
         Damage(written(HEAD, LINE, LINE), "the ledger says"),
         Damage(written(HEAD, [*LINE[:5], 9]), "the ledger says"),
-        Damage(written(HEAD, ["", *LINE[1:]]), "number 7 is no part of a file"),
+        Damage(written(HEAD, ["", *LINE[1:]]), "number 7: a name of 0 bytes"),
+        Damage(written(HEAD, [*LINE[:4], 10, 10]), "the ledger says"),
     ],
     ids=lambda damage: damage.message,
 )

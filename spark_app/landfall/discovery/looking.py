@@ -1,0 +1,296 @@
+"""One look at a bucket: which files get numbers now, and where the next listing begins. Pure.
+
+A look takes a listing, which is in the order of names, from where ``start_after`` says. It returns
+the files to number and the ``Position`` for the next look, which counts *once a DISCOVER names the
+list of these files*, or if there are none: whoever could not append it keeps the position it had,
+and finds the same files again. A driver that starts has no position, and lists all names.
+
+Between two listings of all names, a look only lists what is new: names after the last one, from the
+smallest name on that has not settled. A name that appears before is found by the next listing of
+all. Nothing is lost by what a position does not have: to be new, a file need only be listed and not
+known.
+
+==============  ==========================================  ===================================
+known as        and                                         then
+==============  ==========================================  ===================================
+``KNOWN``                                                   nothing
+``STARTED``                                                 its other parts get numbers, first
+``NEW``,        it has not settled                          it waits, and is looked at again
+``CHANGED``     ``on_change`` is ``IGNORE``, and it changed  it is reported
+..              ``seen_etag``, of another name              it is reported
+..              the reader cannot read it                   it is reported
+..              else                                        all its parts get numbers
+==============  ==========================================  ===================================
+
+A look ends when ``most_parts`` parts are found. A file of which not all parts have room begins the
+next list. Only one that has more parts than any list is split: it is ``STARTED`` until a list has
+its last part, and the next part begins at the byte where the last one ended, even if the reader
+cuts files otherwise by then. Files are numbered by their time and name, or by their names alone;
+the order holds among the files of one look.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from landfall.discovery.known import FileState, KnownFile, state_of
+from landfall.discovery.rules import OnChange, Rules
+from landfall.files import FilePart
+from landfall.ledger.part_lists import ListedPart, check_name
+from landfall.objects import ListedFile
+
+MAX_WAITING = 10_000
+"""Of how many files that wait is remembered since when; of more, only where the first one is."""
+MAX_REPORTED = 100
+"""Of how many files without numbers a look gives the names."""
+
+Find = Callable[[str], KnownFile | None]
+"""What is known of a name: ``KnownIndex.find``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A file that has not settled: its size and ETag, and since when it was seen with them."""
+
+    size: int
+    etag: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the next look begins.
+
+    Attributes:
+        after: the last name of the last look.
+        back_to: a name before the first one that waits; None if none does.
+        has_more: the last look ended before the listing did.
+        waiting: files that wait, by name: the first ``MAX_WAITING``.
+        relisted: when the last listing of all names began; None if there was none.
+    """
+
+    after: str = ""
+    back_to: str | None = None
+    has_more: bool = False
+    waiting: Mapping[str, Waiting] = field(default_factory=dict)
+    relisted: datetime | None = None
+
+    def is_relist_due(self, rules: Rules, now: datetime) -> bool:
+        """Whether the next listing is of all names. One that has not ended goes on before."""
+        if self.relisted is None:
+            return True
+        return not self.has_more and now - self.relisted >= rules.relist
+
+    def start_after(self, rules: Rules, now: datetime) -> str:
+        """After which name the next listing begins; empty for all names."""
+        if self.is_relist_due(rules, now):
+            return ""
+        return self.after if self.has_more or self.back_to is None else self.back_to
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file of which parts get numbers, those parts, and what was known of it."""
+
+    file: ListedFile
+    state: FileState
+    parts: tuple[FilePart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Files that get no numbers although they are new or changed, and why: the first of them."""
+
+    files: int = 0
+    reasons: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look has found.
+
+    Attributes:
+        files: what gets numbers, in order. Those that are ``CHANGED`` replace a version.
+        skipped: what gets none, for good reasons.
+        waiting_files: how many files have not settled.
+        position: where the next look begins, once a DISCOVER names these files.
+    """
+
+    files: tuple[FoundFile, ...]
+    skipped: Skipped
+    waiting_files: int
+    position: Position
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is more than may get numbers at once: the next look need not wait."""
+        return self.position.has_more
+
+    def parts(self) -> tuple[ListedPart, ...]:
+        """The parts that get numbers, in order."""
+        return tuple(
+            ListedPart(
+                found.file.name,
+                found.file.etag,
+                found.file.size,
+                (found.file.modified - _EPOCH) // timedelta(milliseconds=1),
+                part.start,
+                part.end,
+            )
+            for found in self.files
+            for part in found.parts
+        )
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def look(
+    listing: Iterable[ListedFile], find: Find, position: Position, rules: Rules, now: datetime
+) -> Found:
+    """Look at a bucket.
+
+    Args:
+        listing: the files after ``position.start_after(rules, now)``, in the order of their names.
+        find: what is known of a name, by all lists that DISCOVERs name.
+        position: of the last look whose list a DISCOVER names.
+        rules: which files count, and when.
+        now: the time.
+
+    Raises:
+        ValueError: the listing is not after where it was to begin, or not in order.
+    """
+    one = _Look(find, position, rules, now)
+    for file in listing:
+        if not one.takes(file):
+            break
+    return one.found()
+
+
+class _Look:
+    def __init__(self, find: Find, position: Position, rules: Rules, now: datetime) -> None:
+        self.find, self.position, self.rules, self.now = find, position, rules, now
+        self.last = self.start = position.start_after(rules, now)
+        self.has_more = False
+        self.parts = 0
+        self.files: list[FoundFile] = []
+        self.etags: set[str] = set()
+        self.back_to: str | None = None
+        self.waiting: dict[str, Waiting] = {}
+        self.waiting_files = 0
+        self.skipped_files = 0
+        self.reasons: list[tuple[str, str]] = []
+
+    def takes(self, file: ListedFile) -> bool:
+        """Whether the file is dealt with: if it is not, the next look begins with it."""
+        if file.name <= self.last:
+            raise ValueError(f"lists {file.name!r} after {self.last!r}")
+        if self.rules.counts(file.name):
+            known = self.find(file.name)
+            state = state_of(file, known)
+            if state is not FileState.KNOWN and not self._numbers(file, state, known):
+                self.has_more = True
+                return False
+        self.last = file.name
+        return True
+
+    def found(self) -> Found:
+        """What this look has found."""
+        ordered = sorted(self.files, key=self._order)
+        return Found(
+            tuple(ordered),
+            Skipped(self.skipped_files, tuple(self.reasons)),
+            self.waiting_files,
+            self._next_position(),
+        )
+
+    def _order(self, found: FoundFile) -> tuple[bool, datetime, str]:
+        # What has begun goes on: rows of one file follow each other.
+        time = _FIRST if self.rules.ordered_names else found.file.modified
+        return found.state is not FileState.STARTED, time, found.file.name
+
+    def _next_position(self) -> Position:
+        before, is_relist = self.position, self.position.is_relist_due(self.rules, self.now)
+        goes_on = before.has_more and not is_relist
+        back_to = before.back_to if goes_on and before.back_to is not None else self.back_to
+        # Of names that this listing did not come to, what was remembered stays so.
+        later = {
+            name: waiting
+            for name, waiting in before.waiting.items()
+            if (goes_on and name <= self.start) or (self.has_more and name > self.last)
+        }
+        names = sorted({**later, **self.waiting})[:MAX_WAITING]
+        return Position(
+            self.last,
+            back_to,
+            self.has_more,
+            {name: self.waiting.get(name) or later[name] for name in names},
+            self.now if is_relist else before.relisted,
+        )
+
+    def _numbers(self, file: ListedFile, state: FileState, known: KnownFile | None) -> bool:
+        """Whether there was room for the file, which is not known, or it needs none."""
+        if state is not FileState.STARTED and not self._is_settled(file):
+            return True
+        reason = self._reason_to_skip(file, state)
+        parts: tuple[FilePart, ...] = ()
+        if not reason:
+            try:
+                check_name(file.name)
+                parts = self.rules.cut(file.name, file.size)
+            except ValueError as error:
+                reason = str(error)
+        if reason:
+            self._skip(file, reason)
+            return True
+        done = known.listed_to if known and state is FileState.STARTED else 0
+        return self._adds(file, state, _from_byte(parts, done))
+
+    def _adds(self, file: ListedFile, state: FileState, parts: tuple[FilePart, ...]) -> bool:
+        """Whether all of the parts had room."""
+        room = self.rules.most_parts - self.parts
+        if len(parts) > room and self.files:
+            return False
+        self.parts += len(parts[:room])
+        self.files.append(FoundFile(file, state, parts[:room]))
+        self.etags.add(file.etag)
+        return len(parts) <= room
+
+    def _is_settled(self, file: ListedFile) -> bool:
+        """Whether the file has not been written for long enough; if not, it waits."""
+        settle, seen = self.rules.settle, self.position.waiting.get(file.name)
+        is_other = seen is not None and (seen.size, seen.etag) != (file.size, file.etag)
+        since = self.now if seen is None or is_other else seen.since
+        # The clock of the store may be ahead of ours: then what counts is how long we saw it.
+        if not is_other and self.now - min(file.modified, since) >= settle:
+            return True
+        if self.back_to is None:
+            self.back_to = self.last
+        self.waiting_files += 1
+        if len(self.waiting) < MAX_WAITING:
+            self.waiting[file.name] = Waiting(file.size, file.etag, since)
+        return False
+
+    def _reason_to_skip(self, file: ListedFile, state: FileState) -> str:
+        if state is FileState.CHANGED and self.rules.on_change is OnChange.IGNORE:
+            return "was written anew, and changed files are ignored"
+        seen = self.rules.seen_etag
+        if seen is None or state is FileState.STARTED or not file.etag:
+            return ""
+        is_seen = file.etag in self.etags or seen(file.etag)
+        return f"has ETag {file.etag}, as a file that has numbers" if is_seen else ""
+
+    def _skip(self, file: ListedFile, reason: str) -> None:
+        self.skipped_files += 1
+        if len(self.reasons) < MAX_REPORTED:
+            self.reasons.append((file.name, reason))
+
+
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+def _from_byte(parts: tuple[FilePart, ...], start: int) -> tuple[FilePart, ...]:
+    """The parts of what is left of a file from a byte on, which may be inside one of them."""
+    if not start:
+        return parts
+    return tuple(FilePart(max(part.start, start), part.end) for part in parts if part.end > start)

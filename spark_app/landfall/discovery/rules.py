@@ -1,0 +1,81 @@
+"""Which files of a bucket count, when they have settled, and what a changed one is. Pure."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from landfall.files import FilePart
+from landfall.ledger.feeds import MAX_LISTED
+
+Cut = Callable[[str, int], tuple[FilePart, ...]]
+"""The parts of a file by its name and size, as ``FileReader.parts``.
+
+It raises ``ValueError`` for a name that the reader cannot read.
+"""
+
+
+class OnChange(StrEnum):
+    """What becomes of a file with numbers that is written anew."""
+
+    LAND = "Land"
+    """The new version gets numbers as a new file does."""
+    IGNORE = "Ignore"
+    """The new version gets none. What was not read of the old one can be read no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How files are found.
+
+    Attributes:
+        cut: the parts of a file.
+        include: patterns, one of which matches a whole name that counts; without any, all do.
+        exclude: patterns, none of which matches a whole name that counts.
+        settle: for how long a file must not have been written.
+        ordered_names: number the files of a look in the order of names, not of their times.
+        on_change: what becomes of a file that is written anew.
+        relist: how long after a listing of all names the next one is due.
+        seen_etag: whether a file with this ETag was landed under another name; such files get no
+            numbers. None if files are only known by their names.
+        most_parts: how many parts get numbers in one look.
+
+    Raises:
+        ValueError: a pattern is not a regular expression, or a number is out of range.
+    """
+
+    cut: Cut
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    settle: timedelta = timedelta(0)
+    ordered_names: bool = False
+    on_change: OnChange = OnChange.LAND
+    relist: timedelta = timedelta(hours=1)
+    seen_etag: Callable[[str], bool] | None = None
+    most_parts: int = MAX_LISTED
+    _include: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+    _exclude: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if min(self.settle, self.relist) < timedelta(0):
+            raise ValueError(f"settle and relist may not be negative: {self.settle}, {self.relist}")
+        if not 0 < self.most_parts <= MAX_LISTED:
+            raise ValueError(f"most_parts: not from 1 to {MAX_LISTED}: {self.most_parts}")
+        object.__setattr__(self, "_include", _compiled("include", self.include))
+        object.__setattr__(self, "_exclude", _compiled("exclude", self.exclude))
+
+    def counts(self, name: str) -> bool:
+        """Whether the file of this name counts."""
+        is_in = not self._include or any(pattern.fullmatch(name) for pattern in self._include)
+        return is_in and not any(pattern.fullmatch(name) for pattern in self._exclude)
+
+
+def _compiled(field_name: str, patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    # Names may have line breaks, which ``.`` matches here.
+    try:
+        return tuple(re.compile(pattern, re.DOTALL) for pattern in patterns)
+    except re.error as error:
+        raise ValueError(
+            f"{field_name}: not a regular expression: {error.pattern!r}: {error}"
+        ) from error
