@@ -87,6 +87,13 @@ class BatchFailed(Retry):
     """The job of a batch failed as a whole, and nothing says which of its slices is the cause."""
 
 
+class PartUnreadable(LandfallError):  # noqa: N818  # the name is the state
+    """A part of a file cannot be read as it is: it is damaged, or another version is there.
+
+    The text names the topic partition, the part, the file and what is wrong.
+    """
+
+
 class NotTried(Retry):
     """A task gave up before it came to the slice: an outage had failed several before it."""
 

@@ -11,7 +11,7 @@ Everything downstream is a function of these chunks. That is why a range that is
 exactly the same objects.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypedDict, Unpack
@@ -59,6 +59,8 @@ class Records:
         values: payload bytes, an Arrow binary array, shape (rows,); null is a tombstone.
         columns: builds ``timestamps``, ``keys`` and ``headers``.
         leader_epoch: the leader epoch under which the last record was written; -1 if not known.
+        unreadable: what is wrong with records that were read as they are, but are none of their
+            source's format, by row: bad records, whatever a decoder would make of them.
     """
 
     topic_partition: TopicPartition
@@ -66,6 +68,7 @@ class Records:
     values: pa.BinaryArray
     columns: Columns = field(repr=False, compare=False)
     leader_epoch: int = field(default=-1, repr=False, compare=False)
+    unreadable: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -96,8 +99,17 @@ class Records:
             keys=lambda: self.keys.take(positions),
             headers=lambda: self.headers.take(positions),
         )
+        unreadable = {
+            row: self.unreadable[was]
+            for row, was in enumerate(rows.tolist() if self.unreadable else ())
+            if was in self.unreadable
+        }
         return Records(
-            self.topic_partition, self.offsets[rows], self.values.take(positions), columns
+            self.topic_partition,
+            self.offsets[rows],
+            self.values.take(positions),
+            columns,
+            unreadable=unreadable,
         )
 
     def with_values(self, values: pa.BinaryArray) -> "Records":

@@ -172,6 +172,18 @@ class Log(Protocol):
         ...
 
 
+class EndsEarly(Exception):  # noqa: N818  # the name is the state
+    """A reader gave all of a slice that can be read now, which is the records below an offset.
+
+    Attributes:
+        offset: above the start of the slice.
+    """
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"ends early, at offset {offset}")
+        self.offset = offset
+
+
 class Reader(Protocol):
     """A task's side of a log. A worker process has one and reuses it."""
 
@@ -181,6 +193,7 @@ class Reader(Protocol):
         If the iterator ends without an error, the range was read to its end.
 
         Raises:
+            EndsEarly: only a shorter slice can be read; what came before are its records.
             Stalled: DATA_LOSS, an offset does not exist any more; TOPIC_MISSING, the topic or the
                 Kafka partition does not exist.
             Retry: no progress within the reader's timeout, or the broker does not respond.

@@ -27,7 +27,7 @@ from landfall.ledger import folders, object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.pipeline.records import Int64s, Records
-from landfall.source import Reader
+from landfall.source import EndsEarly, Reader
 from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
@@ -220,6 +220,8 @@ class _SliceLanding:
         """The chunks of the slice; only an error of reading them counts against the source."""
         try:
             yield from reader.read(self._slice)
+        except EndsEarly as early:
+            self._end_at(early.offset)
         except Exception as error:
             self._context.source.failed(error)
             raise

@@ -28,7 +28,7 @@ class BadRecord:
 
     Attributes:
         row: its position in the chunk.
-        stage: the stage that failed: ``decode``, ``transform``, ``route`` or ``encode``.
+        stage: the stage that failed: ``read``, ``decode``, ``transform``, ``route`` or ``encode``.
         error: what is wrong with it.
     """
 
@@ -96,8 +96,20 @@ class Partitioner:
 
     def partition(self, records: Records) -> PartitionedChunk:
         """Assign every record to its output partition, or account for it as bad or filtered."""
+        if records.unreadable:
+            return self._of_readable(records)
         decoded = self.stages.decoder.decode(records).with_schema()
         return replace(self._after_decoding(records, decoded), used=decoded.used)
+
+    def _of_readable(self, records: Records) -> PartitionedChunk:
+        """The chunk of those records that are readable, with the others as bad ones."""
+        rows = np.setdiff1d(np.arange(len(records)), np.array(sorted(records.unreadable), np.int64))
+        bad = {row: BadRecord(row, "read", why) for row, why in records.unreadable.items()}
+        if not len(rows):
+            return PartitionedChunk((), _ordered(bad), 0)
+        chunk = self.partition(records.take(rows))
+        later = {int(rows[b.row]): replace(b, row=int(rows[b.row])) for b in chunk.bad}
+        return replace(chunk, bad=_ordered(later | bad))
 
     def _after_decoding(self, records: Records, decoded: Decoded) -> PartitionedChunk:
         # ``|`` keeps the right side: a record stays with the first stage that rejected it, because

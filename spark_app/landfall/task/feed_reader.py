@@ -1,0 +1,194 @@
+"""Reads slices of feeds: rows of parts of files, by the lists that the ledger names.
+
+It takes the place of Kafka's reader in a task. Row ``r`` of part ``n`` has offset ``n * SPAN + r``
+(docs/adr/0027), so a slice is some whole parts, or begins inside of one. Each part is read from the
+version of the file that was discovered.
+
+A part that cannot be read, or not to its end, ends the slice before the row at which that showed:
+what was read before is landed. A slice that begins with it raises ``PartUnreadable``, by which the
+driver parks the part. So it is tried once, and is in nobody's way.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+
+from landfall.discovery import part_lists
+from landfall.discovery.feed_keys import FeedKeys
+from landfall.errors import PartUnreadable
+from landfall.files import FilePart, FileReader, FileRecords, UnreadableFileError
+from landfall.ledger import PartList
+from landfall.ledger.feeds import SPAN, number_of, part_offsets
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.part_lists import ListedPart
+from landfall.objects import FileChanged, ListedFile
+from landfall.pipeline.records import HEADERS, Columns, Records
+from landfall.source import EndsEarly
+from landfall.source.files import VersionedFile
+from landfall.store import Slots, SourceFiles
+
+CHUNK_ROWS, CHUNK_BYTES = 10_000, 4 * 2**20
+"""Chunks of small parts are landed together until they have so many rows or payload bytes."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_HEADERS = pa.nulls(0, HEADERS).values
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFeed:
+    """Where the files of a feed are, and how they are read."""
+
+    source: SourceFiles
+    reader: FileReader
+
+
+class FeedReader:
+    """A ``source.Reader`` of feeds. A worker process has one and reuses it.
+
+    Args:
+        slots: where part lists are stored.
+        group: name of the group.
+        lane: name of its lane.
+        feeds: by topic.
+    """
+
+    def __init__(self, slots: Slots, group: str, lane: str, feeds: Mapping[str, OpenFeed]) -> None:
+        self._slots, self._group, self._lane, self._feeds = slots, group, lane, feeds
+        self._named: Mapping[TopicPartition, Sequence[PartList]] = {}
+        self._read: dict[PartList, tuple[ListedPart, ...]] = {}
+
+    def expect(self, named: Mapping[TopicPartition, Sequence[PartList]]) -> None:
+        """The lists with the parts of all slices that will be read next."""
+        self._named = named
+        wanted = {each for lists in named.values() for each in lists}
+        self._read = {each: parts for each, parts in self._read.items() if each in wanted}
+
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        """The rows of the slice, in order, in chunks that depend only on the files.
+
+        Raises:
+            PartUnreadable: the first part cannot be read, not even its first row that is wanted.
+            EndsEarly: a later one cannot be read.
+            Stalled: LEDGER_BROKEN, a part list is gone or damaged.
+            Retry: the store does not answer; StoreDenied, it refuses.
+        """
+        yield from _merged(self._chunks(slice_))
+
+    def _chunks(self, slice_: Slice) -> Iterator[Records]:
+        tp, at, end = slice_.topic_partition, slice_.offsets.start, slice_.offsets.end
+        while at < end:
+            number = number_of(at)
+            first = part_offsets(number).start
+            part = self._part(tp, number)
+            try:
+                for rows in self._rows(tp, part, max(at - first, part.skip)):
+                    records = _up_to(end, _records(tp, first, part, rows))
+                    if len(records):
+                        yield records
+                        at = int(records.offsets[-1]) + 1
+                    if at >= end:
+                        return
+            except (UnreadableFileError, FileChanged) as error:
+                if at > slice_.offsets.start:
+                    raise EndsEarly(at) from error
+                raise PartUnreadable(f"{tp}: part {number}: {error}") from error
+            at = first + SPAN
+
+    def _rows(
+        self, tp: TopicPartition, part: ListedPart, skip: int
+    ) -> Iterator[tuple[int, FileRecords]]:
+        """Chunks of a part that have rows from number ``skip`` on, with the number of their first.
+
+        The rows before are read, too: in most files nothing else says where a row begins.
+        """
+        feed, row = self._feeds[tp.topic], 0
+        modified = _EPOCH + timedelta(milliseconds=part.modified)
+        file = VersionedFile(feed.source, ListedFile(part.name, part.etag, part.size, modified))
+        for found in feed.reader.read(file, FilePart(part.start, part.end)):
+            if row + len(found) > SPAN:
+                raise UnreadableFileError(part.name, part.start, f"more than {SPAN} rows in a part")
+            if row + len(found) > skip:
+                yield max(row, skip), found if row >= skip else _from_row(found, skip - row)
+            row += len(found)
+
+    def _part(self, tp: TopicPartition, number: int) -> ListedPart:
+        named = next(each for each in self._named[tp] if each.first <= number < each.end)
+        if named not in self._read:
+            keys = FeedKeys(self._group, self._lane, tp.topic)
+            self._read[named] = part_lists.read(self._slots, keys, named)
+        return self._read[named][number - named.first]
+
+
+def _from_row(found: FileRecords, row: int) -> FileRecords:
+    errors = {at - row: why for at, why in found.errors.items() if at >= row}
+    keys = None if found.keys is None else found.keys[row:]
+    return FileRecords(found.positions[row:], lambda: found.values[row:], keys, errors=errors)
+
+
+def _records(
+    tp: TopicPartition, first: int, part: ListedPart, numbered: tuple[int, FileRecords]
+) -> Records:
+    """Rows as records, all with the time at which the file was written."""
+    row, found = numbered
+    count = len(found)
+    columns = Columns(
+        timestamps=lambda: np.full(count, part.modified, np.int64),
+        keys=lambda: pa.nulls(count, pa.binary()) if found.keys is None else found.keys,
+        headers=lambda: pa.ListArray.from_arrays(
+            pa.array(np.zeros(count + 1, np.int32)), _NO_HEADERS
+        ),
+    )
+    offsets = np.arange(first + row, first + row + count, dtype=np.int64)
+    return Records(tp, offsets, found.values, columns, unreadable=found.errors)
+
+
+def _up_to(end: int, records: Records) -> Records:
+    if records.offsets[-1] < end:
+        return records
+    return records.take(np.arange(np.searchsorted(records.offsets, end)))
+
+
+def _merged(chunks: Iterable[Records]) -> Iterator[Records]:
+    """The same records, those of small chunks that follow each other in one.
+
+    What came before an error is given before it is raised.
+    """
+    small: list[Records] = []
+    rows = size = 0
+    try:
+        for chunk in chunks:
+            small.append(chunk)
+            rows, size = rows + len(chunk), size + chunk.values.nbytes
+            if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
+                yield _joined(small)
+                small, rows, size = [], 0, 0
+    except EndsEarly:
+        if small:
+            yield _joined(small)
+        raise
+    if small:
+        yield _joined(small)
+
+
+def _joined(chunks: Sequence[Records]) -> Records:
+    if len(chunks) == 1:
+        return chunks[0]
+    chunks = tuple(chunks)  # the caller's list goes on
+    starts = np.cumsum([0, *map(len, chunks)]).tolist()
+    return Records(
+        chunks[0].topic_partition,
+        np.concatenate([chunk.offsets for chunk in chunks]),
+        pa.concat_arrays([chunk.values for chunk in chunks]),
+        Columns(
+            timestamps=lambda: np.concatenate([chunk.timestamps for chunk in chunks]),
+            keys=lambda: pa.concat_arrays([chunk.keys for chunk in chunks]),
+            headers=lambda: pa.concat_arrays([chunk.headers for chunk in chunks]),
+        ),
+        unreadable={
+            start + row: why
+            for start, chunk in zip(starts, chunks, strict=False)
+            for row, why in chunk.unreadable.items()
+        },
+    )
