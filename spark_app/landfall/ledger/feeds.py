@@ -83,7 +83,8 @@ def park(state: State, hole: Hole) -> State:
         raise ValueError(f"{hole.piece}: parked without an attempt")
     if len(feed.parked) >= MAX_PARKED:
         raise ValueError(f"{tp}: more than {MAX_PARKED} parts would be parked")
-    parked = ParkedPart(hole.attempt, offsets.start - part_offsets(number).start, hole.reason)
+    skip = offsets.start - part_offsets(number).start
+    parked = ParkedPart(hole.attempt, skip, hole.reason, list_of(feed, number))
     return _with(state, tp, replace(feed, parked={**feed.parked, number: parked}))
 
 
@@ -118,6 +119,18 @@ def discover(state: State, record: Discover) -> State:
             {number: part for number, part in feed.parked.items() if number not in taken},
         ),
     )
+
+
+def list_of(feed: Feed, number: int) -> PartList:
+    """The list with a part that is not landed.
+
+    Raises:
+        ValueError: none of the lists that the feed still names has it.
+    """
+    for listed in feed.lists:
+        if listed.first <= number < listed.end:
+            return listed
+    raise ValueError(f"no list has number {number}, they end at {feed.end}")
 
 
 def _with(state: State, tp: TopicPartition, feed: Feed) -> State:

@@ -101,13 +101,15 @@ class ParkedPart:
 
     Attributes:
         attempt: how often it was tried.
-        skip: how many of its rows are landed.
+        skip: how many of its rows are landed under this number.
         reason: why it could not be landed.
+        listed: the list that it is in.
     """
 
     attempt: int
     skip: int
     reason: str
+    listed: PartList
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,8 +154,8 @@ def test_a_hole_parks_what_is_left_of_a_part() -> None:
 
     assert state.checkpoint[FEED] == 2 * SPAN
     assert state.feeds[FEED].parked == {
-        0: ParkedPart(1, 7, "broken"),
-        1: ParkedPart(1, 7, "broken"),
+        0: ParkedPart(1, 7, "broken", listed(0, 4)),
+        1: ParkedPart(1, 7, "broken", listed(0, 4)),
     }
     assert state.totals.skipped == 2 * SPAN - 14
     assert decode_state(encode_state(state)) == state
@@ -195,7 +195,7 @@ def test_only_feeds_have_attempts() -> None:
 
 def test_no_more_parts_are_parked_than_a_state_can_hold() -> None:
     state = with_parts(1)
-    full = {number: ParkedPart(1, 0, "") for number in range(MAX_PARKED)}
+    full = {number: ParkedPart(1, 0, "", listed(0, 4)) for number in range(MAX_PARKED)}
     state = replace(state, feeds={FEED: replace(state.feeds[FEED], parked=full)})
 
     assert f"more than {MAX_PARKED} parts" in refused(state, hole(state, 0, SPAN, attempt=1))
