@@ -65,7 +65,7 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle")
+LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", "spec.source.files")
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (
@@ -142,6 +142,7 @@ _STORE_RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """The rules of a root, by the path of the field in its section that has them."""
 
+_ONE_SOURCE = "has(self.kafka) != (has(self.files) && size(self.files) > 0)"
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (
@@ -152,6 +153,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
         ),
     ),
+    "spec.source": ((_ONE_SOURCE, "exactly one of kafka and files is needed"),),
     "spec.source.kafka": (
         (
             (
@@ -243,6 +245,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.decode.timestamp.field": {"maxLength": 1024},
     "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.source.kafka.groupId": {"maxLength": 255},
+    "spec.source.files": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["topic"]},
     "spec.output.url": {"maxLength": 2048},
     "spec.ledger.url": {"maxLength": 2048},
     "spec.route.pattern": {"maxLength": 1024},
@@ -363,7 +366,7 @@ def schema() -> Schema:
 
 
 def _drop_defaults(node: Schema) -> None:
-    for field in node.get("properties", {}).values():
+    for field in (*node.get("properties", {}).values(), *filter(None, [node.get("items")])):
         field.pop("default", None)
         _drop_defaults(field)
 

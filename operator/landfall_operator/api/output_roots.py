@@ -39,9 +39,7 @@ class _Folder:
         is_name = len(other.texts) == 1
         if self.topics_of:
             is_legal = all(_TOPIC.fullmatch(text) for text in other.texts)
-            return is_legal and (
-                not is_name or self.topics_of.spec.source.kafka.selects(other.texts[0])
-            )
+            return is_legal and (not is_name or self.topics_of.spec.source.selects(other.texts[0]))
         if is_name:
             between = "[^/]*".join(map(re.escape, self.texts))
             return bool(re.fullmatch(between, other.texts[0]))

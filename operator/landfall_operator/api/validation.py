@@ -36,7 +36,7 @@ def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
                 f"spec.output.url: objects in {url} may get the names of objects of {name} in "
                 f"{other.spec.output.url}, because one output root is in the other"
             )
-        if _kafka_group(other) == _kafka_group(group):
+        if _kafka_group(group) and _kafka_group(other) == _kafka_group(group):
             return (
                 f"spec.source.kafka.groupId: {group.kafka_group_id} is also the Kafka group of "
                 f"{name}"
@@ -57,5 +57,7 @@ def _place(root: Root) -> tuple[str, str | None]:
     return root.url.rstrip("/"), root.access.endpoint
 
 
-def _kafka_group(group: ConsumerGroup) -> tuple[str, str]:
-    return group.kafka_group_id, group.spec.source.kafka.bootstrap_servers
+def _kafka_group(group: ConsumerGroup) -> tuple[str, str] | None:
+    """What no two groups share; None for a group of files."""
+    kafka = group.spec.source.kafka
+    return (group.kafka_group_id, kafka.bootstrap_servers) if kafka else None

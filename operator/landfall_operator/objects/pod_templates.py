@@ -207,7 +207,8 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     # a millisecond, in every pass over the group.
     parts: tuple[Any, ...] = (group.spec, *group.spec.topics)
     references = (
-        group.spec.source.kafka.properties_secret_ref,
+        *(kafka.properties_secret_ref for kafka in (group.spec.source.kafka,) if kafka),
+        *(feed.s3.credentials_secret_ref for feed in group.spec.source.files),
         *(root.access.credentials_secret_ref for root in group.spec.roots),
         *(
             registry.secret_ref

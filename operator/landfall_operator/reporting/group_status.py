@@ -231,8 +231,8 @@ def _last_request(observed: GroupObservation, desired: DesiredState) -> RequestS
 
 
 def _topics(group: ConsumerGroup) -> str:
-    kafka = group.spec.source.kafka
-    return shortened(", ".join(kafka.topics) or kafka.topic_pattern or "", 60)
+    source = group.spec.source
+    return shortened(", ".join(source.topics) or source.topic_pattern or "", 60)
 
 
 def _history(observed: GroupObservation, rollout: RolloutStatus) -> tuple[Outcome, ...]:

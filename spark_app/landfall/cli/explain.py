@@ -156,9 +156,9 @@ def _override(overrides: Sequence[Mapping[str, Any]], topic: str) -> int | None:
 
 def not_landed(group: ConsumerGroup, topic: str) -> str:
     """What to tell about a topic that the group does not land; empty if it does."""
-    if group.spec.source.kafka.selects(topic):
+    if group.spec.source.selects(topic):
         return ""
-    return f"spec.source.kafka leaves the topic out: {group.metadata.name} does not land it"
+    return f"spec.source leaves the topic out: {group.metadata.name} does not land it"
 
 
 def _snake(name: str) -> str:

@@ -119,10 +119,10 @@ def _beginning(opened: GroupStore) -> Beginning:
         NothingToCheck: there is neither.
     """
     found = beginning(opened.records())
-    kafka = opened.group.spec.source.kafka.starting_offsets
+    starting = opened.group.spec.source.starting_offsets
     planned = {
         TopicPartition(topic, int(partition)): Start(offset)
-        for topic, own in (kafka.offsets if isinstance(kafka, StartAtOffsets) else {}).items()
+        for topic, own in (starting.offsets if isinstance(starting, StartAtOffsets) else {}).items()
         for partition, offset in own.items()
     }
     if not (found.starts or planned):

@@ -93,7 +93,7 @@ def try_out(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _topic(group: ConsumerGroup, wanted: str | None) -> str:
-    named = group.spec.source.kafka.topics
+    named = group.spec.source.topics
     if wanted is None and len(named) != 1:
         raise Stalled(Reason.SPEC_INVALID, "try: the group has several topics, name one by --topic")
     return wanted if wanted is not None else named[0]

@@ -259,7 +259,7 @@ class BatchCommitter:
         It may if a custom store refuses, whose keys or rights can come back. It does if the next
         look appends a HOLE for the lost range, so that the rest can land.
         """
-        skips = self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
+        skips = self.group.spec.source.skips_lost_ranges
         return error.reason is Reason.STORE_DENIED or (error.reason is Reason.DATA_LOSS and skips)
 
 

@@ -79,7 +79,7 @@ class Driver:
     phase: Phase = Phase.STARTING
 
     def __post_init__(self) -> None:
-        deps, kafka = self.deps, self.group.spec.source.kafka
+        deps, source = self.deps, self.group.spec.source
         self._began = deps.clock()
         self._notifier = deps.background.notifier()
         self._batches = InFlightBatches(self.group, deps, self._notifier.notify)
@@ -99,7 +99,7 @@ class Driver:
         )
         existing = ExistingObjects(self.group, deps.store, deps.background)
         append = self._committer.append
-        self._membership = MembershipSync(kafka, deps.observer, append, existing)
+        self._membership = MembershipSync(source, deps.observer, append, existing)
         self._goal = self.goal(GoalParts(self.group, deps, append, self._notifier.notify))
         self._decisions = Decisions(
             DriverParts(deps.observer, self._committer, self._membership, self._completer),

@@ -240,7 +240,7 @@ class LostUploads:
 
     def _must_ask(self, lost: LostSlice) -> bool:
         """Whether only a person may give the objects up."""
-        skips = self.group.spec.source.kafka.on_data_loss == "SkipAndRecord"
+        skips = self.group.spec.source.skips_lost_ranges
         return not skips and lost.topic_partition in self.recording.state.members
 
     def _give_up(self, lost: Sequence[LostSlice]) -> None:

@@ -14,7 +14,7 @@ from itertools import compress
 from operator import is_, is_not
 
 from landfall import ledger
-from landfall.api.spec import Kafka
+from landfall.api.spec import Source
 from landfall.driver.decide import deleted, membership
 from landfall.driver.existing_objects import ExistingObjects
 from landfall.driver.observer import Observer
@@ -43,9 +43,9 @@ class MembershipSync:
     """
 
     def __init__(
-        self, kafka: Kafka, observer: Observer, append: Append, existing: ExistingObjects
+        self, source: Source, observer: Observer, append: Append, existing: ExistingObjects
     ) -> None:
-        self._kafka, self._observer, self._append = kafka, observer, append
+        self._source, self._observer, self._append = source, observer, append
         self._existing = existing
         self.absent: tuple[Stalled, ...] = ()
         self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
@@ -122,7 +122,7 @@ class MembershipSync:
         observer = self._observer
         answering = state.checkpoint.next_offsets.keys() - observer.view.unavailable.keys()
         unsettled = [tp for tp in observer.unsettled if tp in answering]
-        return membership.check_source(state, self._kafka, observer.watermarks, unsettled)
+        return membership.check_source(state, self._source, observer.watermarks, unsettled)
 
     def _without_new_topics(
         self, state: State, checks: membership.SourceChecks, known: Collection[TopicPartition]
@@ -174,7 +174,7 @@ class MembershipSync:
         present = (topics, denied, state.generation, state.retired, state.excluded)
         is_unchanged = bool(self._compared) and all(map(is_, self._compared, present))
         if not (is_unchanged and _are_same(self._members, state.members)):
-            self.absent = membership.absent(self._kafka, FoundTopics(topics, denied), state)
+            self.absent = membership.absent(self._source, FoundTopics(topics, denied), state)
             self._changes = membership.changes(state, topics)
             self._compared = present
         # Kept even if they are the same: the next look compares with what is identical for the most
@@ -206,7 +206,7 @@ class MembershipSync:
                 tp for t in self._observer.topics for tp in t.topic_partitions
             )
             self._denied_at_first_look = frozenset(self._observer.denied)
-            self._latest_since = membership.latest_since(self._kafka, state)
+            self._latest_since = membership.latest_since(self._source, state)
             self._first_looked_at = now
         elif self._latest_since is None:
             # No driver looked before this one. What the log did not answer for at the first look
@@ -215,7 +215,7 @@ class MembershipSync:
 
     def _stalled_by_deletion(self, state: State) -> Mapping[TopicPartition, Stalled]:
         gone = [tp for tp in self._deleted_since if tp in state.members]
-        return deleted.stalled(state, self._kafka, gone, self._observer.last_ends)
+        return deleted.stalled(state, self._source, gone, self._observer.last_ends)
 
     def _settle_deleted(
         self, state: State, now: datetime, kept: Collection[TopicPartition]
@@ -229,20 +229,20 @@ class MembershipSync:
         self._deleted_since = {
             tp: self._deleted_since.get(tp, now)
             for tp in sorted(observer.missing)
-            if tp in state.members and tp.topic not in topics and self._kafka.selects(tp.topic)
+            if tp in state.members and tp.topic not in topics and self._source.selects(tp.topic)
         }
         gone = [tp for tp, at in self._deleted_since.items() if now - at >= deleted.PATIENCE]
         if not gone:
             return state
         gone = [tp for tp in gone if tp not in kept]
-        if deleted.settle(state, self._kafka, gone, observer.last_ends).is_empty:
+        if deleted.settle(state, self._source, gone, observer.last_ends).is_empty:
             return state  # nothing follows, and Kafka need not be asked
         # A topic that only cannot be listed is not gone: its DROP would forget its checkpoint.
         # Nor is one that is denied: nobody may see whether it exists.
         found_now = observer.log.describe({tp.topic for tp in gone})
         present = found_now.ids.keys() | found_now.denied.keys()
         certain = [tp for tp in gone if tp.topic not in present]
-        found = deleted.settle(state, self._kafka, certain, observer.last_ends)
+        found = deleted.settle(state, self._source, certain, observer.last_ends)
         for hole, reason in found.holes:
             state = self._append(partial(ledger.Hole, piece=hole, reason=reason))
             log.warning("lost range skipped", extra={"slice": str(hole)})
@@ -266,11 +266,11 @@ class MembershipSync:
         # What was denied at the first look may have been there, too.
         created = {tp for tp in entering if tp.topic not in self._denied_at_first_look}
         created -= self._at_first_look or frozenset()
-        time = membership.starting_time(self._kafka, self._latest_since)
+        time = membership.starting_time(self._source, self._latest_since)
         marks = {tp: observer.watermarks[tp] for tp in answered if tp in observer.watermarks}
         at_time = observer.log.offsets_at(marks, time) if time else {}
         starts = membership.first_offsets(
-            self._kafka, state, membership.Entering(marks, at_time, created)
+            self._source, state, membership.Entering(marks, at_time, created)
         )
         self._refused = {**starts.refused, **occupied}
         ids = {topic.name: topic.topic_id for topic in observer.topics}

@@ -102,7 +102,8 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     store = open_stores(group.spec)
     check_publishers(group, store)
     # Now, not beside Spark: while that starts, standard error is its own.
-    explain(kafka_servers(group))
+    if group.spec.source.kafka:
+        explain(kafka_servers(group))
     with ExitStack() as stack:
         for root in group.spec.roots:
             stack.enter_context(explained(store_servers(root)))
@@ -183,7 +184,7 @@ def _contender_options(options: Options) -> ContenderOptions:
 
 
 def _observer(group: ConsumerGroup) -> Observer:
-    discovery_interval = group.spec.source.kafka.discovery_interval
+    discovery_interval = group.spec.source.discovery_interval
     return Observer(KafkaLog(group), discovery_interval, longest_pause(group.spec.upload_policy))
 
 

@@ -206,7 +206,7 @@ class Kafka:
         read = read_options(options, Options)
         if not _TOPIC.fullmatch(read.topic):
             raise ValueError(f"option topic: not the name of a topic: {read.topic!r}")
-        if context.group.spec.source.kafka.selects(read.topic) and not read.bootstrap_servers:
+        if context.group.spec.source.selects(read.topic) and not read.bootstrap_servers:
             raise ValueError(
                 f"option topic: the group lands {read.topic} itself, so that events would lead "
                 "to events for ever"

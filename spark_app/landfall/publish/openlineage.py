@@ -110,7 +110,11 @@ class OpenLineage:
     def _input(self, event: Event) -> Any:
         from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415
 
-        servers = self.context.group.spec.source.kafka.bootstrap_servers
+        source = self.context.group.spec.source
+        for feed in source.files:
+            if feed.topic == event.data.topic:
+                return InputDataset(*data_set(feed.url))
+        servers = source.require_kafka().bootstrap_servers
         found = _FIRST_SERVER.match(servers)
         return InputDataset(f"kafka://{found[2] if found else servers}", event.data.topic)
 

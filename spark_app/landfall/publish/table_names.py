@@ -148,7 +148,7 @@ def destination(context: Context, *parts: str) -> str:
 
 
 def _named(context: Context) -> tuple[str, ...]:
-    return context.group.spec.source.kafka.topics
+    return context.group.spec.source.topics
 
 
 def _shared(first: str, second: str, table: str) -> str:

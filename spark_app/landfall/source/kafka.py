@@ -60,7 +60,7 @@ class KafkaLog:
             Stalled: SPEC_INVALID, librdkafka does not accept the properties.
         """
         self._timeout_seconds = answer_timeout.total_seconds()
-        self._kafka = group.spec.source.kafka
+        self._kafka = group.spec.source.require_kafka()
         self._errors = ErrorTracker()
         properties: dict[str, Any] = {
             **FETCH_PROPERTIES,

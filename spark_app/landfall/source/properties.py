@@ -64,7 +64,7 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     Raises:
         Stalled: SPEC_INVALID, a property is reserved, or a line is not ``key=value``.
     """
-    kafka = group.spec.source.kafka
+    kafka = group.spec.source.require_kafka()
     plain = {key: _text(value) for key, value in kafka.properties.items() if value is not None}
     secret = read_secret(kafka.properties_secret_ref.name) if kafka.properties_secret_ref else {}
     merged = {**plain, **secret_properties(secret, f"{_SECTION}.propertiesSecretRef")}

@@ -132,11 +132,11 @@ def test_a_topic_that_the_group_does_not_land_is_said_to_be_left_out(
     internal = explained(file, "__consumer_offsets", capsys)
     lines = explained(file, "other", capsys).splitlines()
 
-    assert "# spec.source.kafka leaves the topic out: shop does not land it" in internal
+    assert "# spec.source leaves the topic out: shop does not land it" in internal
     assert "leaves the topic out" not in explained(file, "any", capsys)
     assert lines[:2] == [
         "# other: no entry of spec.topics applies",
-        "# spec.source.kafka leaves the topic out: shop does not land it",
+        "# spec.source leaves the topic out: shop does not land it",
     ]
 
 

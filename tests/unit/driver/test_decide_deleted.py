@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from landfall.api.spec import Kafka
+from landfall.api.spec import Source
 from landfall.driver.decide.deleted import Deleted, settle, stalled
 from landfall.errors import Reason
 from landfall.ledger import Blocked, LaneOwnership, Member, State
@@ -19,12 +19,14 @@ STATE = State(
 )
 
 
-def kafka(**more: object) -> Kafka:
-    return Kafka.model_validate({"bootstrapServers": "k:9092", "topicPattern": "a", **more})
+def kafka(**more: object) -> Source:
+    return Source.model_validate(
+        {"kafka": {"bootstrapServers": "k:9092", "topicPattern": "a", **more}}
+    )
 
 
 STALL, SKIP = kafka(), kafka(onDataLoss="SkipAndRecord")
-LISTED = Kafka.model_validate({"bootstrapServers": "k:9092", "topics": ["a"]})
+LISTED = Source.model_validate({"kafka": {"bootstrapServers": "k:9092", "topics": ["a"]}})
 
 
 def blocked_until(end: int) -> State:
@@ -33,7 +35,7 @@ def blocked_until(end: int) -> State:
 
 
 @pytest.mark.parametrize("spec", [STALL, SKIP])
-def test_a_topic_that_is_landed_to_its_last_known_end_leaves(spec: Kafka) -> None:
+def test_a_topic_that_is_landed_to_its_last_known_end_leaves(spec: Source) -> None:
     reason = "topic deleted; landed to its last known end, offset 5"
 
     assert stalled(STATE, spec, [A0], {A0: 5}) == {}

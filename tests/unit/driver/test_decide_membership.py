@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from landfall.api.spec import Kafka
+from landfall.api.spec import Source
 from landfall.driver.decide.membership import (
     Entering,
     absent,
@@ -24,8 +24,10 @@ from landfall.source import FoundTopics, Topic, Watermarks
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
-def kafka(**more: object) -> Kafka:
-    return Kafka.model_validate({"bootstrapServers": "k:9092", "topicPattern": "a", **more})
+def kafka(**more: object) -> Source:
+    return Source.model_validate(
+        {"kafka": {"bootstrapServers": "k:9092", "topicPattern": "a", **more}}
+    )
 
 
 def state(*, generation: int = 1, **members: tuple[int, str, int]) -> State:
@@ -101,7 +103,7 @@ def test_a_denied_topic_of_the_spec_is_not_said_to_be_missing() -> None:
 
 
 def starts(
-    of: Kafka,
+    of: Source,
     at: State,
     *,
     times: Mapping[TopicPartition, int] | None = None,

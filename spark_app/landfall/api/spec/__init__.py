@@ -20,6 +20,7 @@ from landfall.api.spec.decode import (
     TransformStep,
 )
 from landfall.api.spec.effective import TopicSpecs, with_decode_option
+from landfall.api.spec.files import Feed
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
 from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route
 from landfall.api.spec.parsing import parse_group
@@ -34,7 +35,7 @@ from landfall.api.spec.policies import (
     UploadPolicy,
 )
 from landfall.api.spec.roots import Access, Ledger, Root
-from landfall.api.spec.s3 import S3, AssumeRole, LockMode, ObjectLock, Sse
+from landfall.api.spec.s3 import S3, AssumeRole, LockMode, ObjectLock, S3Access, Sse
 from landfall.api.spec.schedule import Idle, Schedule, ScheduledRange
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
@@ -55,6 +56,7 @@ __all__ = [
     "ColumnType",
     "ConsumerGroup",
     "Decode",
+    "Feed",
     "Gcs",
     "GroupSpec",
     "Hdfs",
@@ -71,6 +73,7 @@ __all__ = [
     "Root",
     "Rotate",
     "Route",
+    "S3Access",
     "Schedule",
     "ScheduledRange",
     "SecretRef",

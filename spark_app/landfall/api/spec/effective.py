@@ -38,7 +38,7 @@ class TopicSpecs:
         """
         alone = spec.model_copy(update={"topics": ()})
         entries = ((re.compile(o.pattern), effective(alone, o)) for o in spec.topics)
-        return cls(alone, tuple(entries), spec.source.kafka.topics)
+        return cls(alone, tuple(entries), spec.source.topics)
 
     def entry_of(self, topic: str) -> int | None:
         """The position of the first entry that matches a topic; None if none does."""

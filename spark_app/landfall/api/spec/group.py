@@ -186,4 +186,6 @@ class ConsumerGroup(Model):
     @property
     def kafka_group_id(self) -> str:
         """The Kafka group id under which checkpoints are mirrored."""
-        return self.spec.source.kafka.group_id or f"{self.metadata.namespace}.{self.metadata.name}"
+        return (
+            self.spec.source.kafka and self.spec.source.kafka.group_id
+        ) or f"{self.metadata.namespace}.{self.metadata.name}"

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.shared import SecretRef
-from landfall.api.spec.stores import StoreAccess
+from landfall.api.spec.stores import StoreAccess, StoreReading
 from landfall.api.values import Bytes, Duration, matching
 
 ARCHIVES = ("GLACIER", "DEEP_ARCHIVE")
@@ -100,7 +100,7 @@ class ObjectLock(Model):
         return self
 
 
-class S3(StoreAccess):
+class S3Access(StoreReading):
     """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
 
     endpoint: (
@@ -143,6 +143,24 @@ class S3(StoreAccess):
     """
     assume_role: AssumeRole | None = None
     """An IAM role to assume for access to S3."""
+
+    @field_validator("proxy", mode="before")
+    @classmethod
+    def _has_no_login(cls, value: object) -> object:
+        if "@" in str(value):  # without the value, which has a password
+            raise ValueError("must not have user and password: these are keys of the Secret")
+        return value
+
+    @model_validator(mode="after")
+    def _variants_are_of_aws(self) -> "S3Access":
+        if self.endpoint and (self.use_fips or self.use_dual_stack):
+            raise ValueError(ENDPOINT_REASON)
+        return self
+
+
+class S3(S3Access, StoreAccess):
+    """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
+
     sse: Sse | None = None
     """Server-side encryption requested for each object. The bucket's default if not set."""
     storage_class: (
@@ -168,13 +186,6 @@ class S3(StoreAccess):
     part_bytes: Annotated[Bytes, Field(ge=5 * 2**20, le=5 * 2**30)] = 16 * 2**20
     """Part size of multipart uploads, in bytes."""
 
-    @field_validator("proxy", mode="before")
-    @classmethod
-    def _has_no_login(cls, value: object) -> object:
-        if "@" in str(value):  # without the value, which has a password
-            raise ValueError("must not have user and password: these are keys of the Secret")
-        return value
-
     @field_validator("storage_class")
     @classmethod
     def _can_be_read_at_once(cls, value: str | None) -> str | None:
@@ -193,12 +204,6 @@ class S3(StoreAccess):
             if key.lower().startswith("aws:"):
                 raise ValueError(f"key {key!r}: aws: is reserved")
         return tags
-
-    @model_validator(mode="after")
-    def _variants_are_of_aws(self) -> "S3":
-        if self.endpoint and (self.use_fips or self.use_dual_stack):
-            raise ValueError(ENDPOINT_REASON)
-        return self
 
 
 def _check_tag(what: str, text: str, lengths: range) -> None:

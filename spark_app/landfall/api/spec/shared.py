@@ -1,7 +1,24 @@
 """What several sections of the spec use."""
 
+from typing import Annotated
+
+from pydantic import AfterValidator
+
 from landfall.api.pod_spec import Model
-from landfall.api.values import DnsName
+from landfall.api.values import DnsName, matching
+
+
+def _not_dots(name: str) -> str:
+    if name in {".", ".."}:
+        raise ValueError(f"no topic can be called {name!r}")
+    return name
+
+
+TopicName = Annotated[
+    str,
+    matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"),
+    AfterValidator(_not_dots),
+]
 
 
 class SecretRef(Model):

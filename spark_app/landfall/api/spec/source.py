@@ -1,4 +1,4 @@
-"""The section ``spec.source``: which topics of which Kafka cluster to land, and from where on."""
+"""The section ``spec.source``: which topics to land, of Kafka or of files, and from where on."""
 
 import re
 from collections.abc import Mapping
@@ -8,22 +8,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from landfall.api.pod_spec import Model
-from landfall.api.spec.shared import SecretRef, distinct
+from landfall.api.spec.files import MAX_FEEDS, Feed
+from landfall.api.spec.shared import SecretRef, TopicName, distinct
 from landfall.api.spec_errors import VARIANT
 from landfall.api.values import Duration, Instant, Name, Pattern, Setting, matching
 
-
-def _not_dots(name: str) -> str:
-    if name in {".", ".."}:
-        raise ValueError(f"no topic can be called {name!r}")
-    return name
-
-
-TopicName = Annotated[
-    str,
-    matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"),
-    AfterValidator(_not_dots),
-]
 _ADDRESS = r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):[0-9]{1,5}"
 PartitionNumber = Annotated[
     str, matching(r"0|[1-9][0-9]{0,8}", "a Kafka partition number in quotes")
@@ -146,7 +135,57 @@ class Kafka(Model):
 
 
 class Source(Model):
-    """Where records are read from."""
+    """Where records are read from: exactly one of ``kafka`` and ``files`` is needed."""
 
-    kafka: Kafka
+    kafka: Kafka | None = None
     """The Kafka cluster, the topics to land, and where to start."""
+    files: Annotated[tuple[Feed, ...], Field(max_length=MAX_FEEDS)] = ()
+    """Files of other programs, at most 100 feeds. Each is landed as a topic of its own."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "Source":
+        if (self.kafka is None) == (not self.files):
+            raise ValueError("exactly one of kafka and files is needed")
+        distinct(tuple(feed.topic for feed in self.files))
+        return self
+
+    def require_kafka(self) -> Kafka:
+        """The section ``kafka``.
+
+        Raises:
+            ValueError: the group lands files.
+        """
+        if self.kafka is None:
+            raise ValueError("the group lands files, not topics of Kafka")
+        return self.kafka
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are named; none if Kafka's are found by a pattern."""
+        return self.kafka.topics if self.kafka else tuple(feed.topic for feed in self.files)
+
+    @property
+    def topic_pattern(self) -> str | None:
+        """The pattern by which topics of Kafka are found."""
+        return self.kafka.topic_pattern if self.kafka else None
+
+    @property
+    def starting_offsets(self) -> StartingOffsets:
+        """Where topic partitions start; feeds start with their first file."""
+        return self.kafka.starting_offsets if self.kafka else "Earliest"
+
+    @property
+    def skips_lost_ranges(self) -> bool:
+        """Whether offsets that expired before they were landed are skipped."""
+        return self.kafka is not None and self.kafka.on_data_loss == "SkipAndRecord"
+
+    @property
+    def discovery_interval(self) -> timedelta:
+        """How often to look for new topics, or for new files of the feed that is looked at most."""
+        if self.kafka:
+            return self.kafka.discovery_interval
+        return min(feed.discovery_interval for feed in self.files)
+
+    def selects(self, topic: str) -> bool:
+        """Whether the topic of this name is landed, if there is one."""
+        return self.kafka.selects(topic) if self.kafka else topic in self.topics

@@ -19,21 +19,26 @@ PLACE = frozenset({"url", "store", *SCHEMES.values()})
 """The fields of ``spec.output`` that name a store and say how it is accessed."""
 
 
-class StoreAccess(Model):
-    """What the sections of all stores have."""
+class StoreReading(Model):
+    """What the sections of all stores have, for files of other programs, too."""
 
     endpoint: str | None = None
     """URL of the server."""
     credentials_secret_ref: SecretRef | None = None
     """Secret with the credentials."""
-    part_bytes: Annotated[Bytes, Field(ge=2**20, le=4000 * 2**20)] = 16 * 2**20
-    """Size of the parts that objects are uploaded in, in bytes."""
     max_attempts: Annotated[int, Field(ge=1, le=20)] = 5
     """How often a request is attempted before the store is considered unavailable."""
     connect_timeout: Duration = timedelta(seconds=5)
     """Timeout for opening a connection."""
     read_timeout: Duration = timedelta(seconds=60)
     """Timeout for a response."""
+
+
+class StoreAccess(StoreReading):
+    """What the sections of all stores have that objects are written to."""
+
+    part_bytes: Annotated[Bytes, Field(ge=2**20, le=4000 * 2**20)] = 16 * 2**20
+    """Size of the parts that objects are uploaded in, in bytes."""
 
 
 class Azure(StoreAccess):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from landfall.api.spec import Kafka
+from landfall.api.spec import Source
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Blocked, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -43,7 +43,7 @@ class Deleted:
 
 def stalled(
     state: State,
-    kafka: Kafka,
+    source: Source,
     deleted: Iterable[TopicPartition],
     last_ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Stalled]:
@@ -55,13 +55,13 @@ def stalled(
         tp: _missing(tp, state.checkpoint[tp], end)
         for tp in deleted
         if not _is_landed(state, tp, end := _last_end(state, tp, last_ends))
-        or tp.topic in kafka.topics
+        or tp.topic in source.topics
     }
 
 
 def settle(
     state: State,
-    kafka: Kafka,
+    source: Source,
     deleted: Iterable[TopicPartition],
     last_ends: Mapping[TopicPartition, int],
 ) -> Deleted:
@@ -69,7 +69,7 @@ def settle(
 
     Args:
         state: of the ledger.
-        kafka: the spec.
+        source: the spec.
         deleted: members whose topic does not exist; none of them is in flight.
         last_ends: the last known end offsets.
     """
@@ -79,9 +79,9 @@ def settle(
     for tp in deleted:
         at, end = state.checkpoint[tp], _last_end(state, tp, last_ends)
         if _is_landed(state, tp, end):
-            if tp.topic not in kafka.topics:
+            if tp.topic not in source.topics:
                 drops.append((tp, f"topic deleted; landed to its last known end, offset {at}"))
-        elif kafka.on_data_loss == "SkipAndRecord":
+        elif source.skips_lost_ranges:
             if end is not None:
                 holes.append(
                     (Slice(tp, OffsetRange(at, end)), "topic deleted before it was landed")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from landfall.api.spec import Kafka, StartAtOffsets, StartAtTime
+from landfall.api.spec import Source, StartAtOffsets, StartAtTime
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger import Blocked, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -163,7 +163,7 @@ class Starts:
     refused: Mapping[TopicPartition, Stalled]
 
 
-def first_offsets(kafka: Kafka, state: State, entering: Entering) -> Starts:
+def first_offsets(source: Source, state: State, entering: Entering) -> Starts:
     """The first offset to land of each topic partition that enters.
 
     Explicit offsets and timestamps hold for every topic partition that is new to the ledger,
@@ -177,7 +177,7 @@ def first_offsets(kafka: Kafka, state: State, entering: Entering) -> Starts:
     starts: dict[TopicPartition, int] = {}
     refused: dict[TopicPartition, Stalled] = {}
     for tp, marks in entering.watermarks.items():
-        start = _first_offset(kafka, tp, marks, entering, is_new=tp not in state.retired)
+        start = _first_offset(source, tp, marks, entering, is_new=tp not in state.retired)
         if start is not None and start > marks.end:
             refused[tp] = Stalled(
                 Reason.SPEC_INVALID,
@@ -190,12 +190,12 @@ def first_offsets(kafka: Kafka, state: State, entering: Entering) -> Starts:
 
 
 def _first_offset(
-    kafka: Kafka, tp: TopicPartition, marks: Watermarks, entering: Entering, *, is_new: bool
+    source: Source, tp: TopicPartition, marks: Watermarks, entering: Entering, *, is_new: bool
 ) -> int | None:
     """Where a topic partition starts; None if the log has not answered yet."""
     if not is_new:
         return marks.log_start
-    match kafka.starting_offsets:
+    match source.starting_offsets:
         case StartAtOffsets(offsets=offsets):
             return offsets.get(tp.topic, {}).get(str(tp.partition), marks.log_start)
         case StartAtTime():
@@ -208,14 +208,14 @@ def _first_offset(
             return marks.log_start
 
 
-def starting_time(kafka: Kafka, since: datetime | None) -> datetime | None:
+def starting_time(source: Source, since: datetime | None) -> datetime | None:
     """The time whose offsets decide where topic partitions start, if a time decides it.
 
     Args:
-        kafka: the spec.
+        source: the spec.
         since: for ``Latest``, the time of the last look of an earlier driver; see ``latest_since``.
     """
-    match kafka.starting_offsets:
+    match source.starting_offsets:
         case StartAtTime(timestamp=time):
             return time
         case "Latest":
@@ -224,7 +224,7 @@ def starting_time(kafka: Kafka, since: datetime | None) -> datetime | None:
             return None
 
 
-def latest_since(kafka: Kafka, state: State) -> datetime | None:
+def latest_since(source: Source, state: State) -> datetime | None:
     """A time at or before the last look at the log of an earlier driver; None if none ever looked.
 
     A topic partition that a driver finds at its first look may have been created since an earlier
@@ -233,12 +233,12 @@ def latest_since(kafka: Kafka, state: State) -> datetime | None:
     """
     if state.looked_at is None:
         return None
-    return datetime.fromisoformat(state.looked_at) - kafka.discovery_interval - CLOCK_MARGIN
+    return datetime.fromisoformat(state.looked_at) - source.discovery_interval - CLOCK_MARGIN
 
 
 def check_source(
     state: State,
-    kafka: Kafka,
+    source: Source,
     watermarks: Mapping[TopicPartition, Watermarks],
     tps: Iterable[TopicPartition] | None = None,
 ) -> SourceChecks:
@@ -249,7 +249,7 @@ def check_source(
 
     Args:
         state: of the ledger.
-        kafka: the spec.
+        source: the spec.
         watermarks: of the topic partitions that the spec names now.
         tps: those to check, all in the checkpoint; None for all. Where everything in the log is
             landed, there is nothing to find.
@@ -263,7 +263,7 @@ def check_source(
             continue
         if state.generation <= state.retired.get(tp, -1):
             blocked[tp] = _names_taken(tp, state)
-        elif marks.log_start > at and kafka.on_data_loss == "SkipAndRecord":
+        elif marks.log_start > at and source.skips_lost_ranges:
             holes.append(Slice(tp, OffsetRange(at, marks.log_start)))
         elif marks.log_start > at:
             lost = OffsetRange(at, marks.log_start)
@@ -305,7 +305,7 @@ def truncated(tp: TopicPartition, diverges_at: int, checkpoint: int) -> Blocked:
     )
 
 
-def absent(kafka: Kafka, found: FoundTopics, state: State) -> tuple[Stalled, ...]:
+def absent(source: Source, found: FoundTopics, state: State) -> tuple[Stalled, ...]:
     """What the spec asks for and the log has never had: a topic by name or by pattern, an offset.
 
     A topic that was always denied is among them, with that reason; whether it exists, nobody may
@@ -314,15 +314,15 @@ def absent(kafka: Kafka, found: FoundTopics, state: State) -> tuple[Stalled, ...
     partitions = {topic.name: topic.partitions for topic in found.topics}
     landed = {tp.topic for tp in state.members}
     names = partitions.keys() | found.denied.keys() | landed
-    missing = [f"{name}: there is no such topic" for name in kafka.topics if name not in names]
-    if kafka.topic_pattern and not names:
+    missing = [f"{name}: there is no such topic" for name in source.topics if name not in names]
+    if source.topic_pattern and not names:
         missing.append(
-            f"no topic matches {kafka.topic_pattern!r}; a pattern must match the whole name"
+            f"no topic matches {source.topic_pattern!r}; a pattern must match the whole name"
         )
-    elif isinstance(kafka.starting_offsets, StartAtOffsets):
+    elif isinstance(source.starting_offsets, StartAtOffsets):
         named = (
             TopicPartition(topic, int(partition))
-            for topic, offsets in sorted(kafka.starting_offsets.offsets.items())
+            for topic, offsets in sorted(source.starting_offsets.offsets.items())
             for partition in sorted(offsets, key=int)
         )
         missing += [

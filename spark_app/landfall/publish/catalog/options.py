@@ -121,7 +121,7 @@ def _finished_only(context: Context) -> FinishedOnly:
     if any(each.route.topic_path for _, each in TopicSpecs.of(spec).used()):
         raise ValueError("option partitions: WhenFinished does not go with route.topicPath")
     chosen = FinishedOnly(context)
-    for topic in spec.source.kafka.topics or ("any topic",):
+    for topic in spec.source.topics or ("any topic",):
         chosen.check(topic)
     return chosen
 

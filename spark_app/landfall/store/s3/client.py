@@ -112,7 +112,7 @@ class _FixedCredentials(CredentialProvider):
         return self._credentials
 
 
-def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
+def s3_client(settings: spec.S3Access, requests: Counter[str]) -> "S3Client":
     """A thread-safe client that counts its HTTP requests, retries included, in ``requests``.
 
     Raises:
@@ -132,7 +132,7 @@ def s3_client(settings: spec.S3, requests: Counter[str]) -> "S3Client":
     return client
 
 
-def current_credentials(settings: spec.S3) -> ReadOnlyCredentials | None:
+def current_credentials(settings: spec.S3Access) -> ReadOnlyCredentials | None:
     """The credentials as they are now, for other clients; None if there are none.
 
     They hold for ten minutes at least.
@@ -143,7 +143,7 @@ def current_credentials(settings: spec.S3) -> ReadOnlyCredentials | None:
     return _frozen(_credentials(settings, region_of(settings)))
 
 
-def endpoint_of(settings: spec.S3) -> str | None:
+def endpoint_of(settings: spec.S3Access) -> str | None:
     """The URL of the server, for other clients; None for the usual one of AWS."""
     if not (settings.use_fips or settings.use_dual_stack):
         return settings.endpoint
@@ -152,7 +152,7 @@ def endpoint_of(settings: spec.S3) -> str | None:
     return str(client.meta.endpoint_url)
 
 
-def proxy_of(settings: spec.S3) -> str | None:
+def proxy_of(settings: spec.S3Access) -> str | None:
     """The URL of the proxy, with user and password if the Secret has them.
 
     Raises:
@@ -169,13 +169,13 @@ def proxy_of(settings: spec.S3) -> str | None:
     return f"{scheme}://{login}@{host}"
 
 
-def region_of(settings: spec.S3) -> str | None:
+def region_of(settings: spec.S3Access) -> str | None:
     """The region that requests are signed for; None if nothing names one."""
     configured: str | None = _session(settings, None).get_config_variable("region")
     return settings.region or configured or ("us-east-1" if settings.endpoint else None)
 
 
-def _credentials(settings: spec.S3, region: str | None) -> Credentials | None:
+def _credentials(settings: spec.S3Access, region: str | None) -> Credentials | None:
     """The credentials as they are now. A new session looks them up: sessions keep them."""
     secret = settings.credentials_secret_ref
     has_keys = secret and not _is_of_proxy_only(_secret(secret.name))
@@ -209,7 +209,7 @@ def _frozen(credentials: Credentials | None) -> ReadOnlyCredentials | None:
     return credentials.get_frozen_credentials() if credentials else None
 
 
-def _endpoint_config(settings: spec.S3) -> Config:
+def _endpoint_config(settings: spec.S3Access) -> Config:
     """Which endpoints of AWS are asked, and how they are reached."""
     proxy = proxy_of(settings)
     return Config(
@@ -220,7 +220,7 @@ def _endpoint_config(settings: spec.S3) -> Config:
     )
 
 
-def _config(settings: spec.S3) -> Config:
+def _config(settings: spec.S3Access) -> Config:
     own = Config(
         connect_timeout=settings.connect_timeout.total_seconds(),
         read_timeout=settings.read_timeout.total_seconds(),
@@ -239,7 +239,7 @@ def _config(settings: spec.S3) -> Config:
     return own.merge(_endpoint_config(settings))
 
 
-def _session(settings: spec.S3, credentials: Credentials | None) -> Session:
+def _session(settings: spec.S3Access, credentials: Credentials | None) -> Session:
     """A session with these credentials, else those of the profile or of the default chain."""
     session = Session(profile=settings.profile)
     session.register_component("data_loader", _MODELS)

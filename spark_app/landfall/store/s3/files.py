@@ -28,7 +28,7 @@ class S3Files:
         settings: endpoint, credentials, timeouts.
     """
 
-    def __init__(self, bucket: str, prefix: str, settings: spec.S3) -> None:
+    def __init__(self, bucket: str, prefix: str, settings: spec.S3Access) -> None:
         self.requests: Counter[str] = Counter()
         """Number of HTTP requests sent, retries included, by operation such as ``GetObject``."""
         self._bucket = bucket
