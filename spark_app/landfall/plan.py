@@ -10,19 +10,19 @@ partitions, so that none starves, and the other half to the smallest backlogs, s
 backlog does not delay the others. The same input always gives the same plan.
 
 Which offsets may be read is known (``Backlog``); what they will cost is estimated from earlier
-batches (``Sizes``). A wrong estimate changes only how work is divided, never what is landed.
+batches (``landfall.estimates``), or for files from their sizes.
 """
 
 import heapq
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from zlib import crc32
 
 from landfall.api.spec import UploadPolicy
+from landfall.estimates import SLICE_SECONDS, UNKNOWN, Sizes
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedSlice
 
 STAGGER = 0.2
 """The largest fraction of ``maxAge`` by which a topic partition is due early."""
@@ -38,26 +38,32 @@ MIN_TASK_SECONDS = 2.0
 """Less work than this does not justify another task."""
 MAX_SLICE_SECONDS = 300.0
 """Upper bound of the work in a slice, since a task that is lost has to do all of it again."""
-SLICE_SECONDS = 0.02
-"""Fixed cost of a slice: the first fetch, and beginning and completing uploads."""
-ESTIMATE_WINDOW_OFFSETS = 20_000
-"""Weight of past offsets at most, so that a full slice soon corrects an estimate, and a few records
-hardly change it.
-"""
-PRIOR_OFFSETS = 1_000
-"""Weight, in offsets, of the initial estimate when the first slice of a topic partition lands."""
+FILE_BYTE_SECONDS = 1e-7
+"""CPU seconds for a byte of a file, which may be compressed to a tenth."""
+PART_SECONDS = 0.05
+"""Fixed cost of a part of a file: its first request."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartSize:
+    """A part of a file: the offset at which its span ends, and the bytes it has in the file."""
+
+    end: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """The unlanded offsets of a topic partition, from its checkpoint on.
 
-    ``age`` is how long the oldest record has waited.
+    ``age`` is how long the oldest record has waited. Of a feed, ``parts`` are all parts that the
+    offsets are of, and slices end where parts end.
     """
 
     topic_partition: TopicPartition
     offsets: OffsetRange
     age: timedelta
+    parts: tuple[PartSize, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,89 +98,6 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """Average cost of one offset, counting invisible and filtered offsets, which cost little.
-
-    Attributes:
-        landed_bytes: bytes in objects.
-        input_bytes: payload bytes.
-        seconds: CPU seconds of a task.
-        offsets: number of offsets the averages were learned from.
-    """
-
-    landed_bytes: float
-    input_bytes: float
-    seconds: float
-    offsets: int = 0
-
-    def learn(self, seen: "Estimate") -> "Estimate":
-        """The weighted mean of both. The past weighs at most ``ESTIMATE_WINDOW_OFFSETS``."""
-        past = min(max(self.offsets, PRIOR_OFFSETS), ESTIMATE_WINDOW_OFFSETS)
-        gain = seen.offsets / (past + seen.offsets)
-        return Estimate(
-            self.landed_bytes + gain * (seen.landed_bytes - self.landed_bytes),
-            self.input_bytes + gain * (seen.input_bytes - self.input_bytes),
-            self.seconds + gain * (seen.seconds - self.seconds),
-            self.offsets + seen.offsets,
-        )
-
-
-def _typical_seconds(records: int, input_bytes: int) -> float:
-    """CPU seconds to assume if not measured: 1 µs a record and 10 ns a byte.
-
-    Date-partitioned JSON with gzip costs about that.
-    """
-    return 1e-6 * records + 1e-8 * input_bytes
-
-
-UNKNOWN = Estimate(landed_bytes=1_000, input_bytes=1_000, seconds=_typical_seconds(1, 1_000))
-"""Initial estimate, high on purpose: a topic partition of unknown cost is due early and cut small.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """Estimates learned from landed slices, by topic partition and by topic."""
-
-    by_topic_partition: Mapping[TopicPartition, Estimate] = field(default_factory=dict)
-    by_topic: Mapping[str, Estimate] = field(default_factory=dict)
-
-    def of(self, tp: TopicPartition) -> Estimate:
-        """The estimate for a topic partition: its own, else its topic's, else ``UNKNOWN``.
-
-        An estimate that is not its own counts as learned from no offsets, so that ``plan`` trusts
-        it for ``FIRST_OFFSETS`` only.
-        """
-        known = self.by_topic_partition.get(tp)
-        if known:
-            return known
-        topic = self.by_topic.get(tp.topic, UNKNOWN)
-        return Estimate(topic.landed_bytes, topic.input_bytes, topic.seconds)
-
-    def learn(self, slices: Iterable[LandedSlice]) -> "Sizes":
-        """The estimates after these slices have landed."""
-        by_topic_partition, by_topic = dict(self.by_topic_partition), dict(self.by_topic)
-        for landed in slices:
-            tp = landed.piece.topic_partition
-            if len(landed.piece.offsets):
-                seen = _measured(landed)
-                by_topic_partition[tp] = Sizes(by_topic_partition, by_topic).of(tp).learn(seen)
-                by_topic[tp.topic] = by_topic.get(tp.topic, UNKNOWN).learn(seen)
-        return Sizes(by_topic_partition, by_topic)
-
-
-def _measured(landed: LandedSlice) -> Estimate:
-    offsets = len(landed.piece.offsets)
-    typical = _typical_seconds(offsets - landed.invisible, landed.input_bytes)
-    # The fixed cost is left out: many short slices would make each of their offsets seem expensive.
-    seconds = max(landed.cpu_seconds - SLICE_SECONDS, 0.0) if landed.cpu_seconds else typical
-    landed_bytes = sum(o.upload.size for o in landed.objects)
-    return Estimate(
-        landed_bytes / offsets, landed.input_bytes / offsets, seconds / offsets, offsets
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Capacity:
     """What a batch may hold.
 
@@ -197,10 +120,12 @@ class Capacity:
 class BatchPlan:
     """The slices to land as one batch: one task for each bin, heaviest bin first.
 
-    The slices of a topic partition adjoin without a gap, and start at its checkpoint.
+    The slices of a topic partition adjoin without a gap, and start at its checkpoint. Of files,
+    ``file_bytes`` is the most that any slice has.
     """
 
     bins: tuple[tuple[Slice, ...], ...]
+    file_bytes: int = 0
 
     @property
     def slices(self) -> tuple[Slice, ...]:
@@ -222,9 +147,16 @@ def stagger_fraction(tp: TopicPartition) -> float:
 def is_due(backlog: Backlog, policy: Policy, sizes: Sizes) -> bool:
     """Whether a backlog is large enough or old enough to be landed. An empty one never is."""
     tp, limits = backlog.topic_partition, policy.for_topic(backlog.topic_partition.topic)
-    is_large = len(backlog.offsets) * sizes.of(tp).landed_bytes >= limits.max_bytes
+    is_large = _landed_bytes(backlog, sizes) >= limits.max_bytes
     is_old = backlog.age >= limits.max_age * (1 - STAGGER * stagger_fraction(tp))
     return len(backlog.offsets) > 0 and (is_large or is_old)
+
+
+def _landed_bytes(backlog: Backlog, sizes: Sizes) -> float:
+    """The bytes of objects that a backlog will make; files make as many as they have."""
+    if backlog.parts:
+        return sum(part.size for part in backlog.parts)
+    return len(backlog.offsets) * sizes.of(backlog.topic_partition).landed_bytes
 
 
 def overdue(backlog: Backlog, policy: Policy) -> timedelta:
@@ -261,7 +193,8 @@ def plan(
     cut = [
         list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes, most)) for b in overdue_first
     ]
-    return BatchPlan(_pack(_choose(cut, capacity), capacity))
+    chosen = _choose(cut, capacity)
+    return BatchPlan(_pack(chosen, capacity), max(weighed.file_bytes for weighed in chosen))
 
 
 def _overdue_by(backlog: Backlog, policy: Policy) -> timedelta:
@@ -271,11 +204,13 @@ def _overdue_by(backlog: Backlog, policy: Policy) -> timedelta:
 
 @dataclass(frozen=True, slots=True)
 class _WeighedSlice:
-    """A slice with its estimated object bytes and CPU seconds."""
+    """A slice with its estimated object bytes and CPU seconds, and how many records it may have."""
 
     planned: Slice
     landed_bytes: float
     seconds: float
+    records: float
+    file_bytes: int = 0
 
 
 def _cut(
@@ -286,6 +221,9 @@ def _cut(
     They start at the checkpoint and reach as far as the estimate is trusted, ``max_offsets`` at
     most.
     """
+    if backlog.parts:
+        yield from _cut_at_parts(backlog, limits, max_offsets)
+        return
     tp, estimate = backlog.topic_partition, sizes.of(backlog.topic_partition)
     trusted = max(FIRST_OFFSETS, ESTIMATE_TRUST_FACTOR * estimate.offsets)
     if max_offsets is not None:
@@ -302,7 +240,29 @@ def _cut(
             Slice(tp, offsets),
             length * estimate.landed_bytes,
             SLICE_SECONDS + length * estimate.seconds,
+            length,
         )
+
+
+def _cut_at_parts(
+    backlog: Backlog, limits: Limits, max_offsets: int | None
+) -> Iterator[_WeighedSlice]:
+    """Slices of whole parts, of about ``max_bytes`` each, up to the size of ``max_offsets``."""
+    at, left = backlog.offsets.start, max_offsets
+    size, seconds = 0, SLICE_SECONDS
+    for part in backlog.parts:
+        size, seconds = size + part.size, seconds + PART_SECONDS + part.size * FILE_BYTE_SECONDS
+        is_last = part is backlog.parts[-1]
+        is_full = size >= limits.max_bytes or seconds >= MAX_SLICE_SECONDS
+        records = size / UNKNOWN.input_bytes
+        is_enough = left is not None and records >= left
+        if is_last or is_full or is_enough:
+            planned = Slice(backlog.topic_partition, OffsetRange(at, part.end))
+            yield _WeighedSlice(planned, size, seconds, records, size)
+            at, size, seconds = part.end, 0, SLICE_SECONDS
+            left = None if left is None else left - int(records)
+        if is_enough:
+            return
 
 
 def _choose(backlogs: list[list[_WeighedSlice]], capacity: Capacity) -> list[_WeighedSlice]:
@@ -325,7 +285,7 @@ def _choose(backlogs: list[list[_WeighedSlice]], capacity: Capacity) -> list[_We
         return max(
             weighed.landed_bytes / capacity.max_bytes,
             weighed.seconds / max_seconds,
-            len(weighed.planned.offsets) / capacity.max_offsets if capacity.max_offsets else 0.0,
+            weighed.records / capacity.max_offsets if capacity.max_offsets else 0.0,
         )
 
     chosen: dict[Slice, _WeighedSlice] = {}

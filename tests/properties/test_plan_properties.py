@@ -6,18 +6,16 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from landfall.estimates import SLICE_SECONDS, Estimate, Sizes
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
 from landfall.plan import (
-    SLICE_SECONDS,
     Backlog,
     BatchPlan,
     Capacity,
-    Estimate,
     Limits,
     Policy,
-    Sizes,
     is_due,
     plan,
     stagger_fraction,

@@ -1,8 +1,11 @@
 """The plan decides by size, age and earlier failures what the next batch holds."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from landfall.api.spec import UploadPolicy
+from landfall.estimates import Estimate, Sizes
+from landfall.ledger.feeds import SPAN
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
@@ -12,10 +15,9 @@ from landfall.plan import (
     Backlog,
     BatchPlan,
     Capacity,
-    Estimate,
     Limits,
+    PartSize,
     Policy,
-    Sizes,
     is_due,
     overdue,
     plan,
@@ -273,3 +275,52 @@ def test_the_slices_of_what_must_be_tried_are_divided_among_tasks_however_small(
 
     assert batch is not None
     assert [len(task) for task in batch.bins] == [2] * 4
+
+
+def parts_of(*sizes: int, start: int = 0) -> Backlog:
+    parts = tuple(PartSize((n + 1) * SPAN, size) for n, size in enumerate(sizes))
+    return Backlog(HOT, OffsetRange(start, len(sizes) * SPAN), timedelta(hours=1), parts)
+
+
+def planned_of(backlog: Backlog, capacity: Capacity = ROOMY) -> list[OffsetRange]:
+    planned = plan([backlog], POLICY, Sizes(), capacity)
+    assert planned is not None
+    return [slice_.offsets for slice_ in planned.slices]
+
+
+def test_small_files_share_a_slice_that_ends_with_the_last_of_them() -> None:
+    found = planned_of(parts_of(*[1 * MIB] * 100))
+
+    assert found == [OffsetRange(0, 64 * SPAN), OffsetRange(64 * SPAN, 100 * SPAN)]
+
+
+def test_a_large_part_is_a_slice_of_its_own_with_what_is_before_it() -> None:
+    found = planned_of(parts_of(10, 200 * MIB, 10, start=7))
+
+    assert found == [OffsetRange(7, 2 * SPAN), OffsetRange(2 * SPAN, 3 * SPAN)]
+
+
+def test_files_are_due_by_their_bytes() -> None:
+    young = timedelta(0)
+    small, large = (replace(parts_of(size), age=young) for size in (MIB, 64 * MIB))
+
+    assert not is_due(small, POLICY, Sizes())
+    assert is_due(large, POLICY, Sizes())
+
+
+def test_the_first_batch_of_files_is_small_but_has_one() -> None:
+    few = Capacity(slots=4, max_bytes=10**15, max_offsets=2_000)
+
+    assert planned_of(parts_of(*[1 * MIB] * 100), few) == [OffsetRange(0, 2 * SPAN)]
+    assert planned_of(parts_of(500 * MIB, 1), few) == [OffsetRange(0, SPAN)]
+
+
+def test_empty_files_are_landed_many_at_once() -> None:
+    assert planned_of(parts_of(*[0] * 1_000)) == [OffsetRange(0, 1_000 * SPAN)]
+
+
+def test_a_plan_says_how_many_bytes_its_largest_slice_has_in_files() -> None:
+    planned = plan([parts_of(10, 200 * MIB, 10)], POLICY, Sizes(), ROOMY)
+
+    assert planned is not None
+    assert planned.file_bytes == 200 * MIB + 10

@@ -13,10 +13,11 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.decide.batch_size import BatchSizeLimit, slice_bytes
 from landfall.driver.deps import DriverDeps
 from landfall.driver.retry_backoff import RetryBackoff
+from landfall.estimates import Sizes
 from landfall.ledger import Member
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
-from landfall.plan import Backlog, BatchPlan, Capacity, Policy, Sizes, plan
+from landfall.plan import Backlog, BatchPlan, Capacity, Policy, plan
 from landfall.source import LastRead
 from landfall.task import Batch, SliceLimits
 
@@ -129,7 +130,8 @@ class InFlightBatches:
                 return
 
     def _run(self, planned: BatchPlan, now: datetime, *, is_retry: bool) -> None:
-        limits = SliceLimits(slice_bytes(planned.slices, self._sizes), self._limit.slice_objects)
+        most = slice_bytes(planned.slices, self._sizes, planned.file_bytes)
+        limits = SliceLimits(most, self._limit.slice_objects)
         batch = Batch(
             self._group, self._new_name(), limits, dict(self.permitted), self._last_read(planned)
         )

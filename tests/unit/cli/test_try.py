@@ -120,9 +120,7 @@ def test_a_topic_that_the_group_does_not_land_is_tried_and_said_to_be_left_out(
 
     printed = capsys.readouterr()
     assert (code, printed.out.splitlines()[-1][:24]) == (ExitCode.OK, "1 record: 1 would land i")
-    assert printed.err == (
-        "landfall: spec.source leaves the topic out: shop does not land it\n"
-    )
+    assert printed.err == ("landfall: spec.source leaves the topic out: shop does not land it\n")
     tried(file, capsys)
     assert capsys.readouterr().err == ""
 

@@ -8,8 +8,8 @@ from landfall.driver.decide.batch_size import (
     BatchSizeLimit,
     slice_bytes,
 )
+from landfall.estimates import Estimate, Sizes
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.plan import Estimate, Sizes
 from landfall.store.memory import MemoryStore
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from landfall.estimates import Sizes
 from landfall.ledger.offsets import Slice
-from landfall.plan import Sizes
 
 FIRST_BATCH_OFFSETS = 2_000
 """Offsets of the first batch."""
@@ -28,6 +28,9 @@ MIN_SLICE_BYTES = 64 * 2**20
 """A task reads at least this much of a slice before it may end it early."""
 SLICE_BYTES_TOLERANCE = 4
 """A slice may have this many times the bytes that were estimated before it is ended early."""
+
+DECOMPRESSED_TOLERANCE = 40
+"""A slice of files may have this many times their bytes before it is ended early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,14 @@ class BatchSizeLimit:
         )
 
 
-def slice_bytes(slices: Iterable[Slice], sizes: Sizes) -> int:
-    """The payload bytes after which a task ends any of these slices early."""
+def slice_bytes(slices: Iterable[Slice], sizes: Sizes, file_bytes: int = 0) -> int:
+    """The payload bytes after which a task ends any of these slices early.
+
+    Slices of files, which have up to ``file_bytes`` there, have so many more if they are compressed
+    that only an absurd one is ended: a compressed file is read from its start to go on inside.
+    """
+    if file_bytes:
+        return max(MIN_SLICE_BYTES, DECOMPRESSED_TOLERANCE * file_bytes)
     expected = max(
         (len(s.offsets) * sizes.of(s.topic_partition).input_bytes for s in slices), default=0.0
     )
