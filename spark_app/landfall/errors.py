@@ -26,6 +26,8 @@ class Reason(StrEnum):
     TOPIC_MISSING = "TopicMissing"
     TOPIC_RECREATED = "TopicRecreated"
     DATA_LOSS = "DataLoss"
+    FILE_CHANGED = "FileChanged"
+    FILE_UNREADABLE = "FileUnreadable"
     BAD_RECORDS = "BadRecordsOverLimit"
     LEDGER_BROKEN = "LedgerBroken"
     LEDGER_BEHIND = "LedgerBehind"
@@ -91,7 +93,18 @@ class PartUnreadable(LandfallError):  # noqa: N818  # the name is the state
     """A part of a file cannot be read as it is: it is damaged, or another version is there.
 
     The text names the topic partition, the part, the file and what is wrong.
+
+    Attributes:
+        offset: of the first row that cannot be read.
     """
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+    def __reduce__(self) -> tuple[type["PartUnreadable"], tuple[int, str]]:
+        # As for Stalled.
+        return PartUnreadable, (self.offset, str(self))
 
 
 class NotTried(Retry):

@@ -16,7 +16,7 @@ batches (``landfall.estimates``), or for files from their sizes.
 import heapq
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from zlib import crc32
 
@@ -64,6 +64,15 @@ class Backlog:
     offsets: OffsetRange
     age: timedelta
     parts: tuple[PartSize, ...] = ()
+
+    def up_to(self, end: int) -> "Backlog":
+        """What of it is below an offset; the age stays."""
+        offsets = OffsetRange(self.offsets.start, max(self.offsets.start, end))
+        within = tuple(part for part in self.parts if part.end <= end)
+        inside = next((part for part in self.parts if part.end > end), None)
+        if inside and end > (within[-1].end if within else self.offsets.start):
+            within = (*within, replace(inside, end=end))
+        return replace(self, offsets=offsets, parts=within)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ class Landing:
             lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state
         )
         self.log = KafkaLog(self.group)
-        observer = Observer(self.log, self.group.spec.source.kafka.discovery_interval)
+        observer = Observer(self.log, self.group.spec.source.discovery_interval)
         runner = SparkRunner(self.context) if self.context else InProcessRunner()
         counters = DriverCounters(_now())
         deps = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex, counters)

@@ -122,6 +122,8 @@ class Reason(StrEnum):
     TOPIC_MISSING = "TopicMissing"
     TOPIC_RECREATED = "TopicRecreated"
     DATA_LOSS = "DataLoss"
+    FILE_CHANGED = "FileChanged"
+    FILE_UNREADABLE = "FileUnreadable"
     BAD_RECORDS = "BadRecordsOverLimit"
     LEDGER_BROKEN = "LedgerBroken"
     LEDGER_BEHIND = "LedgerBehind"

@@ -16,7 +16,8 @@ known as        and                                         then
 ``KNOWN``                                                   nothing
 ``STARTED``                                                 its other parts get numbers, first
 ``NEW``,        it has not settled                          it waits, and is looked at again
-``CHANGED``     ``on_change`` is ``IGNORE``, and it changed  it is reported
+``CHANGED``     it changed, ``on_change`` is ``IGNORE``,    it is reported
+                and not ``is_unlanded``
 ..              ``seen_etag``, of another name              it is reported
 ..              the reader cannot read it                   it is reported
 ..              else                                        all its parts get numbers
@@ -99,10 +100,17 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Files that get no numbers although they are new or changed, and why: the first of them."""
+    """Files that get no numbers although they are new or changed.
+
+    Attributes:
+        files: how many.
+        reasons: the names of the first of them, and why.
+        changed: those among the first that were written anew.
+    """
 
     files: int = 0
     reasons: tuple[tuple[str, str], ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +188,7 @@ class _Look:
         self.waiting_files = 0
         self.skipped_files = 0
         self.reasons: list[tuple[str, str]] = []
+        self.changed: list[str] = []
 
     def takes(self, file: ListedFile) -> bool:
         """Whether the file is dealt with: if it is not, the next look begins with it."""
@@ -199,7 +208,7 @@ class _Look:
         ordered = sorted(self.files, key=self._order)
         return Found(
             tuple(ordered),
-            Skipped(self.skipped_files, tuple(self.reasons)),
+            Skipped(self.skipped_files, tuple(self.reasons), tuple(self.changed)),
             self.waiting_files,
             self._next_position(),
         )
@@ -272,8 +281,11 @@ class _Look:
         return False
 
     def _reason_to_skip(self, file: ListedFile, state: FileState) -> str:
-        if state is FileState.CHANGED and self.rules.on_change is OnChange.IGNORE:
-            return "was written anew, and changed files are ignored"
+        is_landed = state is FileState.CHANGED and not self.rules.is_unlanded(file.name)
+        if is_landed and self.rules.on_change is OnChange.IGNORE:
+            if len(self.changed) < MAX_REPORTED:
+                self.changed.append(file.name)
+            return "was written anew"
         seen = self.rules.seen_etag
         if seen is None or state is FileState.STARTED or not file.etag:
             return ""

@@ -22,7 +22,7 @@ class OnChange(StrEnum):
     LAND = "Land"
     """The new version gets numbers as a new file does."""
     IGNORE = "Ignore"
-    """The new version gets none. What was not read of the old one can be read no more."""
+    """The new version gets none, and is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Rules:
         settle: for how long a file must not have been written.
         ordered_names: number the files of a look in the order of names, not of their times.
         on_change: what becomes of a file that is written anew.
+        is_unlanded: whether no row is landed of the version of a file that has numbers, nor will
+            be: then the new version gets numbers, whatever ``on_change`` says.
         relist: how long after a listing of all names the next one is due.
         seen_etag: whether a file with this ETag was landed under another name; such files get no
             numbers. None if files are only known by their names.
@@ -51,6 +53,7 @@ class Rules:
     settle: timedelta = timedelta(0)
     ordered_names: bool = False
     on_change: OnChange = OnChange.LAND
+    is_unlanded: Callable[[str], bool] = lambda _: False
     relist: timedelta = timedelta(hours=1)
     seen_etag: Callable[[str], bool] | None = None
     most_parts: int = MAX_LISTED

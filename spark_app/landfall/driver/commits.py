@@ -25,12 +25,23 @@ from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.finalizing import Finalizing
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatch, InFlightBatches
-from landfall.errors import Fenced, LandfallError, LogTruncated, Reason, Retry, Stalled, cause
+from landfall.errors import (
+    Fenced,
+    LandfallError,
+    LogTruncated,
+    PartUnreadable,
+    Reason,
+    Retry,
+    Stalled,
+    cause,
+)
 from landfall.lane import LaneWriter
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice
 
 log = logging.getLogger(__name__)
+
+Park = Callable[[ledger.State, Mapping[TopicPartition, PartUnreadable]], ledger.State]
 
 DENIED_PAUSE = timedelta(minutes=1)
 """How long a topic partition rests that the source denied, before it is tried again."""
@@ -60,6 +71,7 @@ class BatchCommitter:
         batches: those in flight.
         background: completes what is committed, and aborts what is not.
         blocked: topic partitions whose batches cannot be committed until somebody acts, and why.
+        park: moves the checkpoint past parts of files that could not be read.
     """
 
     group: ConsumerGroup
@@ -68,10 +80,12 @@ class BatchCommitter:
     batches: InFlightBatches
     background: BackgroundWork
     blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
+    park: Park = lambda state, _: state
 
     def __post_init__(self) -> None:
         self._bad_records = BadRecordHistory(self.group.spec.bad_records)
         self._denied: dict[TopicPartition, datetime] = {}
+        self._unreadable: dict[TopicPartition, PartUnreadable] = {}
         self.finalizing = Finalizing(self.group, self.deps.observer, self.append)
         self._unrecorded_since: datetime | None = None
 
@@ -109,6 +123,14 @@ class BatchCommitter:
             # aborted.
             self.batches.remove(batch)
             self._commit(batch, recreated, now)
+        self._park()
+
+    def _park(self) -> None:
+        unreadable, self._unreadable = self._unreadable, {}
+        try:
+            self.park(self.writer.state, unreadable)
+        except Retry as error:  # what cannot be read fails again
+            record_failure(self.deps, cause(error, "ParkFailed"), error)
 
     def hand_over(self, reason: str, now: datetime) -> None:
         """Append YIELD, and before it what topics are complete up to, as far as it is known.
@@ -235,11 +257,13 @@ class BatchCommitter:
                 self.blocked[tp] = error
                 if error.reason is Reason.SOURCE_DENIED:
                     self._denied[tp] = now
+            elif isinstance(error, PartUnreadable):
+                self._unreadable[tp] = error
             else:
                 retried[tp] = error
         landed = {landed.piece.topic_partition for landed in decision.commit}
         took = now - batch.started if batch.is_retry else timedelta(0)
-        self.batches.backoff.settle(landed, retried, now, took)
+        self.batches.backoff.settle(landed | self._unreadable.keys(), retried, now, took)
         messages = failure_messages(failed)
         self.deps.counters.batch_failed(messages, now)
         for reason, why in messages.items():

@@ -9,7 +9,7 @@ then, and looked up again after each of the store's pauses, a minute in all. No 
 that, and nobody else: a start with thousands of lost uploads lands at once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -91,6 +91,22 @@ class Completer:
 
         for future in futures.values():
             future.add_done_callback(finished)
+
+    def roll_forward(
+        self,
+        unapplied: Mapping[int, Iterable[LandedObject]],
+        report: Callable[[], None],
+        wait: Callable[[], None],
+    ) -> None:
+        """Complete what former drivers have committed, and wait until all of it is, or is lost."""
+        for commit, objects in sorted(unapplied.items()):
+            self.apply(commit, objects)
+        while True:
+            self.lost()  # forgets what is complete
+            if not self.completing:
+                return
+            report()
+            wait()
 
     def _complete(self, landed: LandedObject, *, is_fresh: bool) -> None:
         for attempt in stamina.retry_context(

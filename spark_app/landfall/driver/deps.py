@@ -5,13 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from landfall.api.spec import Feed
 from landfall.driver.background import Background, Threads
 from landfall.driver.counters import DriverCounters
 from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
 from landfall.errors import LandfallError
 from landfall.ledger import Record, State
-from landfall.store import Store
+from landfall.store import SourceFiles, Store
+from landfall.store.urls import open_files
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ class DriverDeps:
         new_name: returns a name that nobody has used before, for batches and ledger writers.
         counters: what this process has done since it started.
         background: makes thread pools and notifiers.
+        open_files: where the files of a feed are.
     """
 
     store: Store
@@ -45,6 +48,7 @@ class DriverDeps:
     new_name: Callable[[], str]
     counters: DriverCounters
     background: Background = field(default_factory=Threads)
+    open_files: Callable[[Feed], SourceFiles] = open_files
 
 
 def record_failure(deps: DriverDeps, reason: str, error: LandfallError) -> None:

@@ -12,7 +12,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.deps import Append, DriverDeps
 from landfall.errors import Stalled
 from landfall.ledger import State
-from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.plan import Backlog
 
 
@@ -48,7 +48,7 @@ class Due:
             return backlog
         end = max(offsets.start, min(offsets.end, self.ends.get(backlog.topic_partition, -1)))
         age = backlog.age if end > offsets.start else timedelta(0)
-        return replace(backlog, offsets=OffsetRange(offsets.start, end), age=age)
+        return replace(backlog.up_to(end), age=age)
 
 
 WHATEVER_COMES = Due()

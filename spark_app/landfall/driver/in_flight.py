@@ -6,7 +6,7 @@ named by a COMMIT from then on; a batch that is still here when the loop ends ce
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from landfall.api.spec import ConsumerGroup
@@ -14,8 +14,9 @@ from landfall.driver.decide.batch_size import BatchSizeLimit, slice_bytes
 from landfall.driver.deps import DriverDeps
 from landfall.driver.retry_backoff import RetryBackoff
 from landfall.estimates import Sizes
-from landfall.ledger import Member
-from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger import Feed, Member
+from landfall.ledger.feeds import lists_of
+from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.plan import Backlog, BatchPlan, Capacity, Policy, plan
 from landfall.source import LastRead
@@ -48,6 +49,7 @@ class InFlightBatches:
         backoff: topic partitions that failed, and when they are tried again.
         permitted: below which offset bad records are allowed in any number.
         members: those of the lane, which tell where reading must go on.
+        feeds: those of the lane, which name the lists of parts.
     """
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, wake: Callable[[], object]) -> None:
@@ -62,6 +64,7 @@ class InFlightBatches:
         self.backoff = RetryBackoff()
         self.permitted: Mapping[TopicPartition, int] = {}
         self.members: Mapping[TopicPartition, Member] = {}
+        self.feeds: Mapping[TopicPartition, Feed] = {}
 
     def __len__(self) -> int:
         """How many are in flight."""
@@ -133,7 +136,12 @@ class InFlightBatches:
         most = slice_bytes(planned.slices, self._sizes, planned.file_bytes)
         limits = SliceLimits(most, self._limit.slice_objects)
         batch = Batch(
-            self._group, self._new_name(), limits, dict(self.permitted), self._last_read(planned)
+            self._group,
+            self._new_name(),
+            limits,
+            dict(self.permitted),
+            self._last_read(planned),
+            lists=lists_of(self.feeds, planned.slices),
         )
         results = self._pool.submit(self._runner.run, batch, planned.bins)
         self._batches[batch.token] = InFlightBatch(batch, planned, now, results, is_retry)
@@ -177,5 +185,5 @@ def _up_to_permission(backlog: Backlog, permitted: Mapping[TopicPartition, int])
     """The backlog up to where bad records are allowed, so that no slice lies on both sides."""
     offsets, end = backlog.offsets, permitted.get(backlog.topic_partition, -1)
     if offsets.start < end < offsets.end:
-        return replace(backlog, offsets=OffsetRange(offsets.start, end))
+        return backlog.up_to(end)
     return backlog

@@ -31,6 +31,7 @@ from landfall.driver.decisions import Decisions, DriverParts
 from landfall.driver.deps import DriverDeps, record_failure
 from landfall.driver.draining import Draining
 from landfall.driver.existing_objects import ExistingObjects
+from landfall.driver.feeds import Feeds
 from landfall.driver.goals import Endless, GoalParts, GoalType
 from landfall.driver.housekeeping import Housekeeping
 from landfall.driver.in_flight import InFlightBatches
@@ -80,6 +81,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         deps, source = self.deps, self.group.spec.source
+        self.counters: DriverCounters = deps.counters
         self._began = deps.clock()
         self._notifier = deps.background.notifier()
         self._batches = InFlightBatches(self.group, deps, self._notifier.notify)
@@ -100,6 +102,8 @@ class Driver:
         existing = ExistingObjects(self.group, deps.store, deps.background)
         append = self._committer.append
         self._membership = MembershipSync(source, deps.observer, append, existing)
+        self._feeds = Feeds(self.group, deps, append, self._notifier.notify)
+        self._committer.park = self._feeds.park
         self._goal = self.goal(GoalParts(self.group, deps, append, self._notifier.notify))
         self._decisions = Decisions(
             DriverParts(deps.observer, self._committer, self._membership, self._completer),
@@ -109,11 +113,6 @@ class Driver:
         )
         self._newer_owner = ""
         self._draining = Draining(self.group.spec.upgrade.drain_timeout)
-
-    @property
-    def counters(self) -> DriverCounters:
-        """What this process has done since it started."""
-        return self.deps.counters
 
     # -------------------------------------------------------------------------- from other threads
 
@@ -169,6 +168,7 @@ class Driver:
             self._housekeeping.abort(self._lost.stop())
             self._completer.stop()
             self._goal.stop()
+            self._feeds.stop()
             self._housekeeping.finish()
             self._rolling.stop()
             self._report()
@@ -179,14 +179,7 @@ class Driver:
         What is lost, or seems so, is not waited for: it is found and made again beside landing.
         """
         self.phase = Phase.RECOVERING
-        for commit, objects in sorted(self.writer.state.unapplied.items()):
-            self._completer.apply(commit, objects)
-        while True:
-            self._completer.lost()  # forgets what is complete
-            if not self._completer.completing:
-                break
-            self._report()
-            self._wait()
+        self._completer.roll_forward(self.writer.state.unapplied, self._report, self._wait)
         self._list_fenced_uploads()
         self.phase = Phase.RUNNING
 
@@ -233,7 +226,8 @@ class Driver:
             self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
         )
         beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
-        messages = [list_errors(self._membership.absent), self.counters.warning, beside]
+        wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
+        messages = [list_errors(wrong), self.counters.warning, beside]
         self.counters.message = "\n".join(filter(None, messages))
         self._report()
 
@@ -246,7 +240,9 @@ class Driver:
     def _look_at_log(self, now: datetime) -> None:
         in_flight, unapplied = self._batches.in_flight(), self._completer.topic_partitions
         at_rest = not (self._batches or self._awaits(unapplied))
-        self._membership.look(self.writer.state, now, in_flight, unapplied, at_rest=at_rest)
+        state = self._feeds.look(self.writer.state, now)
+        self._membership.look(state, now, in_flight, unapplied, at_rest=at_rest)
+        self._membership.forget_targets(unless=self._feeds.are_found)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown
         self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
         self._goal.look(self.writer.state, now)
@@ -266,6 +262,8 @@ class Driver:
         # With until_caught_up, records that arrive after the first look are left to a later run.
         skip = reached(checkpoint, targets) if self.until_caught_up else ()
         backlogs = self._goal.due.within(self.deps.observer.backlogs(checkpoint, skip, now))
+        backlogs = self._feeds.with_parts(self.writer.state, backlogs)
+        self._batches.feeds = self.writer.state.feeds
         flush = self.until_caught_up or self._goal.due.is_closing
         self._batches.permitted = self.writer.state.permitted
         stalled = self.stalled_partitions().keys() | self._decisions.held
@@ -394,6 +392,7 @@ class Driver:
         self.phase = Phase.STOPPED
         stalled = (error for _, error in sorted(self.stalled_partitions().items()))
         unlanded = (*self._membership.absent, *stalled, *self._goal.problems)
+        unlanded += self._feeds.problems(self.writer.state)
         if (self.until_caught_up and unlanded) or self._goal.left:
             self.counters.message = not_landed(unlanded, self._goal.left)
             return ExitCode.STALLED

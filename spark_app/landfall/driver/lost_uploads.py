@@ -46,6 +46,7 @@ from landfall.errors import LandfallError, Reason, Retry, Stalled, cause
 from landfall.lane import LaneWriter
 from landfall.ledger import Blocked, Missing
 from landfall.ledger.decisions import topic_partition
+from landfall.ledger.feeds import lists_of
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, SliceResult
 from landfall.objects import Upload
@@ -177,7 +178,8 @@ class LostUploads:
             return
         objects = sum(len(s.lost) for s in slices)
         log.warning("committed uploads are lost", extra={"objects": objects, "slices": len(slices)})
-        batch = Batch(group, self.deps.new_name())
+        lists = lists_of(state.feeds, (s.before.piece for s in slices))
+        batch = Batch(group, self.deps.new_name(), lists=lists)
         results = self._pool.submit(land_again, batch, self.deps.runner, slices)
         self._job = _Job(slices, results)
         results.add_done_callback(lambda _: self.wake())

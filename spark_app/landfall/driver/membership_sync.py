@@ -113,6 +113,11 @@ class MembershipSync:
         observer.record_arrivals(state.checkpoint, now)
         self._aim(state)
 
+    def forget_targets(self, *, unless: bool) -> None:
+        """Let the next look find where the log ends, since this one could not know."""
+        if not unless:
+            self.targets = None
+
     def _check_source(self, state: State) -> membership.SourceChecks:
         """Compare the log with the members whose end offset is not their checkpoint.
 
@@ -275,7 +280,8 @@ class MembershipSync:
         self._refused = {**starts.refused, **occupied}
         ids = {topic.name: topic.topic_id for topic in observer.topics}
         entries = tuple(
-            ledger.Entry(tp, ids[tp.topic], start) for tp, start in sorted(starts.offsets.items())
+            ledger.Entry(tp, ids[tp.topic], start, feed=bool(self._source.files))
+            for tp, start in sorted(starts.offsets.items())
         )
         return self._append(partial(ledger.Add, entries=entries)) if entries else state
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
+from landfall.api.spec import ConsumerGroup, Feed, GroupSpec, TopicSpecs
 from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State, digest, object_names
@@ -34,6 +34,8 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
         kept["topics"] = group.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
             "topics"
         ]
+    if group.spec.source.files:
+        kept["feeds"] = {feed.topic: _reader_of(feed) for feed in group.spec.source.files}
     body = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     name = digest(body)
     # Whatever is there already has the same bytes: the key names them.
@@ -68,6 +70,11 @@ def _is_another_file(before: Mapping[str, object], now: Mapping[str, object]) ->
     return is_same and None not in checksums and checksums[0] != checksums[1]
 
 
+def _reader_of(feed: Feed) -> Mapping[str, object]:
+    """What decides which rows a file has."""
+    return feed.model_dump(mode="json", by_alias=True, include={"reader", "reader_options"})
+
+
 def stored_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> ConsumerGroup:
     """The group with the stored part of its spec in place of the present one.
 
@@ -83,6 +90,9 @@ def stored_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> Con
     present = group.spec.model_dump(mode="json", by_alias=True)
     kept = json.loads(body)
     kept.setdefault("topics", [])
+    feeds = kept.pop("feeds", {})
+    files = [{**feed, **feeds.get(feed["topic"], {})} for feed in present["source"]["files"]]
+    kept["source"] = present["source"] | {"files": files}
     kept["output"] |= {name: present["output"][name] for name in PLACE}
     try:
         spec = GroupSpec.model_validate(present | kept)

@@ -13,11 +13,13 @@ A part that cannot be read is *parked* by a HOLE that covers what is left of it.
 gives a parked part another number, at the end of the feed, or takes it out for good.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 
+from landfall.ledger.decisions import topic_partition
 from landfall.ledger.entries import Entry, PartList
-from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.records import Discover, Hole
 from landfall.ledger.state import Feed, ParkedPart, State
 
@@ -106,8 +108,9 @@ def discover(state: State, record: Discover) -> State:
     if not (record.listed or record.known or taken):
         raise ValueError(f"{tp}: discovers nothing")
     known = record.known or feed.known
-    landed = number_of(state.checkpoint[tp])
-    needed = min(known.through if known else 0, landed)
+    needed = min(known.through if known else 0, number_of(state.checkpoint[tp]))
+    if _is_any_invisible(state, tp):
+        needed = 0  # what is lost of it may have to be made again, by its list
     lists = (*feed.lists, *((record.listed,) if record.listed else ()))
     return _with(
         state,
@@ -119,6 +122,26 @@ def discover(state: State, record: Discover) -> State:
             {number: part for number, part in feed.parked.items() if number not in taken},
         ),
     )
+
+
+def _is_any_invisible(state: State, tp: TopicPartition) -> bool:
+    """Whether objects of a feed are committed that are not certain to be visible."""
+    waiting = chain.from_iterable((*state.unapplied.values(), *state.missing.values()))
+    return any(topic_partition(each.upload.key) == tp for each in waiting)
+
+
+def lists_of(
+    feeds: Mapping[TopicPartition, Feed], slices: Iterable[Slice]
+) -> tuple[tuple[TopicPartition, PartList], ...]:
+    """The lists that have the parts of these slices, as far as they are of feeds."""
+    found: dict[tuple[TopicPartition, PartList], None] = {}
+    for slice_ in slices:
+        tp, offsets = slice_.topic_partition, slice_.offsets
+        lists = feeds[tp].lists if tp in feeds else ()
+        for listed in lists:
+            if listed.first * SPAN < offsets.end and offsets.start < listed.end * SPAN:
+                found[tp, listed] = None
+    return tuple(found)
 
 
 def list_of(feed: Feed, number: int) -> PartList:

@@ -118,8 +118,8 @@ class Feed:
 
     Attributes:
         end: the number that the next part gets.
-        lists: those with a part that was not in ``known`` or not landed when the last of them was
-            named, in order.
+        lists: those with a part that was not in ``known``, or not landed and visible, when the last
+            of them was named; in order.
         known: what is stored of the files with the lowest numbers; None for nothing.
         parked: parts that could not be landed, by number.
     """

@@ -1,7 +1,11 @@
-"""A version of a file as its readers read it."""
+"""A version of a file as its readers read it, and the reader that a feed names."""
 
 from dataclasses import dataclass
 
+from landfall.api import spec
+from landfall.errors import Reason, Stalled
+from landfall.files import FileReader
+from landfall.files.readers import reader_of
 from landfall.objects import ListedFile
 from landfall.store import SourceFiles
 
@@ -36,3 +40,17 @@ class VersionedFile:
             Retry: the store does not answer; StoreDenied, it refuses.
         """
         return self.source.read(self.file, start, end)
+
+
+def reader_of_feed(feed: spec.Feed) -> FileReader:
+    """The reader of a feed's files.
+
+    Raises:
+        Stalled: SPEC_INVALID, there is no such reader, or an option is wrong.
+    """
+    try:
+        return reader_of(feed.reader, feed.reader_options)
+    except ValueError as error:
+        raise Stalled(
+            Reason.SPEC_INVALID, f"spec.source.files: {feed.topic}: reader: {error}"
+        ) from error

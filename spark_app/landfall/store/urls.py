@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from landfall.api import spec
 from landfall.errors import Reason, Stalled
-from landfall.store import Store, StoreType
+from landfall.store import SourceFiles, Store, StoreType
 
 
 def open_store(root: spec.Root) -> Store:
@@ -67,6 +67,23 @@ def _open_built_in(root: spec.Root) -> Store | None:
 
             return FileStore(Path("/", unquote(path)))
     return None
+
+
+def open_files(feed: spec.Feed) -> SourceFiles:
+    """Where the files of a feed are, without a request to it.
+
+    Raises:
+        StoreDenied: credentials are missing.
+    """
+    scheme, _, rest = feed.url.partition("://")
+    if scheme == "file":
+        from landfall.store.folder_files import FolderFiles  # noqa: PLC0415
+
+        return FolderFiles(Path("/", unquote(rest.partition("/")[2])))
+    from landfall.store.s3.files import S3Files  # noqa: PLC0415
+
+    bucket, _, prefix = rest.partition("/")
+    return S3Files(bucket, prefix, feed.s3)
 
 
 def _store_type(root: spec.Root) -> StoreType:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from landfall.api.spec import ConsumerGroup
+from landfall.ledger import PartList
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.source import LastRead
 
@@ -41,6 +42,7 @@ class Batch:
             recognizes a truncated log.
         dead_letters: slices to land from dead-letter objects, instead of from the log, and the
             keys of those objects; empty in every batch but a replay.
+        lists: of feeds, the lists with the parts of all slices.
     """
 
     group: ConsumerGroup
@@ -49,3 +51,4 @@ class Batch:
     permitted: Mapping[TopicPartition, int] = field(default_factory=dict)
     last_read: tuple[tuple[TopicPartition, LastRead], ...] = ()
     dead_letters: tuple[tuple[Slice, str], ...] = ()
+    lists: tuple[tuple[TopicPartition, PartList], ...] = ()

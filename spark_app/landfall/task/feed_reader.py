@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.errors import PartUnreadable
+from landfall.errors import PartUnreadable, Reason, Stalled
 from landfall.files import FilePart, FileReader, FileRecords, UnreadableFileError
 from landfall.ledger import PartList
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
@@ -56,14 +56,17 @@ class FeedReader:
 
     def __init__(self, slots: Slots, group: str, lane: str, feeds: Mapping[str, OpenFeed]) -> None:
         self._slots, self._group, self._lane, self._feeds = slots, group, lane, feeds
-        self._named: Mapping[TopicPartition, Sequence[PartList]] = {}
+        self._named: tuple[tuple[TopicPartition, PartList], ...] = ()
         self._read: dict[PartList, tuple[ListedPart, ...]] = {}
 
-    def expect(self, named: Mapping[TopicPartition, Sequence[PartList]]) -> None:
+    def expect(self, named: Iterable[tuple[TopicPartition, PartList]]) -> None:
         """The lists with the parts of all slices that will be read next."""
-        self._named = named
-        wanted = {each for lists in named.values() for each in lists}
+        self._named = tuple(named)
+        wanted = {listed for _, listed in self._named}
         self._read = {each: parts for each, parts in self._read.items() if each in wanted}
+
+    def close(self) -> None:
+        """Do nothing: connections to stores need not be closed."""
 
     def read(self, slice_: Slice) -> Iterator[Records]:
         """The rows of the slice, in order, in chunks that depend only on the files.
@@ -93,7 +96,7 @@ class FeedReader:
             except (UnreadableFileError, FileChanged) as error:
                 if at > slice_.offsets.start:
                     raise EndsEarly(at) from error
-                raise PartUnreadable(f"{tp}: part {number}: {error}") from error
+                raise PartUnreadable(at, f"{tp}: part {number}: {error}") from error
             at = first + SPAN
 
     def _rows(
@@ -114,7 +117,10 @@ class FeedReader:
             row += len(found)
 
     def _part(self, tp: TopicPartition, number: int) -> ListedPart:
-        named = next(each for each in self._named[tp] if each.first <= number < each.end)
+        lists = (listed for of, listed in self._named if of == tp)
+        named = next((each for each in lists if each.first <= number < each.end), None)
+        if named is None:
+            raise Stalled(Reason.LEDGER_BROKEN, f"{tp}: no list is known that has part {number}")
         if named not in self._read:
             keys = FeedKeys(self._group, self._lane, tp.topic)
             self._read[named] = part_lists.read(self._slots, keys, named)

@@ -21,13 +21,16 @@ from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.schemas.stored import StoredSchemas
 from landfall.source import Reader
+from landfall.source.files import reader_of_feed
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
-from landfall.store import Store
+from landfall.store import Slots, Store
+from landfall.store.urls import open_files
 from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted, miscounted
 from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.destinations import Destinations
+from landfall.task.feed_reader import FeedReader, OpenFeed
 from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 
@@ -38,14 +41,14 @@ class _TaskResources:
 
     group: ConsumerGroup
     properties: Mapping[str, str] = field(repr=False)  # they contain secrets
-    reader: KafkaReader
+    reader: KafkaReader | FeedReader
     store: Store
     deps: LandingDeps
 
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
-        reader = KafkaReader(dict(properties), group.spec.tuning.read_timeout)
         store = open_stores(group.spec)
+        reader = _reader(group, properties, store)
         stored = StoredSchemas(store, group.metadata.name, LANE)
         destinations = Destinations(store, group.full_name)
         deps = LandingDeps(Partitioners(group.spec, stored), store, destinations)
@@ -70,9 +73,12 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
         resources = _resources(batch.group)
     except LandfallError as error:
         return tuple(FailedSlice(slice_, error) for slice_ in slices)
-    resources.reader.last_read = dict(batch.last_read)
-    resources.reader.expect(slices)
     reader: Reader = resources.reader
+    if isinstance(resources.reader, FeedReader):
+        resources.reader.expect(batch.lists)
+    else:
+        resources.reader.last_read = dict(batch.last_read)
+        resources.reader.expect(slices)
     if batch.dead_letters:
         reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
     return land_with(resources.deps, batch, slices, reader)
@@ -88,13 +94,25 @@ def read_back(landed: Landed) -> tuple[Miscounted, ...]:
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:
-    properties = kafka_properties(group)
+    properties = {} if group.spec.source.files else kafka_properties(group)
     if not _cached or (_cached[0].group, _cached[0].properties) != (group, properties):
         while _cached:
             _cached.pop().reader.close()
         _cached.append(_TaskResources.of(group, properties))
         _tune_process()
     return _cached[0]
+
+
+def _reader(
+    group: ConsumerGroup, properties: Mapping[str, str], slots: Slots
+) -> KafkaReader | FeedReader:
+    if group.spec.source.kafka:
+        return KafkaReader(dict(properties), group.spec.tuning.read_timeout)
+    feeds = {
+        feed.topic: OpenFeed(open_files(feed), reader_of_feed(feed))
+        for feed in group.spec.source.files
+    }
+    return FeedReader(slots, group.metadata.name, LANE, feeds)
 
 
 def _tune_process() -> None:

@@ -196,8 +196,18 @@ def test_changed_files_can_be_ignored() -> None:
 
     found = looks(file("a", etag="e2"), file("b"), known=[known_of(file("a"))], rules=rules)
 
-    reason = ("a", "was written anew, and changed files are ignored")
-    assert (names(found), found.skipped) == (["b"], Skipped(1, (reason,)))
+    skipped = Skipped(1, (("a", "was written anew"),), ("a",))
+    assert (names(found), found.skipped) == (["b"], skipped)
+
+
+def test_a_changed_file_of_which_nothing_is_landed_takes_its_place_in_any_case() -> None:
+    was = [known_of(file("a", etag="old")), known_of(file("b", etag="old"))]
+    rules = replace(RULES, on_change=OnChange.IGNORE, is_unlanded="a".__eq__)
+
+    found = looks(file("a"), file("b"), known=was, rules=rules)
+
+    assert [(each.file.name, each.state) for each in found.files] == [("a", FileState.CHANGED)]
+    assert found.skipped.changed == ("b",)
 
 
 def test_an_etag_that_was_seen_is_no_new_file() -> None:

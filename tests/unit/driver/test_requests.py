@@ -294,6 +294,8 @@ def test_what_no_command_helps_has_no_next_step() -> None:
         Reason.LEDGER_BROKEN,
         Reason.DESTINATION_CONFLICT,
         Reason.LEDGER_BEHIND,
+        Reason.FILE_CHANGED,
+        Reason.FILE_UNREADABLE,
     }
 
     assert set(Reason) - NEXT_STEPS.keys() == whole

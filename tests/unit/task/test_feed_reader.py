@@ -55,7 +55,7 @@ class Feed:
             if parts
         ]
         reader = FeedReader(self.store, "clicks", "0", {"in": OpenFeed(self.source, self.reader)})
-        reader.expect({TP: lists})
+        reader.expect([(TP, listed) for listed in lists])
         return reader.read(Slice(TP, OffsetRange(start, end)))
 
     def until_it_fails(self, start: int, end: int) -> tuple[list[Records], Exception]:

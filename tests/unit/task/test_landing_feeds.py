@@ -36,7 +36,7 @@ class UnreadableReader(FakeReader):
     """Cannot read the first part."""
 
     def read(self, slice_: Slice) -> Iterator[Records]:
-        raise PartUnreadable(f"{slice_}: damaged")
+        raise PartUnreadable(100, f"{slice_}: damaged")
 
 
 def test_a_slice_that_ends_early_is_landed_up_to_there() -> None:
