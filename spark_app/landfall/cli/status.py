@@ -16,7 +16,8 @@ from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.errors import LandfallError, Retry
 from landfall.ledger import State, Totals
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.feeds import unlanded
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.source import Bound, Log
 
 
@@ -27,7 +28,7 @@ class PartitionProgress:
     Attributes:
         checkpoint: next offset to land.
         end_offset: the last stable offset.
-        lag_records: offsets from the checkpoint to the end offset.
+        lag_records: offsets from the checkpoint to the end offset; of files, parts of them.
         held_back_records: offsets from the end offset on that an open transaction keeps everybody
             from reading.
         unavailable: why Kafka did not report the end offset, if it said why.
@@ -101,10 +102,11 @@ class GroupProgress:
 
 def status(arguments: argparse.Namespace) -> ExitCode:
     """Print how far a group is; the exit code is UNAVAILABLE if Kafka does not answer."""
-    from landfall.source.kafka import KafkaLog  # noqa: PLC0415  # other commands need no Kafka client
+    from landfall.source.opening import open_log  # noqa: PLC0415  # other commands need no Kafka client
 
     opened = GroupStore.of(arguments.group)
-    progress = read_progress(opened, KafkaLog(opened.group), str(arguments.group))
+    log = open_log(opened.group, opened.lane.read())
+    progress = read_progress(opened, log, str(arguments.group))
     if arguments.json:
         console.out().print(msgspec.json.encode(asdict(progress)).decode(), markup=False)
     else:
@@ -177,7 +179,7 @@ def _progress(
     opened: GroupStore, state: State, ends: EndOffsets, source_error: str | None
 ) -> GroupProgress:
     in_order = sorted(state.checkpoint, key=attrgetter("topic", "partition"))
-    partitions = tuple(_partition(tp, state.checkpoint[tp], ends) for tp in in_order)
+    partitions = tuple(_partition(tp, state, ends) for tp in in_order)
     lags = [p.lag_records for p in partitions if p.lag_records is not None]
     return GroupProgress(
         group=opened.name,
@@ -200,14 +202,16 @@ def _progress(
     )
 
 
-def _partition(tp: TopicPartition, checkpoint: int, ends: EndOffsets) -> PartitionProgress:
+def _partition(tp: TopicPartition, state: State, ends: EndOffsets) -> PartitionProgress:
+    checkpoint, feeds = state.checkpoint[tp], state.feeds
     end = ends.stable.get(tp)
     if end is None:
         why = ends.unavailable.get(tp)
         known = PartitionProgress(tp.topic, tp.partition, checkpoint, None, None)
         return replace(known, unavailable=str(why)) if why else known
     # The log of a recreated topic may end below the checkpoint; that is no negative lag.
-    lag, held_back = max(end - checkpoint, 0), max(ends.high.get(tp, end) - end, 0)
+    left = OffsetRange(checkpoint, max(end, checkpoint))
+    lag, held_back = unlanded(feeds, tp, left), max(ends.high.get(tp, end) - end, 0)
     return PartitionProgress(tp.topic, tp.partition, checkpoint, end, lag, held_back)
 
 

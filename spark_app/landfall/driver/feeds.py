@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 from landfall import ledger
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 MAX_PLANNED = 20_000
 """Of how many unlanded parts of a feed the sizes are known at once."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
 _ON_CHANGE = {"LandAgain": OnChange.LAND, "Ignore": OnChange.IGNORE, "Stall": OnChange.IGNORE}
 
 
@@ -50,7 +51,7 @@ class _OpenFeed:
         job: a look or a merge that is going on.
         looked: when the last look was begun.
         hurries: the next look need not wait.
-        parked: since when a part is parked, as far as this driver knows.
+        parked: when this driver has parked a part.
         read: the lists whose parts are planned.
     """
 
@@ -114,6 +115,10 @@ class Feeds:
         self._log_of(state)
         return state
 
+    def arrived(self, tp: TopicPartition, offsets: int) -> int:
+        """By how much a topic partition has grown: of a feed, by how many parts of files."""
+        return offsets // SPAN if tp in self._specs else offsets
+
     def stop(self) -> None:
         """Begin no more looks."""
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -154,13 +159,13 @@ class Feeds:
         opened.job.add_done_callback(lambda _: self._wake())
 
     def _to_try_again(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
-        since = {number: opened.parked.get(number, now) for number in feed.parked}
-        opened.parked = since
+        """Parked parts that may be readable now; a driver that starts tries all at once."""
+        opened.parked = {n: at for n, at in opened.parked.items() if n in feed.parked}
         return tuple(
             number
             for number, parked in sorted(feed.parked.items())
             if parked.attempt < opened.spec.max_attempts
-            and now - since[number] >= opened.spec.retry_interval
+            and now - opened.parked.get(number, _NEVER) >= opened.spec.retry_interval
         )
 
     def _finish(self, tp: TopicPartition, opened: _OpenFeed, state: State) -> State:
@@ -286,6 +291,7 @@ class Feeds:
             state = self._append(
                 partial(ledger.Hole, piece=hole, reason=str(error), attempt=part.attempt + 1)
             )
+            self._feed(tp).parked[number] = self._deps.clock()
             log.warning("file parked", extra={"slice": str(hole), "why": str(error)})
         return state
 

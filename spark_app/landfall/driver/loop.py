@@ -244,7 +244,8 @@ class Driver:
         self._membership.look(state, now, in_flight, unapplied, at_rest=at_rest)
         self._membership.forget_targets(unless=self._feeds.are_found)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown
-        self.counters.arrived += sum(more for tp, more in grown.items() if tp not in stalled)
+        arrived = (self._feeds.arrived(tp, n) for tp, n in grown.items() if tp not in stalled)
+        self.counters.arrived += sum(arrived)
         self._goal.look(self.writer.state, now)
 
     def _end_goal(self) -> None:

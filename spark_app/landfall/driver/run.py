@@ -39,8 +39,7 @@ from landfall.errors import Retry, StoreDenied
 from landfall.lane import LaneWriter, claim_output_root
 from landfall.lane.stores import open_stores
 from landfall.publish.building import check_publishers
-from landfall.source.files_log import FilesLog
-from landfall.source.kafka import KafkaLog
+from landfall.source.opening import open_log
 from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
 from landfall.store.measured import measured
@@ -186,8 +185,7 @@ def _contender_options(options: Options) -> ContenderOptions:
 
 def _observer(group: ConsumerGroup) -> Observer:
     discovery_interval = group.spec.source.discovery_interval
-    source = KafkaLog(group) if group.spec.source.kafka else FilesLog(group)
-    return Observer(source, discovery_interval, longest_pause(group.spec.upload_policy))
+    return Observer(open_log(group), discovery_interval, longest_pause(group.spec.upload_policy))
 
 
 def _publish_the_rest(publishing: Publishing, code: ExitCode, *, has_end: bool) -> ExitCode:

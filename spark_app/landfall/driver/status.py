@@ -29,6 +29,7 @@ from landfall.driver.goals import WHATEVER_COMES, Due
 from landfall.driver.observer import LogView
 from landfall.errors import Stalled
 from landfall.ledger import EndedRun, State
+from landfall.ledger.feeds import unlanded
 from landfall.ledger.offsets import TopicPartition
 from landfall.plan import Backlog, Policy, overdue
 
@@ -278,7 +279,7 @@ def _partition_status(
         partition=tp.partition,
         checkpoint=offsets.start,
         end_offset=end,
-        lag_records=len(offsets),
+        lag_records=unlanded(progress.state.feeds, tp, offsets),
         lag_seconds=backlog.age.total_seconds(),
         overdue_seconds=late,
         in_round=tp in progress.in_flight,

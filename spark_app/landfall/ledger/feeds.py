@@ -43,6 +43,13 @@ def part_offsets(number: int) -> OffsetRange:
     return OffsetRange(number * SPAN, (number + 1) * SPAN)
 
 
+def unlanded(feeds: Mapping[TopicPartition, Feed], tp: TopicPartition, offsets: OffsetRange) -> int:
+    """How many offsets these are, or of a feed, of how many parts they are."""
+    if tp not in feeds or not len(offsets):
+        return len(offsets)
+    return number_of(offsets.end - 1) - number_of(offsets.start) + 1
+
+
 def enter(state: State, entries: Iterable[Entry]) -> State:
     """The state after these topic partitions entered the lane."""
     added = {entry.topic_partition: entry.start for entry in entries if entry.feed}

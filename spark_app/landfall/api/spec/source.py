@@ -12,6 +12,7 @@ from landfall.api.spec.files import MAX_FEEDS, Feed
 from landfall.api.spec.shared import SecretRef, TopicName, distinct
 from landfall.api.spec_errors import VARIANT
 from landfall.api.values import Duration, Instant, Name, Pattern, Setting, matching
+from landfall.errors import Reason, Stalled
 
 _ADDRESS = r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):[0-9]{1,5}"
 PartitionNumber = Annotated[
@@ -153,10 +154,12 @@ class Source(Model):
         """The section ``kafka``.
 
         Raises:
-            ValueError: the group lands files.
+            Stalled: SPEC_INVALID, the group lands files.
         """
         if self.kafka is None:
-            raise ValueError("the group lands files, not topics of Kafka")
+            raise Stalled(
+                Reason.SPEC_INVALID, "spec.source: the group lands files, not topics of Kafka"
+            )
         return self.kafka
 
     @property
