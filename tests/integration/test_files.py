@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from landfall.api.contract import LANE, ExitCode
+from landfall.checks import Invariant
 from landfall.discovery import looker
 from tests.integration.conftest import keys
 from tests.support.feed_scene import TOPIC, TP, FeedScene, once, rows
@@ -212,3 +213,22 @@ def test_what_is_known_of_many_files_is_merged_into_an_index(
     assert files.faults() == []
     stored = files.bucket.keys(f"out/_landfall/scene/{LANE}-files/{TOPIC}/known/")
     assert len(stored) <= 2
+
+
+@pytest.mark.parametrize("folder", ["", "known/", "known-pieces/"])
+def test_fsck_finds_what_is_gone_of_lists_and_index(
+    files: FeedScene, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setattr(looker, "MAX_LISTED", 1)
+    for n in range(25):
+        files.put(f"{n:03}.json", rows([n]))
+    assert files.land() is ExitCode.OK
+    assert files.faults() == []
+
+    prefix = f"out/_landfall/scene/{LANE}-files/{TOPIC}/{folder}"
+    lost = next(key for key in files.bucket.keys(prefix) if "/" not in key.removeprefix(prefix))
+    files.bucket.server.client.delete_object(Bucket=files.bucket.name, Key=lost)
+
+    (found,) = files.fsck().findings
+    assert found.invariant is Invariant.I12
+    assert lost.removeprefix("out/") in str(found)

@@ -9,7 +9,7 @@ from typing import Any
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.cli.fsck import examine
+from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.in_process import InProcessRunner
 from landfall.driver.run import Options, drive
@@ -79,10 +79,14 @@ class FeedScene:
         bodies = (gzip.decompress(self.bucket.read(key)) for key in keys)
         return Counter(json.loads(line)["id"] for body in bodies for line in body.splitlines())
 
+    def fsck(self) -> Report:
+        """What ``fsck --deep`` reports."""
+        group = self.group()
+        return examine(GroupStore(group, open_stores(group.spec)), deep=True)
+
     def faults(self) -> list[str]:
         """What ``fsck --deep`` finds, and uploads that are still open."""
-        group = self.group()
-        report = examine(GroupStore(group, open_stores(group.spec)), deep=True)
+        report = self.fsck()
         assert report.has_objects, "fsck did not check the objects"
         return [str(finding) for finding in report.findings] + self.bucket.open_uploads()
 

@@ -1,11 +1,12 @@
 """Judges the content of a store: records and objects in, findings out. Pure: no I/O, no clock.
 
 ``chain`` checks a ledger slot by slot, ``objects`` compares the objects that it names with the
-visible ones, ``stored`` the schemas and specs that it names with their hashes, ``load_records``
-checks what publishers keep, ``coverage`` and ``payloads`` compare what was read back with what was
-committed and with Kafka, and ``locate`` finds what became of one offset. The invariants are checked
-here a second time on purpose, instead of by the code that writes: a bug in ``ledger.fold`` should
-show up, not be repeated. ``landfall.cli`` reads the store and prints.
+visible ones, ``stored`` the schemas and specs that it names with their hashes, ``part_lists`` the
+lists of files, ``load_records`` checks what publishers keep, ``coverage`` and ``payloads`` compare
+what was read back with what was committed and with Kafka, and ``locate`` finds what became of one
+offset. The invariants are checked here a second time on purpose, instead of by the code that
+writes: a bug in ``ledger.fold`` should show up, not be repeated. ``landfall.cli`` reads the store
+and prints.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Invariant(StrEnum):
     I9 = "schemas that a COMMIT names are stored, unchanged"
     I10 = "specs that an OPEN names are stored, unchanged"
     I11 = "records of publishers' loads are whole"
+    I12 = "lists of files that a DISCOVER names are stored, unchanged"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,14 @@ from landfall.checks.chain import Chain
 from landfall.checks.objects import NamedObject
 from landfall.checks.stored import check_ids, check_stored, named_schemas, named_specs
 from landfall.cli import console
+from landfall.cli.fsck_feeds import check_indexes, check_lists
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.load_records import check_load_records
 from landfall.cli.named_objects import NamedObjects
 from landfall.errors import Reason, Stalled
 from landfall.ledger import (
     Commit,
+    Discover,
     Drop,
     Lost,
     Record,
@@ -59,6 +61,7 @@ class Report:
         orphans: open uploads that no COMMIT names.
         schemas: stored schemas that the ledger names, by their SHA-256, with the first such slot.
         specs: likewise, stored specs.
+        discovered: records that name lists of files.
         load_records: records of publishers' loads that were read.
         has_objects: whether the objects were checked. They are not if the ledger is broken: behind
             a broken slot nothing says which objects should exist.
@@ -74,6 +77,7 @@ class Report:
     orphans: int = 0
     schemas: dict[str, int] = field(default_factory=dict)
     specs: dict[str, int] = field(default_factory=dict)
+    discovered: list[Discover] = field(default_factory=list)
     load_records: int = 0
     has_objects: bool = False
 
@@ -99,6 +103,8 @@ def examine(opened: GroupStore, *, deep: bool) -> Report:
         report.findings += _check_slots(opened, report, names)
         report.findings += _check_schemas(opened, report.schemas)
         report.findings += _check_specs(opened, report.specs)
+        report.findings += check_lists(opened.store, report.discovered)
+        report.findings += check_indexes(opened.store, report.chain.state.feeds)
         truncated = report.chain.check_end(_head_slot(opened))
         if truncated and not report.findings:
             report.findings.append(truncated)
@@ -124,6 +130,8 @@ def _check_slots(opened: GroupStore, report: Report, names: NamedObjects) -> Ite
                 return
             for name in named_schemas(record):
                 report.schemas.setdefault(name, record.header.seq)
+            if isinstance(record, Discover):
+                report.discovered.append(record)
             for name in named_specs(record):
                 report.specs.setdefault(name, record.header.seq)
             yield from _check_record(opened, chain, names, before, record)
@@ -348,6 +356,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
         Invariant.I9: counted(len(report.schemas), "schema"),
         Invariant.I10: counted(len(report.specs), "spec"),
         Invariant.I11: counted(report.load_records, "record"),
+        Invariant.I12: counted(sum(r.listed is not None for r in report.discovered), "list"),
     }
 
 
