@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from landfall.api.spec import ConsumerGroup
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.kafka_errors import translate_error
-from landfall.source.properties import create_client, kafka_properties
+from landfall.source.properties import LOG_PROPERTIES, create_client, kafka_properties
 
 TIMEOUT_SECONDS = 10.0
 
@@ -28,7 +28,7 @@ def committed_offsets(
         Retry: Kafka does not answer.
         Stalled: SOURCE_DENIED, access to the Kafka group is denied.
     """
-    properties = kafka_properties(group)
+    properties = {**LOG_PROPERTIES, **kafka_properties(group)}
     # An AdminClient is a producer to librdkafka, which warns of a property of consumers.
     admin = create_client(AdminClient, {k: v for k, v in properties.items() if k != "group.id"})
     positions = [Position(tp.topic, tp.partition) for tp in sorted(tps)]

@@ -30,6 +30,13 @@ EXACTNESS_PROPERTIES: Mapping[str, object] = {
 }
 """Consumer properties that exactly-once depends on; a user cannot change them."""
 
+LOG_PROPERTIES: Mapping[str, object] = {
+    # Landfall's own errors report an unreachable broker; librdkafka would log it twenty times a
+    # second, and its notices go to the terminal of whoever runs a command.
+    "log_level": 2,
+}
+"""Defaults for what librdkafka logs; a user's properties override them."""
+
 FETCH_PROPERTIES: Mapping[str, object] = {
     # What is fetched beyond the end of a slice is discarded. So little is fetched ahead, and the
     # next fetch follows at once.
@@ -40,9 +47,7 @@ FETCH_PROPERTIES: Mapping[str, object] = {
     "fetch.message.max.bytes": 2 * 2**20,
     "fetch.max.bytes": 64 * 2**20,
     "receive.message.max.bytes": 256 * 2**20,
-    # Landfall's own errors report an unreachable broker; librdkafka would log it twenty times a
-    # second.
-    "log_level": 2,
+    **LOG_PROPERTIES,
 }
 """Defaults for how much is fetched at a time; a user's properties override them."""
 
