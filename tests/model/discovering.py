@@ -3,9 +3,10 @@
     python -m tests.model.discovering
 
 A **bucket** gets two files, the second of which has the lesser name, or one file that is written
-anew. Once a file cannot be read. Two **drivers** list the bucket, number what they do
-not know by DISCOVER, land it, park what they cannot read, and store which files are known. Either
-may take the lane at any time; the former owner sleeps for ever, or goes on where it was.
+anew. Once a file cannot be read, and somebody may give it up. Two **drivers** list the bucket,
+number what they do not know by DISCOVER, land it, park what they cannot read, and store which files
+are known. Either may take the lane at any time; the former owner sleeps for ever, or goes on where
+it was.
 
 Each rule is left out by a variant, whose shortest story shows what comes of it.
 """
@@ -25,6 +26,7 @@ from tests.model.discovering_ledger import (
     Version,
     Versions,
     folded,
+    given_up,
     landed,
     next_number,
     numbered,
@@ -56,6 +58,7 @@ class Rules:
     stores_lists_first: bool = True
     knows_by_records: bool = True
     remembers_parked: bool = True
+    remembers_given_up: bool = True
     knows_what_is_recorded: bool = True
     lists_after_opening: bool = True
 
@@ -84,6 +87,7 @@ class World(NamedTuple):
         lists: stored lists.
         to_write: versions that other programs are still to write, those of a file in order.
         may_fail: whether a read will fail.
+        may_give_up: whether somebody will give a parked file up.
         opens: how often the lane is still opened.
     """
 
@@ -93,6 +97,7 @@ class World(NamedTuple):
     lists: frozenset[Versions] = frozenset()
     to_write: Versions = ()
     may_fail: bool = False
+    may_give_up: bool = False
     opens: int = 1
 
 
@@ -100,6 +105,7 @@ _LATE, _REWRITTEN = (Version("b", 1), Version("a", 1)), (Version("b", 1), Versio
 WORLDS: Mapping[str, World] = {
     "a late name": World(to_write=_LATE, may_fail=True, opens=2),
     "a file that is written anew": World(to_write=_REWRITTEN, may_fail=True, opens=2),
+    "a file that is given up": World(to_write=_LATE[:1], may_fail=True, may_give_up=True, opens=2),
     "three owners": World(to_write=_LATE, opens=3),
 }
 
@@ -194,6 +200,12 @@ class Steps:
         """What is parked gets another number, or is given up for another version."""
         for number in feed.parked:
             version = numbered(w.slots[: me.view])[number]
+            if w.may_give_up:
+                slot = Slot("DISCOVER", d, ignored=(number,))
+                if not self.rules.remembers_given_up:
+                    slot = Slot("DISCOVER", d, again=(number,))
+                text, decided = f"gives up {version}, as asked", w._replace(may_give_up=False)
+                yield text, self._appended(decided, d, slot, found=me.found)
             if version in w.bucket:
                 slot = Slot("DISCOVER", d, (version,), again=(number,))
                 stored = w._replace(lists=w.lists | {(version,)})
@@ -237,7 +249,7 @@ def unlanded(
         if not moved:
             break
         alone = moved[0]
-    return bucket - {*landed(alone.slots)}
+    return bucket - {*landed(alone.slots)} - given_up(alone.slots)
 
 
 def _is_index(after: World, before: World) -> bool:
@@ -299,6 +311,11 @@ VARIANTS: Mapping[str, Variant] = {
     "forgets-parked-parts": Variant(
         "a HOLE takes a part out without remembering that it was not landed",
         Rules(remembers_parked=False),
+    ),
+    "forgets-what-was-given-up": Variant(
+        "a part that somebody gives up leaves the state, as one whose file was written anew",
+        Rules(remembers_given_up=False),
+        world="a file that is given up",
     ),
     "knows-ahead": Variant(
         "the index of known files has files that no DISCOVER has numbered yet",

@@ -34,6 +34,7 @@ class Slot(NamedTuple):
         again: parked parts that a DISCOVER takes: with other numbers if it lists versions, else
             because the file has another version.
         known: what the files are that a DISCOVER names as known; None if it names none.
+        ignored: parked parts that a decision gives up.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Slot(NamedTuple):
     versions: Versions = ()
     again: tuple[int, ...] = ()
     known: frozenset[Version] | None = None
+    ignored: tuple[int, ...] = ()
 
 
 @cache
@@ -92,13 +94,16 @@ def _discover(state: State, header: Header, slot: Slot) -> Record:
     first, count = state.feeds[TP].end, len(slot.versions)
     listed = PartList("list", "0" * 64, first, first + count, count, 0) if count else None
     known = slot.known is not None and KnownFiles("known", "0" * 64, first, len(slot.known))
+    decision = ledger.Decision("files-ignore", "kim", "broken", "t")
     return ledger.Discover(
         header=header,
         topic_partition=TP,
         listed=listed,
         again=slot.again if count else (),
         replaced=() if count else slot.again,
+        ignored=slot.ignored,
         known=known or None,
+        decision=decision if slot.ignored else None,
     )
 
 
@@ -121,6 +126,14 @@ def recorded(slots: tuple[Slot, ...]) -> frozenset[Version]:
         known = known | {*slot.versions} if slot.kind == "DISCOVER" else known
         known = slot.known if slot.known is not None else known
     return known
+
+
+@cache
+def given_up(slots: tuple[Slot, ...]) -> frozenset[Version]:
+    """The versions that somebody has given up, of those that the state remembers as given up."""
+    decided = {number for slot in slots for number in slot.ignored}
+    remembered = decided & folded(slots).feeds[TP].ignored.keys() if decided else set()
+    return frozenset(numbered(slots)[number] for number in remembered)
 
 
 def landed(slots: tuple[Slot, ...]) -> list[Version]:

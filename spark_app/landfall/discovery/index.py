@@ -9,9 +9,11 @@ a lower one, whatever is made for an index up to the last one and is not in it i
 later index.
 """
 
+import heapq
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from operator import attrgetter
 
 from landfall.discovery import part_lists, stored
 from landfall.discovery.feed_keys import FeedKeys, through_of
@@ -55,6 +57,25 @@ class KnownIndex:
         """Add the parts of a list, from number ``first`` on: once a DISCOVER names it."""
         learn(self._recent, first, parts)
 
+    def files(self) -> Iterator[KnownFile]:
+        """All files, in the order of their names.
+
+        Raises:
+            Stalled, Retry: as ``find``.
+        """
+        pieces = (_read_piece(self._slots, piece) for piece in self._manifest.pieces)
+        in_pieces = chain.from_iterable(pieces)  # one of which is in memory at a time
+        recent = (self._recent[name] for name in sorted(self._recent))
+        older: KnownFile | None = None
+        for file in heapq.merge(in_pieces, recent, key=attrgetter("name")):
+            # Of two files of one name, the one from the stored index comes first.
+            is_same = older is not None and older.name == file.name
+            if older is not None and not is_same:
+                yield older
+            older = file.after(older) if is_same else file
+        if older is not None:
+            yield older
+
     def find(self, name: str) -> KnownFile | None:
         """What is known of the file of this name; None for nothing.
 
@@ -62,8 +83,13 @@ class KnownIndex:
             Stalled: LEDGER_BROKEN, a piece of the index is gone or damaged.
             Retry: the store failed.
         """
-        if name in self._recent:
-            return self._recent[name]
+        recent = self._recent.get(name)
+        if recent and recent.first >= 0:
+            return recent
+        found = self._find_in_pieces(name)
+        return recent.after(found) if recent else found
+
+    def _find_in_pieces(self, name: str) -> KnownFile | None:
         number = bisect_left(self._lasts, name)
         pieces = self._manifest.pieces
         if number == len(pieces) or name < pieces[number].first:
@@ -208,7 +234,7 @@ def _merged_pieces(
             yield pieces[number]
             continue
         files = {file.name: file for file in _read_piece(slots, pieces[number])} if pieces else {}
-        files |= {name: changes[name] for name in names[start:end]}
+        files |= {name: changes[name].after(files.get(name)) for name in names[start:end]}
         ordered = [files[name] for name in sorted(files)]
         is_last = number + 1 >= len(pieces)
         for some in cut_into_pieces(ordered, is_last=is_last):

@@ -49,6 +49,8 @@ class KnownFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
         size: of the whole file, in bytes.
         listed_to: the byte up to which its parts have numbers.
         number: the last of these numbers.
+        first: the first of them; -1 if it is in an older list.
+        is_left_out: a decision says that this version is not to be landed.
     """
 
     name: str
@@ -56,6 +58,14 @@ class KnownFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     size: int
     listed_to: int
     number: int
+    first: int = -1
+    is_left_out: bool = False
+
+    def after(self, older: "KnownFile | None") -> "KnownFile":
+        """The same, with what only an older list says of the file."""
+        if self.first >= 0 or older is None:
+            return self
+        return msgspec.structs.replace(self, first=older.first)
 
 
 class IndexPiece(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -113,9 +123,17 @@ def learn(known: dict[str, KnownFile], first: int, parts: Iterable[ListedPart]) 
     for number, part in enumerate(parts, first):
         # A part that gets another number is of a version that is known, or no longer the last.
         if part.is_new:
-            known[part.name] = KnownFile(
-                part.name, version_of(part.etag), part.size, part.end, number
+            goes_on = 0 < part.start < part.size
+            file = KnownFile(
+                part.name,
+                version_of(part.etag),
+                part.size,
+                part.end,
+                number,
+                -1 if goes_on else number,
+                part.is_left_out,
             )
+            known[part.name] = file.after(known.get(part.name))
 
 
 def encode_piece(through: int, files: Sequence[KnownFile]) -> bytes:

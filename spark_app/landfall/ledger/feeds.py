@@ -10,10 +10,16 @@ begin where the last list ended, so of two drivers that found the same file at o
 is refused.
 
 A part that cannot be read is *parked* by a HOLE that covers what is left of it. A later DISCOVER
-gives a parked part another number, at the end of the feed, or takes it out for good.
+gives a parked part another number, at the end of the feed, or takes it out because its file has
+another version now.
+
+A decision *gives a part up*: a DISCOVER with a parked one, or a HOLE with the part that is next. It
+is remembered with the number it had, for a part behind the checkpoint that is neither parked nor
+given up is landed, and nothing else says so. Another decision lands it after all, by ``again``, and
+another version of its file takes it out. So what was given up is never mistaken for landed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -29,6 +35,8 @@ MAX_LISTED = 10_000
 """How many parts a DISCOVER names at most, so that its list fits into memory many times."""
 MAX_PARKED = 10_000
 """How many parts of a feed may be parked; with more of them the feed itself is wrong."""
+MAX_IGNORED = 10_000
+"""How many parts of a feed may be given up: they are in every snapshot."""
 MAX_PARTS = (2**63 - 1) // SPAN
 """How many parts a feed has at most, by the largest offset."""
 
@@ -86,15 +94,17 @@ def park(state: State, hole: Hole) -> State:
     feed, number = state.feeds[tp], number_of(offsets.start)
     if not len(offsets) or offsets.end != part_offsets(number).end:
         raise ValueError(f"{hole.piece}: not what is left of one part, which ends at a full span")
-    if hole.decision:
-        return state
-    if hole.attempt < 1:
+    if not hole.decision and hole.attempt < 1:
         raise ValueError(f"{hole.piece}: parked without an attempt")
+    skip = offsets.start - part_offsets(number).start
+    left = ParkedPart(hole.attempt, skip, hole.reason, list_of(feed, number))
+    passed = replace(feed, holes=feed.holes + 1)
+    if hole.decision:
+        _check_ignored(tp, len(feed.ignored) + 1)
+        return _with(state, tp, replace(passed, ignored={**feed.ignored, number: left}))
     if len(feed.parked) >= MAX_PARKED:
         raise ValueError(f"{tp}: more than {MAX_PARKED} parts would be parked")
-    skip = offsets.start - part_offsets(number).start
-    parked = ParkedPart(hole.attempt, skip, hole.reason, list_of(feed, number))
-    return _with(state, tp, replace(feed, parked={**feed.parked, number: parked}))
+    return _with(state, tp, replace(passed, parked={**feed.parked, number: left}))
 
 
 def discover(state: State, record: Discover) -> State:
@@ -119,16 +129,17 @@ def discover(state: State, record: Discover) -> State:
     if _is_any_invisible(state, tp):
         needed = 0  # what is lost of it may have to be made again, by its list
     lists = (*feed.lists, *((record.listed,) if record.listed else ()))
-    return _with(
-        state,
-        tp,
-        Feed(
-            end,
-            tuple(each for each in lists if each.end > needed),
-            known,
-            {number: part for number, part in feed.parked.items() if number not in taken},
-        ),
+    given_up = {number: feed.parked[number] for number in record.ignored}
+    after = replace(
+        feed,
+        end=end,
+        lists=tuple(each for each in lists if each.end > needed),
+        known=known,
+        parked=_without(feed.parked, taken),
+        ignored={**_without(feed.ignored, taken), **given_up},
     )
+    _check_ignored(tp, len(after.ignored))
+    return _with(state, tp, after)
 
 
 def _is_any_invisible(state: State, tp: TopicPartition) -> bool:
@@ -163,6 +174,15 @@ def list_of(feed: Feed, number: int) -> PartList:
     raise ValueError(f"no list has number {number}, they end at {feed.end}")
 
 
+def landed_parts(feed: Feed, checkpoint: int) -> int:
+    """How many parts are landed as a whole under the numbers that they have."""
+    return number_of(checkpoint) - feed.holes
+
+
+def _without(parts: Mapping[int, ParkedPart], taken: Container[int]) -> dict[int, ParkedPart]:
+    return {number: part for number, part in parts.items() if number not in taken}
+
+
 def _with(state: State, tp: TopicPartition, feed: Feed) -> State:
     return replace(state, feeds={**state.feeds, tp: feed})
 
@@ -182,10 +202,19 @@ def _check_listed(tp: TopicPartition, feed: Feed, listed: PartList) -> int:
 def _check_taken(feed: Feed, record: Discover) -> None:
     """Raise ``ValueError`` if a part is taken out that is not parked, or for no good reason."""
     tp, taken = record.topic_partition, (*record.again, *record.replaced, *record.ignored)
-    if len(taken) != len({*taken}) or not feed.parked.keys() >= {*taken}:
+    if len(taken) != len({*taken}) or not feed.parked.keys() | feed.ignored.keys() >= {*taken}:
         raise ValueError(f"{tp}: takes parts that are not parked: {sorted(taken)}")
+    if not feed.parked.keys() >= {*record.ignored}:
+        raise ValueError(f"{tp}: gives up what is given up: {sorted(record.ignored)}")
+    if feed.ignored.keys() & {*record.again} and record.decision is None:
+        raise ValueError(f"{tp}: lands what was given up without a decision: {record.again}")
     listed = record.listed.end - record.listed.first if record.listed else 0
     if len(record.again) > listed:
         raise ValueError(f"{tp}: {len(record.again)} parts get other numbers in a list of {listed}")
     if record.ignored and record.decision is None:
         raise ValueError(f"{tp}: gives parts up without a decision: {sorted(record.ignored)}")
+
+
+def _check_ignored(tp: TopicPartition, count: int) -> None:
+    if count > MAX_IGNORED:
+        raise ValueError(f"{tp}: more than {MAX_IGNORED} parts would be given up")

@@ -11,6 +11,10 @@ that says what it is, and a line for each part, in the order of their numbers::
 of name, ETag and size of the file, when it was last modified (milliseconds since 1970-01-01 UTC),
 the first byte of the part, and the one after its last. A part that had another number before has
 that, how often it was tried, and how many of its rows are landed.
+
+A version of a file that somebody *left out* for good has one part of no bytes, behind its last one.
+So it has a number and is known to every later driver, as all files with numbers are, and no row of
+it is ever read.
 """
 
 import re
@@ -67,6 +71,11 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     def is_new(self) -> bool:
         """Whether it had no number before."""
         return self.former == -1
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it only says that its version of the file is not to be landed."""
+        return 0 < self.size == self.start
 
 
 class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,7 +168,7 @@ def _unpacked(body: bytes) -> bytes:
 
 
 def _check(where: str, number: int, part: ListedPart) -> None:
-    is_part = 0 <= part.start <= part.end <= part.size and (len(part) or not part.size)
+    is_part = 0 <= part.start <= part.end <= part.size and (len(part) or part.start == part.size)
     is_new = part.is_new and not (part.attempt or part.skip)
     is_again = 0 <= part.former < number and part.attempt >= 1 and 0 <= part.skip < SPAN
     try:

@@ -226,9 +226,9 @@ class Discover(_Base, frozen=True, tag="DISCOVER", omit_defaults=True):
     """Parts of files get the next numbers of a feed, by a list that is stored before.
 
     ``again`` are parked parts that get other numbers in this list, ``replaced`` those of files of
-    which another version is there now, ``ignored`` those that a decision gives up. ``known`` names
-    what is stored of all files with parts below a number, by which files are found to be new. No
-    driver writes it yet.
+    which another version is there now, ``ignored`` those that a decision gives up. With a decision,
+    ``again`` may also be of parts that were given up. ``known`` names what is stored of all files
+    with parts below a number, by which files are found to be new.
     """
 
     topic_partition: TopicPartition

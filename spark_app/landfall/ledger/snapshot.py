@@ -42,6 +42,8 @@ class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
     lists: tuple[PartList, ...] = ()
     known: KnownFiles | None = None
     parked: tuple[tuple[int, ParkedPart], ...] = ()
+    ignored: tuple[tuple[int, ParkedPart], ...] = ()
+    holes: int = 0
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -167,12 +169,15 @@ def decode_state(body: bytes) -> State:
         runs=stored.runs,
         run_totals=stored.run_totals,
         run_work=stored.run_work,
-        feeds={
-            each.topic_partition: Feed(each.end, each.lists, each.known, dict(each.parked))
-            for each in stored.feeds
-        },
+        feeds={each.topic_partition: _feed(each) for each in stored.feeds},
     )
 
 
 def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
-    return _Feed(tp, feed.end, feed.lists, feed.known, tuple(sorted(feed.parked.items())))
+    parked, ignored = sorted(feed.parked.items()), sorted(feed.ignored.items())
+    return _Feed(tp, feed.end, feed.lists, feed.known, tuple(parked), tuple(ignored), feed.holes)
+
+
+def _feed(stored: _Feed) -> Feed:
+    parked, ignored = dict(stored.parked), dict(stored.ignored)
+    return Feed(stored.end, stored.lists, stored.known, parked, ignored, stored.holes)

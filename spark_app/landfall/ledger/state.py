@@ -99,8 +99,10 @@ class Member:
 class ParkedPart:
     """A part of a file that could not be landed, and waits for another number or a decision.
 
+    One that was given up is described in the same way.
+
     Attributes:
-        attempt: how often it was tried.
+        attempt: how often it was tried; 0 for one that was skipped without a try.
         skip: how many of its rows are landed under this number.
         reason: why it could not be landed.
         listed: the list that it is in.
@@ -122,12 +124,16 @@ class Feed:
             of them was named; in order.
         known: what is stored of the files with the lowest numbers; None for nothing.
         parked: parts that could not be landed, by number.
+        ignored: parts that a decision gave up, by number.
+        holes: how many parts were not landed under their numbers, or not as a whole.
     """
 
     end: int = 0
     lists: tuple[PartList, ...] = ()
     known: KnownFiles | None = None
     parked: Mapping[int, ParkedPart] = field(default_factory=dict)
+    ignored: Mapping[int, ParkedPart] = field(default_factory=dict)
+    holes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The index of known files: merged from lists, shared by pieces, looked up by name."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -9,6 +10,7 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.known import (
     PIECE_NAME_BYTES,
     VERSION,
+    FileState,
     IndexPiece,
     KnownFile,
     Manifest,
@@ -17,13 +19,16 @@ from landfall.discovery.known import (
     decode_piece,
     encode_manifest,
     encode_piece,
+    state_of,
     version_of,
 )
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.part_lists import ListedPart
+from landfall.objects import ListedFile
 from landfall.store.memory import MemoryStore
 
+MODIFIED = datetime(2026, 11, 21, tzinfo=UTC)
 KEYS = FeedKeys("shop", "0", "orders")
 
 
@@ -31,8 +36,8 @@ def part(name: str, etag: str = "e", **more: int) -> ListedPart:
     return ListedPart(name, etag, 8, 0, more.get("start", 0), more.get("end", 8))
 
 
-def file(name: str, number: int, etag: str = "e", listed_to: int = 8) -> KnownFile:
-    return KnownFile(name, version_of(etag), 8, listed_to, number)
+def file(name: str, number: int, etag: str = "e", first: int | None = None) -> KnownFile:
+    return KnownFile(name, version_of(etag), 8, 8, number, number if first is None else first)
 
 
 class Feed:
@@ -76,8 +81,22 @@ def test_lists_after_the_index_count_more() -> None:
     feed.merges()
     feed.adds([part("a", start=4)])
 
-    assert feed.opened().find("a") == file("a", 1)
+    assert feed.opened().find("a") == file("a", 1, first=0)
     assert feed.opened().recent_files == 1
+    feed.merges()
+    assert feed.opened().find("a") == file("a", 1, first=0)
+
+
+def test_a_version_that_is_left_out_is_known() -> None:
+    feed = Feed([part("a"), part("b")], [part("a", "new", start=8)])
+
+    found = feed.opened().find("a")
+
+    assert found == KnownFile("a", version_of("new"), 8, 8, 2, 2, is_left_out=True)
+    assert state_of(ListedFile("a", "new", 8, MODIFIED), found) is FileState.KNOWN
+    before = [*feed.opened().files()]
+    feed.merges()
+    assert [*feed.opened().files()] == before == [found, file("b", 1)]
 
 
 def test_a_part_that_gets_another_number_makes_no_version_known() -> None:

@@ -18,7 +18,7 @@ from landfall.ledger import (
     State,
     feeds,
 )
-from landfall.ledger.feeds import MAX_LISTED, MAX_PARKED, MAX_PARTS, SPAN
+from landfall.ledger.feeds import MAX_IGNORED, MAX_LISTED, MAX_PARKED, MAX_PARTS, SPAN
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.task_results import LandedSlice
@@ -167,6 +167,43 @@ def test_a_decision_gives_a_part_up() -> None:
     after = folded(state, hole(state, 0, SPAN, decision=ASKED))
 
     assert (after.checkpoint[FEED], after.feeds[FEED].parked) == (SPAN, {})
+    assert after.feeds[FEED].ignored == {0: ParkedPart(0, 0, "broken", listed(0, 1))}
+
+
+def test_what_a_decision_gives_up_is_remembered_and_not_counted_as_landed() -> None:
+    state = with_parked(0, 1)
+    state = committed(state, landed(2 * SPAN, 3 * SPAN))
+
+    after = folded(state, discover(state, ignored=(1,), decision=ASKED))
+
+    part = ParkedPart(1, 0, "broken", listed(0, 4))
+    assert (after.feeds[FEED].parked, after.feeds[FEED].ignored) == ({0: part}, {1: part})
+    assert feeds.landed_parts(after.feeds[FEED], after.checkpoint[FEED]) == 1
+    assert decode_state(encode_state(after)) == after
+
+
+def test_what_was_given_up_may_be_landed_after_all() -> None:
+    state = with_parked(0, 1)
+    state = folded(state, discover(state, ignored=(0, 1), decision=ASKED))
+
+    again = discover(state, listed=listed(4, 5), again=(0,), replaced=(1,), decision=ASKED)
+
+    assert folded(state, again).feeds[FEED].ignored == {}
+    undecided = discover(state, listed=listed(4, 5), again=(0,))
+    assert "lands what was given up without a decision: (0,)" in refused(state, undecided)
+    twice = discover(state, ignored=(0,), decision=ASKED)
+    assert "gives up what is given up: [0]" in refused(state, twice)
+
+
+def test_no_more_parts_are_given_up_than_a_state_can_hold() -> None:
+    state = with_parked(0)
+    part = ParkedPart(1, 0, "", listed(0, 4))
+    full = dict.fromkeys(range(10, 10 + MAX_IGNORED), part)
+    state = replace(state, feeds={FEED: replace(state.feeds[FEED], ignored=full)})
+
+    problem = refused(state, discover(state, ignored=(0,), decision=ASKED))
+
+    assert f"more than {MAX_IGNORED} parts would be given up" in problem
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_a_key_of_wrong_names_is_refused(
     [
         changed(NEW, end=11),
         changed(NEW, start=-1),
-        changed(NEW, start=10),
+        changed(NEW, start=5, end=5),
         changed(NEW, start=6, end=4),
         changed(NEW, former=2),
         changed(NEW, attempt=1),

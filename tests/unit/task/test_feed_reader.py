@@ -154,6 +154,14 @@ def test_rows_before_the_damage_are_landed_and_not_read_again() -> None:
     assert isinstance(error, PartUnreadable)
 
 
+def test_a_version_that_is_left_out_has_no_row_whatever_is_there_now() -> None:
+    feed = Feed({"a": b"1\n", "b": b"2\n", "c": b"3\n"})
+    feed.parts[1] = ListedPart("b", "other", 7, WRITTEN_MS, 7, 7)
+
+    assert feed.parts[1].is_left_out
+    assert rows(feed.read(0, 3 * SPAN)) == [(0, b"1"), (2 * SPAN, b"3")]
+
+
 def test_a_file_that_was_written_anew_is_not_read() -> None:
     feed = Feed({"a": b"1\n", "b": b"2\n"})
     feed.source.write("b", b"3\n")
