@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dev.docs.text import prose
 from landfall.api import contract
+from landfall.api.feed_status import FeedStatus
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/http.md"
 BEGIN, END = "<!-- status: made by `make crds` -->\n", "<!-- status: end -->\n"
@@ -22,6 +23,7 @@ KINDS: Mapping[str, type] = {
     "workers": contract.Workers,
     "publishers[]": contract.PublisherStatus,
     "completeness[]": contract.TopicCompleteness,
+    "feeds[]": FeedStatus,
 }
 """The types by where they are in the document."""
 
@@ -46,6 +48,7 @@ PLAIN: Mapping[str, str] = {
     "message": "details, for people",
     "revision": "revision of the driver",
     "workers": "see [`workers`](#workers)",
+    "feeds": "see [`feeds[]`](#feeds)",
     "topic": "name of the topic",
     "partition": "number of the Kafka partition",
     "total": "commits in the ledger since its first slot",

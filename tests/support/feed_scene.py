@@ -5,7 +5,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
@@ -78,6 +81,12 @@ class FeedScene:
         keys = [key for key in self.bucket.keys(f"out/{TOPIC}/") if not key.endswith("/_SUCCESS")]
         bodies = (gzip.decompress(self.bucket.read(key)) for key in keys)
         return Counter(json.loads(line)["id"] for body in bodies for line in body.splitlines())
+
+    def file(self, folder: Path, **feed: Any) -> str:
+        """The group's file in a folder, for the command line."""
+        path = folder / "group.yaml"
+        path.write_text(yaml.safe_dump(self.document(**feed)))
+        return str(path)
 
     def fsck(self) -> Report:
         """What ``fsck --deep`` reports."""

@@ -33,7 +33,7 @@ from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
-from landfall.source.kafka import KafkaLog
+from landfall.source.opening import open_log
 from landfall.store import Store
 from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted
@@ -213,7 +213,7 @@ class Landing:
         writer = LaneWriter.open(
             lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state
         )
-        self.log = KafkaLog(self.group)
+        self.log = open_log(self.group)
         observer = Observer(self.log, self.group.spec.source.discovery_interval)
         runner = SparkRunner(self.context) if self.context else InProcessRunner()
         counters = DriverCounters(_now())

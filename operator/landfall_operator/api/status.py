@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Literal
 
 from landfall.api.pod_spec import Model
+from landfall_operator.api.feed_status import FeedStatus
 from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.schedule_status import IdleStatus, RunStatus, ScheduleStatus
@@ -344,6 +345,12 @@ class GroupStatus(Model):
     """Where a group with spec.idle is; absent without it."""
     runs: tuple[RunStatus, ...] | None = None
     """The closed ranges that ended last, newest first, at most ten; absent before the first one."""
+    feeds: tuple[FeedStatus, ...] | None = None
+    """The files of at most twenty feeds, those with an error first; absent without a feed."""
+    files: str | None = None
+    """How many files are pending and how many parts are parked, such as `1.2k pending, 3 parked`;
+    absent without spec.source.files.
+    """
     autoscaling: AutoscalingStatus | None = None
     """The last decision of the autoscaler."""
     plan: PlanStatus | None = None

@@ -20,10 +20,10 @@ from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.executors import executor_failure
 from landfall_operator.core.snapshot import GroupObservation, PodFailure
-from landfall_operator.objects.names import revision_name
 from landfall_operator.reporting import schedules
 from landfall_operator.reporting.changes import STAGES, held_up, rejected_text, upgrading
-from landfall_operator.reporting.findings import NEEDS_USER, Finding, View
+from landfall_operator.reporting.feeds import parked_files
+from landfall_operator.reporting.findings import NEEDS_USER, Finding, View, next_command
 from landfall_operator.reporting.publishers import condition_of, publisher_statuses
 
 FAILURE_THRESHOLD = 2
@@ -249,7 +249,7 @@ def _stalled(view: View) -> Finding:
         return stop
     if rejected:
         return Finding("True", Reason.ROLLED_BACK, rejected_text(view.desired.rollout, rejected))
-    found = held_up(view) or _blocked(view) or _blocked_before(view)
+    found = held_up(view) or _blocked(view) or parked_files(view) or _blocked_before(view)
     return found or Finding("False", Reason.AS_EXPECTED)
 
 
@@ -269,22 +269,9 @@ def _blocked(view: View) -> Finding | None:
     message = (
         f"{plural(count, 'topic partition')} {verb} blocked and "
         f"{'needs' if count == 1 else 'need'} operator action; "
-        f"{first.topic}/{first.partition}: {first.message}{_next(view, first.next_step)}"
+        f"{first.topic}/{first.partition}: {first.message}{next_command(view, first.next_step)}"
     )
     return Finding("True", _blocked_reason(first.blocked), message)
-
-
-def _next(view: View, step: str) -> str:
-    """What to type, as the end of a message; ``step`` is a driver's next step, perhaps empty.
-
-    A driver names the command as it is typed beside a file of the group. In the driver's pod, the
-    command knows the group and asks the driver.
-    """
-    if not step or view.driver is None:
-        return ""
-    deployment = revision_name(view.observed.name, view.driver.revision)
-    command = step.replace(f" {FILE_PLACEHOLDER}", "")
-    return f"; next: kubectl -n {view.observed.namespace} exec deploy/{deployment} -- {command}"
 
 
 def _stop_of_driver(view: View, status: Status) -> Finding | None:
@@ -293,7 +280,7 @@ def _stop_of_driver(view: View, status: Status) -> Finding | None:
         return Finding("True", Reason.DRIVER_STALLED, status.message)
     if denial := _denial(status):
         step = NEXT_STEPS[errors.Reason.STORE_DENIED].format(group=FILE_PLACEHOLDER)
-        retry = _next(view, step)
+        retry = next_command(view, step)
         return Finding("True", Reason.STORE_DENIED, f"{denial}; grant access{retry}")
     found = _some_executor(view)
     return found._replace(status="True") if found.status == "False" else None

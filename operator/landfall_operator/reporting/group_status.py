@@ -36,6 +36,7 @@ from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpe
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
 from landfall_operator.reporting.conditions import conditions
+from landfall_operator.reporting.feeds import feed_statuses, files_text
 from landfall_operator.reporting.publishers import published_text, publisher_statuses
 from landfall_operator.reporting.schedules import idle_status, run_statuses, schedule_status
 
@@ -63,7 +64,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
     fresh = driver.fresh_status(observed.now) if driver else None
     record = observed.record(desired.rollout.active)
     workers = fresh.workers if fresh else None
-    publishers = publisher_statuses(observed, desired)
+    publishers, feeds = publisher_statuses(observed, desired), feed_statuses(observed, desired)
     return GroupStatus(
         observed_generation=observed.generation,
         phase=phase,
@@ -87,6 +88,8 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         schedule=schedule_status(desired),
         idle=idle_status(desired),
         runs=run_statuses(observed, desired),
+        feeds=feeds or None,
+        files=files_text(feeds),
         autoscaling=_autoscaling(desired),
         plan=desired.plan,
         rollout=desired.rollout,

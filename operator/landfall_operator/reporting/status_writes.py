@@ -13,7 +13,7 @@ something new:
     a number by a quarter of it, or from or to zero                 ``NUMBERS``
     the words of a message; the age of old numbers                  ``NUMBERS``
     anything else                                                   ``REFRESH``
-    only the time of the driver's answer                            it is not written
+    only the time of the driver's answer, or of a look for files    it is not written
 
 So stored numbers are never wrong by more than a quarter for longer than ``NUMBERS`` and a pass,
 and ``status.lag.time`` says when the driver reported them.
@@ -37,15 +37,15 @@ _ESSENCE = re.compile(
     r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason)"
     r"|publishers\.\d+\.(name|state|blocked)|(schedule|idle)\.sleeping|idle\.next_look|runs\.0\.(until|ended))"
 )
-_MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions|publishers)\..*")
+_MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions|publishers|feeds)\..*")
 _READ_BACK = re.compile(r"\.autoscaling\.(desired|ineffective(\..*)?)")
 # What follows from other fields: the text of a number, the order of the worst, the last commit.
 _DERIVED = re.compile(
     r"\.(lag\.(records_text|seconds_text|worst\..*)|commits\.last_time"
-    r"|published|publishers\.\d+\.(lag_text|last_time)"
+    r"|published|files|publishers\.\d+\.(lag_text|last_time)"
     r"|conditions\.\d+\.(observed_generation|last_transition_time))"
 )
-_TIME = re.compile(r"\.(lag|publishers\.\d+)\.time")
+_TIME = re.compile(r"\.(lag|publishers\.\d+)\.time|\.feeds\.\d+\.last_look")
 _TEXT_WITH_AGE = ".lag.seconds_text"
 
 
@@ -73,7 +73,12 @@ def _at_the_time_of(before: GroupStatus, after: GroupStatus) -> GroupStatus:
         each.model_copy(update={"time": times.get(each.name, each.time)})
         for each in after.publishers or ()
     )
-    changes: dict[str, object] = {"publishers": publishers or None}
+    looks = {each.topic: each.last_look for each in before.feeds or ()}
+    feeds = tuple(
+        each.model_copy(update={"last_look": looks.get(each.topic, each.last_look)})
+        for each in after.feeds or ()
+    )
+    changes: dict[str, object] = {"publishers": publishers or None, "feeds": feeds or None}
     if before.lag and after.lag:
         changes["lag"] = after.lag.model_copy(update={"time": before.lag.time})
     return after.model_copy(update=changes)

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
+from landfall.api.feed_status import FeedStatus
 from landfall.api.run_status import ScheduleStatus
 
 LANE = "0"
 """The only lane so far: one driver owns all topic partitions of its group."""
-
 
 HTTP_PORT = 8080
 """The port of status and metrics in a pod."""
@@ -384,9 +384,7 @@ class Status:
     """Committed objects whose uploads the store has lost, and that are being made again from Kafka.
     """
     totals: PartitionTotals | None = None
-    """Only in the answer to ``/status?summary=true``, where ``partitions`` has the worst and the
-    blocked ones.
-    """
+    """Only of ``/status?summary=true``, where ``partitions`` has the worst and the blocked ones."""
     contract: int = 1
     """The driver's ``VERSION`` of this contract; drivers of version 1 do not report it."""
     slot: int = -1
@@ -398,3 +396,4 @@ class Status:
     """
     schedule: ScheduleStatus | None = None
     """Of a group that lands closed ranges."""
+    feeds: tuple[FeedStatus, ...] = ()

@@ -17,12 +17,15 @@ NEXT_STEPS: Mapping[Reason, str] = MappingProxyType(
         Reason.TOPIC_RECREATED: "landfall reset {group} {tp} --to earliest",
         Reason.STORE_DENIED: "landfall retry {group}",
         Reason.SOURCE_DENIED: "landfall retry {group}",
+        Reason.FILE_UNREADABLE: "landfall files retry {group} {topic}",
+        Reason.FILE_CHANGED: "landfall files retry {group} {topic} FILE",
     }
 )
 """The command that lets a topic partition land again that is stopped for this reason.
 
-The other reasons stop the whole group, before or instead of landing: the spec, the store or the
-ledger must be mended, and no record can replace that.
+``landfall files ignore`` takes the same words, and leaves out what ``files retry`` lands. ``FILE``
+stands for a file that the message names. The other reasons stop the whole group, before or instead
+of landing: the spec, the store or the ledger must be mended, and no record can replace that.
 """
 
 FILE_PLACEHOLDER = "GROUP.yaml"
@@ -45,5 +48,6 @@ def next_step(
     """
     is_truncation = truncated and reason is Reason.DATA_LOSS
     step = TRUNCATED_STEP if is_truncation else NEXT_STEPS.get(reason, "")
-    command = step.format(group=group, tp=topic_partition)
+    topic = topic_partition.rpartition("/")[0]
+    command = step.format(group=group, tp=topic_partition, topic=topic)
     return f"{command} --why '…'" if command else ""

@@ -17,6 +17,10 @@ Position = int | Literal["earliest", "latest"]
 """An offset, or the log's start or end when the request is carried out."""
 
 
+MAX_NAMES = 1000
+"""How many files a request names at most."""
+
+
 class _Request(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
@@ -101,7 +105,48 @@ class RetryRequest(_Request, frozen=True):
     why: str = "retry"
 
 
-Request = SkipRequest | UnblockRequest | DropRequest | ResetRequest | ReplayRequest | RetryRequest
+class _OfFiles(_Request, frozen=True, kw_only=True):
+    """What requests about files of a feed have: its topic, and their names."""
+
+    topic: str
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.topic or not all(self.names) or len(self.names) > MAX_NAMES:
+            raise ValueError(f"not a feed and at most {MAX_NAMES} names of files: {self.topic!r}")
+
+
+class RetryFilesRequest(_OfFiles, frozen=True, kw_only=True):
+    """Try files again that could not be read, or land the new version of one written anew.
+
+    Without names, all parked files of the feed are tried again, however often they were tried.
+    What was given up is tried again, too, if it is named.
+    """
+
+    why: str = "retry"
+
+
+class IgnoreFilesRequest(_OfFiles, frozen=True, kw_only=True):
+    """Give files up that could not be read, or leave the new version out of one written anew."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.names:
+            raise ValueError(f"name the files of {self.topic} to give up")
+
+
+FilesRequest = RetryFilesRequest | IgnoreFilesRequest
+Request = (
+    SkipRequest
+    | UnblockRequest
+    | DropRequest
+    | ResetRequest
+    | ReplayRequest
+    | RetryRequest
+    | RetryFilesRequest
+    | IgnoreFilesRequest
+)
 
 VERBS: Mapping[str, type[Request]] = MappingProxyType(
     {
@@ -111,9 +156,14 @@ VERBS: Mapping[str, type[Request]] = MappingProxyType(
         "reset": ResetRequest,
         "replay-dead-letters": ReplayRequest,
         "retry": RetryRequest,
+        "files-retry": RetryFilesRequest,
+        "files-ignore": IgnoreFilesRequest,
     }
 )
-"""The requests by their names on the command line and in the paths of control."""
+"""The requests by their names in the paths of control and in the ledger.
+
+They are those on the command line, where ``files-retry`` is ``files retry``.
+"""
 
 VERB_PATHS: Mapping[str, type[Request]] = MappingProxyType(
     {f"/control/{verb}": kind for verb, kind in VERBS.items()}

@@ -10,9 +10,11 @@ import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
+from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import next_step
 from landfall.api.spec.publish import PublisherEntry
 from landfall.cli import console
+from landfall.cli.feed_progress import read_feeds, show_feeds
 from landfall.cli.group_store import GroupStore
 from landfall.errors import LandfallError, Retry
 from landfall.ledger import State, Totals
@@ -81,6 +83,7 @@ class GroupProgress:
         source_error: why Kafka did not answer, or None.
         publishers: how far each publisher is.
         complete_until: by topic, the event time before which everything has landed, ISO 8601.
+        feeds: what has become of the files of each feed, as far as the ledger says.
     """
 
     group: str
@@ -98,6 +101,7 @@ class GroupProgress:
     source_error: str | None = None
     publishers: tuple[PublisherProgress, ...] = ()
     complete_until: Mapping[str, str] = field(default_factory=dict)
+    feeds: tuple[FeedStatus, ...] = ()
 
 
 def status(arguments: argparse.Namespace) -> ExitCode:
@@ -129,6 +133,7 @@ def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> Gro
         found,
         partitions=tuple(_with_block(p, state, file) for p in found.partitions),
         publishers=tuple(_publisher(opened, e, state.seq) for e in opened.group.spec.publish),
+        feeds=read_feeds(opened, state, file),
     )
 
 
@@ -252,6 +257,8 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
         out.print(_by_horizon(progress.complete_until))
     if progress.publishers:
         out.print(_by_publisher(progress.publishers))
+    if progress.feeds:
+        show_feeds(progress.feeds)
     _show_problems(progress)
 
 

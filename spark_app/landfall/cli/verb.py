@@ -48,13 +48,13 @@ EXIT_CODES: Mapping[Outcome, ExitCode] = {
 
 def verb(arguments: argparse.Namespace) -> ExitCode:
     """Carry a request out, and print what was recorded."""
-    group_path, topic, partition = _target(arguments)
+    named, topic, partition = _target(arguments)
     request = _request(arguments, topic, partition)
-    driver = _driver(arguments, os.environ)
+    driver = driver_to_ask(arguments, os.environ)
     if driver:
         answer = driver.ask(request)
     else:
-        with lane_session(_group_path(group_path)) as session:
+        with lane_session(group_path(named)) as session:
             answer = session.carry_out(request, take_over=arguments.take_over)
     return show(answer)
 
@@ -141,17 +141,24 @@ def _target(arguments: argparse.Namespace) -> tuple[str, str, int | None]:
     return (words or [""])[0], topic, partition
 
 
-def _group_path(named: str) -> Path:
+def group_path(named: str) -> Path:
+    """The group's file: the one that is named, or the one of a driver's pod.
+
+    Raises:
+        Stalled: SPEC_INVALID, there is neither.
+    """
     path = named or os.environ.get(GROUP_FILE, "")
     if not path:
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"name the group's file before the topic partition, or set {GROUP_FILE}",
+            f"name the group's file first, or set {GROUP_FILE}",
         )
     return Path(path)
 
 
-def _driver(arguments: argparse.Namespace, environment: Mapping[str, str]) -> DriverControl | None:
+def driver_to_ask(
+    arguments: argparse.Namespace, environment: Mapping[str, str]
+) -> DriverControl | None:
     """The driver to ask; in a driver's pod that is the pod's own."""
     token_file = arguments.token_file or environment.get(CONTROL_TOKEN_FILE)
     url = arguments.driver

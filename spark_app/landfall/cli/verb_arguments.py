@@ -186,7 +186,7 @@ examples:
     command.add_argument(
         "--add", action="store_true", help="let the topic partitions enter the ledger now"
     )
-    _add_decision(command, needs_why=False)
+    add_decision(command, needs_why=False)
     _add_take_over(command)
 
 
@@ -207,7 +207,13 @@ def _verb(  # noqa: PLR0913  # the texts of one command
         if target
         else "the group's file; ignored when a driver is asked",
     )
-    _add_decision(command, needs_why=name != "retry")
+    add_decision(command, needs_why=name != "retry")
+    add_driver(command)
+    return command
+
+
+def add_driver(command: argparse.ArgumentParser) -> None:
+    """Add where a request is carried out: by which driver, or here."""
     command.add_argument(
         "--driver",
         metavar="URL",
@@ -219,10 +225,10 @@ def _verb(  # noqa: PLR0913  # the texts of one command
         help="the file with the control token (default: $LANDFALL_CONTROL_TOKEN_FILE)",
     )
     _add_take_over(command)
-    return command
 
 
-def _add_decision(command: argparse.ArgumentParser, *, needs_why: bool) -> None:
+def add_decision(command: argparse.ArgumentParser, *, needs_why: bool) -> None:
+    """Add who asks, why, and whether anything is recorded."""
     command.add_argument(
         "--why",
         required=needs_why,

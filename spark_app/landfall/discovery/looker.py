@@ -5,15 +5,16 @@ one call at a time. What a look has found counts once a DISCOVER names its list:
 then, and only then. A look that is not adopted is made again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import MAX_MERGED, KnownIndex, merge, open_index, unneeded
-from landfall.discovery.known import FileState
-from landfall.discovery.looking import Found, Position, look
+from landfall.discovery.known import FileState, state_of
+from landfall.discovery.looking import Found, Position, listed_part, look
+from landfall.discovery.named_files import NamedFiles, tried_again
 from landfall.discovery.rules import Rules
 from landfall.ledger import Feed, KnownFiles, ParkedPart, PartList
 from landfall.ledger.feeds import MAX_LISTED
@@ -30,7 +31,8 @@ class Look:
         listed: the list of all parts that get numbers; None if none does.
         parts: those parts.
         again: parked parts that get other numbers in the list.
-        replaced: parked parts of files whose new version gets numbers in the list.
+        replaced: parts that are parked or given up, of files whose new version gets numbers in the
+            list.
     """
 
     found: Found
@@ -69,10 +71,9 @@ class FeedLooker:
             Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged.
             Retry: a store does not answer; StoreDenied, it refuses.
         """
-        if self._index is None:
-            self._index = open_index(self._slots, self._keys, feed.known, feed.lists)
-        parked = self._read_parked(feed.parked)
-        unlanded = _unlanded_files(feed.parked, parked)
+        unlanded_parts = {**feed.parked, **feed.ignored}
+        parked = self._read_parked(unlanded_parts)
+        unlanded = _unlanded_files(unlanded_parts, parked)
         room = max(1, MAX_LISTED - len(again))
         rules = replace(
             self._rules,
@@ -81,22 +82,72 @@ class FeedLooker:
         )
         after = self._position.start_after(rules, now)
         listing = self._source.files(after=after)
-        found = look(listing, self._index.find, self._position, rules, now)
+        found = look(listing, self._opened(feed).find, self._position, rules, now)
         changed = {f.file.name for f in found.files if f.state is FileState.CHANGED}
         replaced = tuple(n for n, part in sorted(parked.items()) if part.name in changed)
         again = tuple(n for n in again if n not in replaced)[: MAX_LISTED - len(found.parts())]
-        tried = (_tried_again(n, parked[n], feed.parked[n]) for n in again)
+        tried = (tried_again(n, parked[n], feed.parked[n]) for n in again)
         parts = (*found.parts(), *tried)
         if not parts:
             return Look(found)
-        listed = part_lists.write(self._slots, self._keys, feed.end, parts)
+        listed = self.store_list(feed, parts)
         return Look(found, listed, parts, again, replaced)
 
     def adopt(self, seen: Look) -> None:
         """Go on from a look whose list a DISCOVER names, or that found nothing."""
         self._position = seen.found.position
-        if seen.listed and self._index:
-            self._index.learn(seen.listed.first, seen.parts)
+        if seen.listed:
+            self.adopt_list(seen.listed, seen.parts)
+
+    def named(self, feed: Feed, names: Collection[str]) -> NamedFiles:
+        """What is known of files, and whether other versions of them are there now.
+
+        Raises:
+            Stalled, Retry: as ``look``.
+        """
+        parts = self._read_parked({**feed.parked, **feed.ignored})
+        if not names:
+            return NamedFiles({n: part for n, part in parts.items() if n in feed.parked})
+        wanted = {n: part for n, part in parts.items() if part.name in names}
+        changed: dict[str, tuple[ListedPart, ...]] = {}
+        unknown, unreadable = list[str](), dict[str, str]()
+        for name in sorted(names):
+            known = self._opened(feed).find(name)
+            if known is None:
+                unknown.append(name)
+                continue
+            file = self._source.find(name)
+            if file is None or state_of(file, known) is not FileState.CHANGED:
+                continue
+            try:
+                cut = self._rules.cut(name, file.size)
+                changed[name] = tuple(listed_part(file, part.start, part.end) for part in cut)
+            except ValueError as error:
+                unreadable[name] = str(error)
+        return NamedFiles(
+            {n: part for n, part in wanted.items() if n in feed.parked},
+            {n: part for n, part in wanted.items() if n in feed.ignored},
+            changed,
+            unknown,
+            unreadable,
+        )
+
+    def store_list(self, feed: Feed, parts: Sequence[ListedPart]) -> PartList:
+        """Store a list of what is to get the next numbers of the feed.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        return part_lists.write(self._slots, self._keys, feed.end, parts)
+
+    def adopt_list(self, listed: PartList, parts: Sequence[ListedPart]) -> None:
+        """Know what is in a list, once a DISCOVER names it."""
+        if self._index:
+            self._index.learn(listed.first, parts)
+
+    def look_at_all(self) -> None:
+        """Let the next look begin with the first name."""
+        self._position = Position()
 
     def has_to_merge(self, feed: Feed) -> bool:
         """Whether so many lists are not in the index that they would fill memory."""
@@ -117,8 +168,13 @@ class FeedLooker:
         self._index = None
         self._slots.delete_slots(list(unneeded(self._slots, self._keys, known, before)))
 
+    def _opened(self, feed: Feed) -> KnownIndex:
+        if self._index is None:
+            self._index = open_index(self._slots, self._keys, feed.known, feed.lists)
+        return self._index
+
     def _read_parked(self, parked: Mapping[int, ParkedPart]) -> dict[int, ListedPart]:
-        """The parked parts, as their lists have them."""
+        """Parts that are parked or given up, as their lists have them."""
         self._parked = {n: part for n, part in self._parked.items() if n in parked}
         for listed in {parked[n].listed for n in parked.keys() - self._parked.keys()}:
             parts = part_lists.read(self._slots, self._keys, listed)
@@ -126,22 +182,6 @@ class FeedLooker:
                 if number in parked:
                     self._parked[number] = parts[number - listed.first]
         return dict(self._parked)
-
-
-def _tried_again(number: int, part: ListedPart, parked: ParkedPart) -> ListedPart:
-    """The part as it is listed under another number."""
-    return ListedPart(
-        part.name,
-        part.etag,
-        part.size,
-        part.modified,
-        part.start,
-        part.end,
-        former=number,
-        attempt=parked.attempt,
-        # Rows that are landed under a former number are not counted under this one.
-        skip=max(part.skip, parked.skip),
-    )
 
 
 def _unlanded_files(

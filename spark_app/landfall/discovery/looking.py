@@ -137,17 +137,16 @@ class Found:
     def parts(self) -> tuple[ListedPart, ...]:
         """The parts that get numbers, in order."""
         return tuple(
-            ListedPart(
-                found.file.name,
-                found.file.etag,
-                found.file.size,
-                (found.file.modified - _EPOCH) // timedelta(milliseconds=1),
-                part.start,
-                part.end,
-            )
+            listed_part(found.file, part.start, part.end)
             for found in self.files
             for part in found.parts
         )
+
+
+def listed_part(file: ListedFile, start: int, end: int) -> ListedPart:
+    """A part of a file as it is listed under its first number."""
+    modified = (file.modified - _EPOCH) // timedelta(milliseconds=1)
+    return ListedPart(file.name, file.etag, file.size, modified, start, end)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -4,7 +4,8 @@
 steps of a pass. A record that moves or drops a checkpoint must not meet a batch of the same topic
 partition: no batch of it is started while a request waits, and the request waits for the batch that
 is in flight. A replay works beside landing, in a thread of its own, because it moves no checkpoint;
-only its REPLAY records are appended here.
+only its REPLAY records are appended here. What is asked about files is done where they are looked
+for: it moves no checkpoint either.
 """
 
 import logging
@@ -15,7 +16,15 @@ from datetime import datetime
 from typing import Any
 
 from landfall.api.values import plural
-from landfall.api.verbs import Answer, Outcome, ReplayRequest, Request, RetryRequest, verb_of
+from landfall.api.verbs import (
+    Answer,
+    FilesRequest,
+    Outcome,
+    ReplayRequest,
+    Request,
+    RetryRequest,
+    verb_of,
+)
 from landfall.driver.commits import BatchCommitter
 from landfall.driver.completer import Completer
 from landfall.driver.decide.requests import (
@@ -26,6 +35,7 @@ from landfall.driver.decide.requests import (
     decide_request,
 )
 from landfall.driver.deps import Append
+from landfall.driver.feeds import Feeds
 from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.observer import Observer
 from landfall.driver.pending_requests import PendingRequest, PendingRequests
@@ -52,12 +62,14 @@ class DriverParts:
         committer: knows what is stopped without a record, and appends.
         membership: knows what the log stops.
         completer: makes objects visible.
+        feeds: know the files of feeds.
     """
 
     observer: Observer
     committer: BatchCommitter
     membership: MembershipSync
     completer: Completer
+    feeds: Feeds
 
     def observed(self, tp: TopicPartition) -> Observed:
         """What the log shows of a topic partition now.
@@ -110,8 +122,8 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
 
 
 @dataclass
-class _RunningReplay:
-    """A replay, and what it waits for."""
+class _RunningRequest:
+    """A request that takes several steps, and what it waits for."""
 
     pending: PendingRequest
     steps: Steps
@@ -133,7 +145,7 @@ class Decisions:
     replayer: Replayer
     pool: Executor
     pending: PendingRequests
-    _replays: list[_RunningReplay] = field(default_factory=list)
+    _running: list[_RunningRequest] = field(default_factory=list)
 
     @property
     def held(self) -> set[TopicPartition]:
@@ -151,7 +163,7 @@ class Decisions:
         Raises:
             Fenced: another driver has opened the lane.
         """
-        running = {id(replay.pending) for replay in self._replays}
+        running = {id(replay.pending) for replay in self._running}
         for pending in self.pending.waiting():
             if id(pending) in running or _changed(pending.request) in in_flight:
                 continue
@@ -163,7 +175,7 @@ class Decisions:
                 answer = Answer(Outcome.FAILED, message=str(error))
             if answer:
                 self._finish(pending, answer)
-        self._continue_replays()
+        self._continue_all()
 
     def close(self, why: str) -> None:
         """Answer everything that waits, and everything that comes, with ``why``."""
@@ -185,6 +197,10 @@ class Decisions:
                 return None
         if request.id and request.id in state.decision_ids:
             return Answer(Outcome.DONE, message=f"recorded before, under the id {request.id}")
+        if isinstance(request, FilesRequest):
+            steps = _awaited(self.parts.feeds.ask(state, request, decision_of(request, now)))
+            self._wait_for(_RunningRequest(pending, steps, next(steps)))
+            return None
         return self._decide(request, state, now)
 
     def _decide(self, request: LedgerRequest, state: State, now: datetime) -> Answer:
@@ -200,7 +216,7 @@ class Decisions:
         self.parts.forget(tp)
         return Answer(Outcome.DONE, texts)
 
-    # ------------------------------------------------------------------------------------- replays
+    # --------------------------------------------------------------------- what takes several steps
 
     def _begin_replay(
         self, pending: PendingRequest, request: ReplayRequest, decision: Decision, state: State
@@ -208,23 +224,23 @@ class Decisions:
         committer, completer = self.parts.committer, self.parts.completer
         effects = ReplayEffects(committer.append, completer.apply, self.pool)
         steps = replay(self.replayer, request, decision, state, effects)
-        self._wait_for(_RunningReplay(pending, steps, next(steps)))
+        self._wait_for(_RunningRequest(pending, steps, next(steps)))
 
-    def _wait_for(self, running: _RunningReplay) -> None:
+    def _wait_for(self, running: _RunningRequest) -> None:
         running.waits_for.add_done_callback(lambda _: self.pending.wake())
-        self._replays.append(running)
+        self._running.append(running)
 
-    def _continue_replays(self) -> None:
-        running, self._replays = self._replays, []
-        for replaying in running:
-            if replaying.waits_for.done():
-                self._continue(replaying)
+    def _continue_all(self) -> None:
+        running, self._running = self._running, []
+        for each in running:
+            if each.waits_for.done():
+                self._continue(each)
             else:
-                self._replays.append(replaying)
+                self._running.append(each)
 
-    def _continue(self, replaying: _RunningReplay) -> None:
+    def _continue(self, each: _RunningRequest) -> None:
         try:
-            following = replaying.steps.send(replaying.waits_for.result())
+            following = each.steps.send(each.waits_for.result())
         except StopIteration as end:
             answer = end.value
         except Fenced:
@@ -232,9 +248,9 @@ class Decisions:
         except LandfallError as error:
             answer = Answer(Outcome.FAILED, message=str(error))
         else:
-            self._wait_for(_RunningReplay(replaying.pending, replaying.steps, following))
+            self._wait_for(_RunningRequest(each.pending, each.steps, following))
             return
-        self._finish(replaying.pending, answer)
+        self._finish(each.pending, answer)
 
     def _finish(self, pending: PendingRequest, answer: Answer) -> None:
         request = pending.request
@@ -249,6 +265,12 @@ class Decisions:
             },
         )
         self.pending.finish(pending, answer)
+
+
+def _awaited(answer: "Future[Answer]") -> Steps:
+    """The only step of a request whose answer comes as a whole."""
+    found: Answer = yield answer
+    return found
 
 
 def append_all(plan: Iterable[PlannedRecord], append: Append) -> State:
@@ -267,6 +289,6 @@ def append_all(plan: Iterable[PlannedRecord], append: Append) -> State:
 
 def _changed(request: Request) -> TopicPartition | None:
     """The topic partition whose checkpoint or membership a request may change."""
-    if isinstance(request, ReplayRequest | RetryRequest) or request.dry_run:
+    if isinstance(request, ReplayRequest | RetryRequest | FilesRequest) or request.dry_run:
         return None
     return TopicPartition(request.topic, request.partition)

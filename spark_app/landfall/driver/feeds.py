@@ -11,57 +11,42 @@ times; then it stays parked until somebody decides.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
 from landfall import ledger
 from landfall.api import spec
 from landfall.api.contract import LANE
+from landfall.api.feed_status import FeedStatus
+from landfall.api.verbs import Answer, FilesRequest, Outcome
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker, Look
-from landfall.discovery.rules import OnChange, Rules
+from landfall.driver.decide.file_requests import FilesPlan
+from landfall.driver.decide.requests import Refusal
 from landfall.driver.deps import Append, DriverDeps, record_failure
-from landfall.errors import PartUnreadable, Reason, Retry, Stalled, cause
-from landfall.files import FilePart
-from landfall.ledger import KnownFiles, PartList, State
+from landfall.driver.file_requests import (
+    AskedOfFiles,
+    PreparedFiles,
+    discovered,
+    feed_looker,
+    prepare_files,
+    why_no_feed,
+)
+from landfall.driver.open_feeds import OpenFeed
+from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled, cause
+from landfall.ledger import Decision, KnownFiles, State
 from landfall.ledger.feeds import MAX_PARKED, SPAN, number_of, part_offsets
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.part_lists import ListedPart
 from landfall.plan import Backlog, PartSize
-from landfall.source.files import reader_of_feed
 from landfall.source.files_log import FilesLog
 
 log = logging.getLogger(__name__)
 
 MAX_PLANNED = 20_000
 """Of how many unlanded parts of a feed the sizes are known at once."""
-_NEVER = datetime.min.replace(tzinfo=UTC)
-_ON_CHANGE = {"LandAgain": OnChange.LAND, "Ignore": OnChange.IGNORE, "Stall": OnChange.IGNORE}
-
-
-@dataclass
-class _OpenFeed:
-    """A feed, and what is going on with it.
-
-    Attributes:
-        spec: of the feed.
-        looker: used by the job alone while there is one.
-        job: a look or a merge that is going on.
-        looked: when the last look was begun.
-        hurries: the next look need not wait.
-        parked: when this driver has parked a part.
-        read: the lists whose parts are planned.
-    """
-
-    spec: spec.Feed
-    looker: FeedLooker
-    job: Future[Look | KnownFiles] | None = None
-    looked: datetime | None = None
-    hurries: bool = False
-    parked: dict[int, datetime] = field(default_factory=dict)
-    read: dict[PartList, tuple[ListedPart, ...]] = field(default_factory=dict)
 
 
 class Feeds:
@@ -78,7 +63,7 @@ class Feeds:
         self._group, self._deps, self._append = group.metadata.name, deps, append
         self._wake = wake
         self._specs = {TopicPartition(f.topic, 0): f for f in group.spec.source.files}
-        self._open: dict[TopicPartition, _OpenFeed] = {}
+        self._open: dict[TopicPartition, OpenFeed] = {}
         self._pool = deps.background.pool(4, "discovery")
         self._unseen = set(self._specs)
 
@@ -93,6 +78,16 @@ class Feeds:
             _parked(tp, state.feeds[tp])
             for tp in self._specs
             if tp in state.feeds and state.feeds[tp].parked
+        )
+
+    def statuses(self, state: State) -> tuple[FeedStatus, ...]:
+        """What has become of the files of each feed."""
+        files = self._deps.observer.log
+        stopped = files.stopped if isinstance(files, FilesLog) else {}
+        return tuple(
+            self._feed(tp).status(state.feeds[tp], state.checkpoint[tp], stopped.get(tp))
+            for tp in self._specs
+            if tp in state.feeds
         )
 
     def look(self, state: State, now: datetime) -> State:
@@ -110,10 +105,21 @@ class Feeds:
                 state = self._finish(tp, opened, state)
             except (Retry, Stalled) as error:  # the next look finds the same
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
-            if opened.job is None and self._is_due(opened, now):
+            if opened.job is None and opened.is_due(now):
                 self._begin(opened, state.feeds[tp], now)
         self._log_of(state)
         return state
+
+    def ask(self, state: State, request: FilesRequest, decision: Decision) -> "Future[Answer]":
+        """Carry a request about files out as soon as the look that is going on has ended."""
+        asked = AskedOfFiles(request, decision, Future())
+        tp, specs = TopicPartition(request.topic, 0), tuple(self._specs.values())
+        if refusal := why_no_feed(state, specs, request.topic):
+            asked.answer.set_result(Answer(Outcome.REFUSED, message=refusal))
+        else:
+            self._feed(tp).asked.append(asked)
+            self._wake()
+        return asked.answer
 
     def arrived(self, tp: TopicPartition, offsets: int) -> int:
         """By how much a topic partition has grown: of a feed, by how many parts of files."""
@@ -125,62 +131,44 @@ class Feeds:
 
     # ------------------------------------------------------------------------------------- looking
 
-    def _feed(self, tp: TopicPartition) -> _OpenFeed:
+    def _feed(self, tp: TopicPartition) -> OpenFeed:
         if tp not in self._open:
             one = self._specs[tp]
-            reader = reader_of_feed(one)
-            rules = Rules(
-                partial(_cut, reader.parts, one.part_bytes),
-                include=(one.include,) if one.include else (),
-                exclude=(one.exclude,) if one.exclude else (),
-                settle=one.settle,
-                ordered_names=one.ordered_names,
-                on_change=_ON_CHANGE[one.on_change],
-                relist=one.relist,
-            )
-            keys = FeedKeys(self._group, LANE, one.topic)
             source = self._deps.open_files(one)
-            looker = FeedLooker(self._deps.store, keys, source, rules)
-            self._open[tp] = _OpenFeed(one, looker)
+            looker = feed_looker(self._group, self._deps.store, one, source)
+            self._open[tp] = OpenFeed(one, looker)
         return self._open[tp]
 
-    def _is_due(self, opened: _OpenFeed, now: datetime) -> bool:
-        if opened.looked is None or opened.hurries:
-            return True
-        return now - opened.looked >= opened.spec.discovery_interval
-
-    def _begin(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> None:
-        if opened.looker.has_to_merge(feed):
+    def _begin(self, opened: OpenFeed, feed: ledger.Feed, now: datetime) -> None:
+        if opened.asked:
+            asked = opened.asked.popleft()
+            opened.job = self._pool.submit(_prepared, opened.looker, feed, asked)
+        elif opened.looker.has_to_merge(feed):
             opened.job = self._pool.submit(opened.looker.merge, feed)
         else:
-            again = self._to_try_again(opened, feed, now)
+            again = opened.to_try_again(feed, now)
             opened.looked, opened.hurries = now, False
             opened.job = self._pool.submit(opened.looker.look, feed, again, now)
         opened.job.add_done_callback(lambda _: self._wake())
 
-    def _to_try_again(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
-        """Parked parts that may be readable now; a driver that starts tries all at once."""
-        opened.parked = {n: at for n, at in opened.parked.items() if n in feed.parked}
-        return tuple(
-            number
-            for number, parked in sorted(feed.parked.items())
-            if parked.attempt < opened.spec.max_attempts
-            and now - opened.parked.get(number, _NEVER) >= opened.spec.retry_interval
-        )
-
-    def _finish(self, tp: TopicPartition, opened: _OpenFeed, state: State) -> State:
+    def _finish(self, tp: TopicPartition, opened: OpenFeed, state: State) -> State:
         """Append what a job that has ended has found."""
         if opened.job is None or not opened.job.done():
             return state
         job, opened.job = opened.job, None
         found = job.result()
-        if isinstance(found, KnownFiles):
-            return self._adopt_index(tp, opened, state, found)
-        return self._adopt(tp, opened, state, found)
+        match found:
+            case KnownFiles():
+                return self._adopt_index(tp, opened, state, found)
+            case PreparedFiles():
+                return self._record(tp, opened, state, found)
+            case Look():
+                return self._adopt(tp, opened, state, found)
 
-    def _adopt(self, tp: TopicPartition, opened: _OpenFeed, state: State, seen: Look) -> State:
+    def _adopt(self, tp: TopicPartition, opened: OpenFeed, state: State, seen: Look) -> State:
         taken = {*seen.again, *seen.replaced}
-        if not state.feeds[tp].parked.keys() >= taken:
+        feed = state.feeds[tp]
+        if not feed.parked.keys() | feed.ignored.keys() >= taken:
             opened.hurries = True  # a decision has taken some meanwhile
             return state
         if seen.listed or taken:
@@ -195,33 +183,78 @@ class Feeds:
             )
             log.info("files found", extra=_fields(tp, seen))
         opened.looker.adopt(seen)
+        opened.ended, opened.waiting_files = self._deps.clock(), seen.found.waiting_files
         opened.hurries = seen.found.has_more
         if not opened.hurries:
             self._unseen.discard(tp)
         for name, why in seen.found.skipped.reasons:
             log.warning("file left out", extra={"feed": str(tp), "file": name, "why": why})
-        self._stop_changed(tp, opened, seen)
+        position, changed = seen.found.position, seen.found.skipped.changed
+        if position.relisted != opened.relisted:
+            opened.relisted, opened.changed = position.relisted, set()
+        opened.changed.update(changed)
+        if changed or not position.has_more:
+            self._stop_changed(tp, opened)
         return state
 
+    def _record(
+        self, tp: TopicPartition, opened: OpenFeed, state: State, prepared: PreparedFiles
+    ) -> State:
+        """Append what a request records, and answer it."""
+        asked, plan, listed = prepared.asked, prepared.plan, prepared.listed
+        if isinstance(plan, Refusal):
+            asked.answer.set_result(Answer(Outcome.REFUSED, message=plan.message))
+            return state
+        if asked.request.dry_run:
+            asked.answer.set_result(Answer(Outcome.DRY_RUN, (plan.text,)))
+            return state
+        if not prepared.holds(state.feeds[tp]):
+            opened.asked.appendleft(asked)  # a HOLE was appended meanwhile
+            return state
+        try:
+            state = self._append(discovered(tp.topic, plan, listed, asked.decision))
+        except (Retry, Stalled) as error:
+            asked.answer.set_result(Answer(Outcome.FAILED, message=str(error)))
+            raise
+        if listed:
+            opened.looker.adopt_list(listed, plan.parts)
+        self._go_on(tp, opened, plan)
+        asked.answer.set_result(Answer(Outcome.DONE, (plan.text,)))
+        return state
+
+    def _go_on(self, tp: TopicPartition, opened: OpenFeed, plan: FilesPlan) -> None:
+        """Land a feed again that files written anew have stopped, if none is left of these."""
+        opened.hurries = True
+        if opened.changed & plan.names:
+            opened.changed -= plan.names
+            opened.looker.look_at_all()  # there may be more than a look names
+            self._stop_changed(tp, opened)
+
     def _adopt_index(
-        self, tp: TopicPartition, opened: _OpenFeed, state: State, known: KnownFiles
+        self, tp: TopicPartition, opened: OpenFeed, state: State, known: KnownFiles
     ) -> State:
         before = state.feeds[tp].known
         state = self._append(partial(ledger.Discover, topic_partition=tp, known=known))
         opened.looker.adopt_index(known, before)
         return state
 
-    def _stop_changed(self, tp: TopicPartition, opened: _OpenFeed, seen: Look) -> None:
-        """Stop a feed for files that were written anew after they were landed, if it asks so."""
-        changed = seen.found.skipped.changed
-        files = self._deps.observer.log
-        if opened.spec.on_change != "Stall" or not changed or not isinstance(files, FilesLog):
+    def _stop_changed(self, tp: TopicPartition, opened: OpenFeed) -> None:
+        """Stop a feed while files are there that were written anew after they were landed.
+
+        That is, if it asks so. It goes on once a look at all names finds none.
+        """
+        files, changed = self._deps.observer.log, sorted(opened.changed)
+        if opened.spec.on_change != "Stall" or not isinstance(files, FilesLog):
+            return
+        if not changed:
+            files.stopped.pop(tp, None)
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         files.stopped[tp] = Stalled(
             Reason.FILE_CHANGED,
-            f"{tp}: {changed[0]}{more} was written anew after it was landed; onChange: Ignore "
-            "leaves the new contents out, LandAgain lands the new file as a whole",
+            f"{tp}: {changed[0]}{more} was written anew after it was landed; `landfall files "
+            "retry` lands the new file as a whole, `landfall files ignore` leaves it out; "
+            "onChange: LandAgain or Ignore does so with all files from now on",
         )
 
     def _log_of(self, state: State) -> None:
@@ -296,6 +329,14 @@ class Feeds:
         return state
 
 
+def _prepared(looker: FeedLooker, feed: ledger.Feed, asked: AskedOfFiles) -> PreparedFiles:
+    try:
+        return prepare_files(looker, feed, asked)
+    except LandfallError as error:
+        asked.answer.set_result(Answer(Outcome.FAILED, message=str(error)))
+        raise
+
+
 def _parked(tp: TopicPartition, feed: ledger.Feed) -> Stalled:
     first = feed.parked[min(feed.parked)]
     count = f"{len(feed.parked)} part{'' if len(feed.parked) == 1 else 's'} of files"
@@ -303,12 +344,6 @@ def _parked(tp: TopicPartition, feed: ledger.Feed) -> Stalled:
         Reason.FILE_UNREADABLE,
         f"{tp}: {count} not landed, the first tried {first.attempt} times: {first.reason}",
     )
-
-
-def _cut(
-    parts: Callable[[str, int, int], tuple[FilePart, ...]], part_bytes: int, name: str, size: int
-) -> tuple[FilePart, ...]:
-    return parts(name, size, part_bytes)
 
 
 def _fields(tp: TopicPartition, seen: Look) -> dict[str, object]:

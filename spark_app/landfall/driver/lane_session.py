@@ -7,7 +7,7 @@ and is restarted by its Deployment. Nothing is landed here but what a request la
 
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -17,9 +17,10 @@ import msgspec
 import stamina
 
 from landfall import __version__, ledger
-from landfall.api.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup, Feed
 from landfall.api.verbs import (
     Answer,
+    FilesRequest,
     Outcome,
     ReplayRequest,
     Request,
@@ -28,6 +29,14 @@ from landfall.api.verbs import (
 )
 from landfall.driver.decide.requests import LedgerRequest, Refusal, decide_request
 from landfall.driver.decisions import append_all, decision_of, observe
+from landfall.driver.file_requests import (
+    AskedOfFiles,
+    discovered,
+    feed_looker,
+    plan_files,
+    prepare_files,
+    why_no_feed,
+)
 from landfall.driver.replay import ReplayEffects, Replayer, replay, run
 from landfall.driver.runner import Runner
 from landfall.driver.stored_specs import store_spec
@@ -39,7 +48,8 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
 from landfall.source import Log
-from landfall.store import Store
+from landfall.store import SourceFiles, Store
+from landfall.store.urls import open_files
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +70,7 @@ class LaneSession:
         runner: lands dead letters.
         clock: the current time.
         new_name: returns a name that nobody has used before.
+        open_files: where the files of a feed are.
     """
 
     group: ConsumerGroup
@@ -69,6 +80,7 @@ class LaneSession:
     runner: Runner
     clock: Callable[[], datetime]
     new_name: Callable[[], str]
+    open_files: Callable[[Feed], SourceFiles] = open_files
 
     def carry_out(self, request: Request, *, take_over: bool) -> Answer:
         """Record what the request is about, unless it is refused; then the lane stays untouched.
@@ -87,6 +99,8 @@ class LaneSession:
             return Answer(Outcome.REFUSED, message=refusal)
         if isinstance(request, ReplayRequest):
             return self._replay(state, request)
+        if isinstance(request, FilesRequest):
+            return self._decide_files(state, request)
         assert not isinstance(request, RetryRequest)
         return self._decide(state, request)
 
@@ -142,6 +156,33 @@ class LaneSession:
         append_all(plan, partial(_append, writer))
         _hand_over(writer, f"{decision.verb} by {decision.who}")
         return Answer(Outcome.DONE, tuple(planned.text for planned in plan))
+
+    def _decide_files(self, state: State, request: FilesRequest) -> Answer:
+        feeds, tp = self.group.spec.source.files, TopicPartition(request.topic, 0)
+        if refusal := why_no_feed(state, feeds, request.topic):
+            return Answer(Outcome.REFUSED, message=refusal)
+        if request.id and request.id in state.decision_ids:
+            return Answer(Outcome.DONE, message=f"recorded before, under the id {request.id}")
+        spec = next(feed for feed in feeds if feed.topic == request.topic)
+        name, source = self.group.metadata.name, self.open_files(spec)
+        # Planned before the lane is opened: nobody is fenced for a request that is refused.
+        looker = feed_looker(name, self.store, spec, source)
+        plan = plan_files(looker, state.feeds[tp], request)
+        if isinstance(plan, Refusal):
+            return Answer(Outcome.REFUSED, message=plan.message)
+        if request.dry_run:
+            return Answer(Outcome.DRY_RUN, (plan.text,))
+        writer, decision = self._open(state), decision_of(request, self.clock())
+        # Another one: the feed may have more files, and another index, than it had before.
+        looker = feed_looker(name, self.store, spec, source)
+        asked = AskedOfFiles(request, decision, Future())
+        prepared = prepare_files(looker, writer.state.feeds[tp], asked)
+        if isinstance(prepared.plan, Refusal):
+            _hand_over(writer, prepared.plan.message)
+            return Answer(Outcome.REFUSED, message=prepared.plan.message)
+        _append(writer, discovered(tp.topic, prepared.plan, prepared.listed, decision))
+        _hand_over(writer, f"{decision.verb} by {decision.who}")
+        return Answer(Outcome.DONE, (prepared.plan.text,))
 
     def _replay(self, state: State, request: ReplayRequest) -> Answer:
         decision = decision_of(request, self.clock())

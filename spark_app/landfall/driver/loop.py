@@ -82,36 +82,35 @@ class Driver:
     def __post_init__(self) -> None:
         deps, source = self.deps, self.group.spec.source
         self.counters: DriverCounters = deps.counters
-        self._began = deps.clock()
+        self._began, self._newer_owner = deps.clock(), ""
         self._notifier = deps.background.notifier()
-        self._batches = InFlightBatches(self.group, deps, self._notifier.notify)
-        self._housekeeping = Housekeeping(deps, self.writer.is_fenced, self._notifier.notify)
-        every, wake = self.group.spec.tuning.segment_every, self._notifier.notify
+        wake, every = self._notifier.notify, self.group.spec.tuning.segment_every
+        self._batches = InFlightBatches(self.group, deps, wake)
+        self._housekeeping = Housekeeping(deps, self.writer.is_fenced, wake)
         self._rolling = SegmentRolling(self.writer, deps.background, every, wake)
-        self._completer = Completer(deps, self._notifier.notify)
+        self._completer = Completer(deps, wake)
         work = BackgroundWork(self._completer, self._housekeeping)
         self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
+        append, observer = self._committer.append, deps.observer
         self._lost = LostUploads(
             self.group,
             deps,
-            Recording(self.writer, self._committer.append, self._committer.recreated_topics),
+            Recording(self.writer, append, self._committer.recreated_topics),
             self._completer,
             self._housekeeping.abort,
-            self._notifier.notify,
+            wake,
         )
         existing = ExistingObjects(self.group, deps.store, deps.background)
-        append = self._committer.append
-        self._membership = MembershipSync(source, deps.observer, append, existing)
-        self._feeds = Feeds(self.group, deps, append, self._notifier.notify)
+        self._membership = MembershipSync(source, observer, append, existing)
+        self._feeds = Feeds(self.group, deps, append, wake)
         self._committer.park = self._feeds.park
-        self._goal = self.goal(GoalParts(self.group, deps, append, self._notifier.notify))
+        self._goal = self.goal(GoalParts(self.group, deps, append, wake))
         self._decisions = Decisions(
-            DriverParts(deps.observer, self._committer, self._membership, self._completer),
+            DriverParts(observer, self._committer, self._membership, self._completer, self._feeds),
             Replayer(self.group, deps.store, deps.runner, deps.new_name),
             deps.background.pool(1, "replay"),
-            PendingRequests(self._notifier.notify),
+            PendingRequests(wake),
         )
-        self._newer_owner = ""
         self._draining = Draining(self.group.spec.upgrade.drain_timeout)
 
     # -------------------------------------------------------------------------- from other threads
@@ -288,6 +287,7 @@ class Driver:
             repairing=self._lost.count,
             held=self._committer.finalizing.held,
             due=self._goal.due,
+            feeds=self._feeds.statuses(self.writer.state),
         )
 
     def _report(self) -> None:

@@ -19,6 +19,7 @@ from landfall.api.contract import (
     TopicCompleteness,
     Workers,
 )
+from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import next_step
 from landfall.api.run_status import RunStatus, ScheduleStatus
 from landfall.api.spec import ConsumerGroup
@@ -79,6 +80,7 @@ class DriverProgress:
         repairing: lost objects that are being made again.
         held: topics that are not complete though their time has come, and why.
         due: what is to be landed now.
+        feeds: what has become of the files of feeds.
     """
 
     time: datetime
@@ -94,6 +96,7 @@ class DriverProgress:
     repairing: int = 0
     held: tuple[HeldTopic, ...] = ()
     due: Due = WHATEVER_COMES
+    feeds: tuple[FeedStatus, ...] = ()
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
@@ -156,6 +159,7 @@ def driver_report(
         lag_known=progress.offsets_known,
         repairing=progress.repairing,
         schedule=schedule_status(group, progress),
+        feeds=progress.feeds,
     )
     return StatusReport(summary, partial(_with_partitions, group, progress))
 

@@ -21,10 +21,12 @@ from landfall.api.verbs import (
     VERBS,
     Answer,
     DropRequest,
+    IgnoreFilesRequest,
     Outcome,
     ReplayRequest,
     Request,
     ResetRequest,
+    RetryFilesRequest,
     RetryRequest,
     SkipRequest,
     UnblockRequest,
@@ -236,6 +238,8 @@ TP = {"topic": "clicks", "partition": 3}
         ResetRequest(**BY, **TP, to="earliest"),
         ReplayRequest(**BY, topic="clicks"),
         RetryRequest(who="kim"),
+        RetryFilesRequest(who="kim", topic="hits"),
+        IgnoreFilesRequest(**BY, topic="hits", names=("a.json", "b c.json")),
     ],
     ids=list(VERBS),
 )
@@ -332,7 +336,7 @@ def test_in_a_drivers_pod_its_own_driver_is_asked(
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["skip", "clicks/3", "--why", "x"], "name the group's file before the topic partition"),
+        (["skip", "clicks/3", "--why", "x"], "name the group's file first"),
         (
             ["skip", "g.yaml", "clicks", "--why", "x"],
             "name the Kafka partition, too, as in clicks/3",

@@ -179,6 +179,7 @@ def test_kubectl_get_prints_the_documented_columns() -> None:
         "DESIRED",
         "IMAGE",
         "NEXT-RUN",
+        "FILES",
         "PUBLISHED",
     ]
 

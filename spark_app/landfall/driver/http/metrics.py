@@ -8,11 +8,13 @@ of their own, and the rest share ``topic="_other"``: their sum, or their maximum
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from operator import attrgetter
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from landfall.api.contract import PartitionStatus, Phase, PublisherStatus, Status, Workers
+from landfall.api.feed_status import FeedStatus
 from landfall.driver.counters import DriverCounters
 
 TOPICS = 200
@@ -45,6 +47,7 @@ class StatusCollector(Collector):
         )
         yield from _by_topic(status, counters, names)
         yield from _by_publisher(status.publishers, names)
+        yield from _by_feed(status.feeds, names)
         yield from _by_store(counters, names)
         failures = CounterMetricFamily(
             "landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"]
@@ -232,6 +235,20 @@ def _by_publisher(publishers: Iterable[PublisherStatus], names: list[str]) -> It
         objects.add_metric(of_publisher, publisher.published_objects)
         failures.add_metric(of_publisher, publisher.failures)
     yield from (lag, slots, blocked, objects, failures)
+
+
+def _by_feed(feeds: Iterable[FeedStatus], names: list[str]) -> Iterator[Family]:
+    # Without a feed the families have no sample, so that groups of Kafka have no such series.
+    for name, text, value in (
+        ("pending_files", "Files that are not landed, and not parked", attrgetter("pending_files")),
+        ("pending_bytes", "Size of what is not landed of files", attrgetter("pending_bytes")),
+        ("landed_parts", "Parts of files that are landed", attrgetter("landed_parts")),
+        ("parked_parts", "Parts of files that could not be read", attrgetter("parked_parts")),
+        ("ignored_parts", "Parts of files that are given up", attrgetter("ignored_parts")),
+    ):
+        family = GaugeMetricFamily(f"landfall_feed_{name}", text, labels=_TOPIC)
+        _fill(family, names, {feed.topic: value(feed) for feed in feeds})
+        yield family
 
 
 def _held_back(status: Status, names: list[str]) -> Iterator[Family]:

@@ -1,0 +1,206 @@
+"""The files of a feed, and what has become of each.
+
+==============  ==============================================================================
+state           the file
+==============  ==============================================================================
+``ERROR``       has a parked part: it could not be read
+``IGNORED``     is not landed, or not as a whole, because somebody has decided so
+``PENDING``     has no row that is landed
+``IN_PROGRESS`` is landed in part, and the rest is still to come
+``SUCCESS``     is landed as a whole
+==============  ==============================================================================
+
+All files are given in the order of their names, with one piece of the index of known files in
+memory, and the lists that it does not have yet.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import groupby
+
+from landfall.discovery import part_lists
+from landfall.discovery.feed_keys import FeedKeys
+from landfall.discovery.index import KnownIndex, open_index
+from landfall.discovery.known import FileState, KnownFile, state_of
+from landfall.ledger import Feed, ParkedPart
+from landfall.ledger.feeds import SPAN
+from landfall.ledger.part_lists import ListedPart
+from landfall.objects import ListedFile
+from landfall.store import Slots
+
+
+class LandingState(StrEnum):
+    """What has become of a file."""
+
+    PENDING = "Pending"
+    IN_PROGRESS = "InProgress"
+    SUCCESS = "Success"
+    ERROR = "Error"
+    IGNORED = "Ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """A file of a feed.
+
+    Attributes:
+        name: of the file.
+        size: of the version that has numbers, in bytes.
+        state: what has become of it.
+        first: the first number of its parts; -1 if it has none yet.
+        last: the last one.
+        attempts: how often it was tried, if it is not landed.
+        error: why it is not landed, if anything is wrong.
+    """
+
+    name: str
+    size: int
+    state: LandingState
+    first: int = -1
+    last: int = -1
+    attempts: int = 0
+    error: str = ""
+
+
+@dataclass
+class _Unlanded:
+    """Parts of a file that are not landed, by number: parked, given up, to be tried again."""
+
+    parked: dict[int, ParkedPart] = field(default_factory=dict)
+    ignored: dict[int, ParkedPart] = field(default_factory=dict)
+    again: dict[int, ListedPart] = field(default_factory=dict)
+
+
+class Inventory:
+    """The files of a feed, as the ledger knows them after one slot."""
+
+    def __init__(self, slots: Slots, keys: FeedKeys, feed: Feed, checkpoint: int) -> None:
+        """Read what is needed for all files.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged.
+            Retry: the store failed.
+        """
+        self._slots, self._keys = slots, keys
+        self._next, self._rows = divmod(checkpoint, SPAN)
+        self._index: KnownIndex = open_index(slots, keys, feed.known, feed.lists)
+        self._unlanded: dict[str, _Unlanded] = {}
+        for number, part in self._listed({**feed.parked, **feed.ignored}):
+            left = self._unlanded.setdefault(part.name, _Unlanded())
+            if number in feed.parked:
+                left.parked[number] = feed.parked[number]
+            else:
+                left.ignored[number] = feed.ignored[number]
+        for listed in feed.lists:
+            if listed.end > self._next:
+                parts = part_lists.read(slots, keys, listed)
+                for number, part in enumerate(parts, listed.first):
+                    if number >= self._next and not part.is_new:
+                        left = self._unlanded.setdefault(part.name, _Unlanded())
+                        left.again[number] = part
+
+    def files(self) -> Iterator[FileStatus]:
+        """All files that have numbers.
+
+        Raises:
+            Stalled, Retry: as the constructor.
+        """
+        return map(self._status, self._index.files())
+
+    def find(self, name: str) -> FileStatus | None:
+        """The file of this name; None if it has no number.
+
+        Raises:
+            Stalled, Retry: as the constructor.
+        """
+        known = self._index.find(name)
+        return None if known is None else self._status(known)
+
+    def with_listing(
+        self, listing: Iterable[ListedFile], changed: FileStatus
+    ) -> Iterator[FileStatus]:
+        """All files that have numbers, and those in a bucket that have none yet.
+
+        Args:
+            listing: the files there that count, in the order of their names.
+            changed: what is said of files that were written anew; of those that are landed, also
+                the state.
+
+        Raises:
+            Stalled, Retry: as the constructor.
+        """
+        known = ((file.name, 0, file) for file in self._index.files())
+        there = ((file.name, 1, file) for file in listing)
+        merged = heapq.merge(known, there, key=lambda each: each[:2])
+        for name, group in groupby(merged, key=lambda each: each[0]):
+            files = [file for _, _, file in group]
+            numbered = next((file for file in files if isinstance(file, KnownFile)), None)
+            found = next((file for file in files if isinstance(file, ListedFile)), None)
+            yield self._of(name, numbered, found, changed)
+
+    def of_listed(self, found: ListedFile, changed: FileStatus) -> FileStatus:
+        """One file that is in the bucket."""
+        return self._of(found.name, self._index.find(found.name), found, changed)
+
+    def _of(
+        self, name: str, known: KnownFile | None, found: ListedFile | None, changed: FileStatus
+    ) -> FileStatus:
+        if known is None:
+            size = found.size if found else 0
+            return FileStatus(name, size, LandingState.PENDING, error="has no number yet")
+        status = self._status(known)
+        if found is None or state_of(found, known) is not FileState.CHANGED:
+            return status
+        state = changed.state if status.state is LandingState.SUCCESS else status.state
+        return replace(status, state=state, error=status.error or changed.error)
+
+    def _status(self, file: KnownFile) -> FileStatus:
+        left = self._unlanded.get(file.name, _NOTHING)
+        status = FileStatus(
+            file.name, file.size, LandingState.SUCCESS, max(file.first, 0), file.number
+        )
+        if left.parked:
+            return _not_landed(status, LandingState.ERROR, left.parked)
+        if file.is_left_out:
+            error = "what was written anew is left out"
+            return replace(status, state=LandingState.IGNORED, error=error)
+        is_numbered = file.listed_to >= file.size
+        if not is_numbered or file.number >= self._next or left.again:
+            has_rows = self._has_rows(status, left)
+            state = LandingState.IN_PROGRESS if has_rows else LandingState.PENDING
+            attempts = max((part.attempt for part in left.again.values()), default=0)
+            return replace(status, state=state, attempts=attempts)
+        if left.ignored:
+            return _not_landed(status, LandingState.IGNORED, left.ignored)
+        return status
+
+    def _has_rows(self, status: FileStatus, left: _Unlanded) -> bool:
+        """Whether rows of a file are landed that is not landed as a whole."""
+        passed = min(self._next, status.last + 1) - status.first
+        is_begun = self._next in left.again or status.first <= self._next <= status.last
+        others = len(left.again) + len(left.ignored)
+        if passed > others or (is_begun and self._rows > 0):
+            return True
+        is_skipped = any(part.skip for part in left.again.values())
+        return is_skipped or any(part.skip for part in left.ignored.values())
+
+    def _listed(self, parts: Mapping[int, ParkedPart]) -> Iterator[tuple[int, ListedPart]]:
+        """These parts, as their lists have them."""
+        for listed in {part.listed: None for part in parts.values()}:
+            for number, part in enumerate(
+                part_lists.read(self._slots, self._keys, listed), listed.first
+            ):
+                if number in parts:
+                    yield number, part
+
+
+_NOTHING = _Unlanded()
+
+
+def _not_landed(
+    status: FileStatus, state: LandingState, parts: Mapping[int, ParkedPart]
+) -> FileStatus:
+    attempts = max(part.attempt for part in parts.values())
+    return replace(status, state=state, attempts=attempts, error=parts[min(parts)].reason)

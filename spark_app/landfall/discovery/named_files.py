@@ -1,0 +1,42 @@
+"""What is known of files that somebody names, and how a part is listed again. Pure."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from landfall.ledger import ParkedPart
+from landfall.ledger.part_lists import ListedPart
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFiles:
+    """What is known of the files that somebody names.
+
+    Attributes:
+        parked: their parked parts, by number; of all files if none is named.
+        ignored: their parts that were given up, in the same way.
+        changed: those of which another version is there now, with the parts that it would have.
+        unknown: names without any number.
+        unreadable: why a version that is there now has no parts, by name.
+    """
+
+    parked: Mapping[int, ListedPart]
+    ignored: Mapping[int, ListedPart] = field(default_factory=dict)
+    changed: Mapping[str, tuple[ListedPart, ...]] = field(default_factory=dict)
+    unknown: Collection[str] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+
+def tried_again(number: int, part: ListedPart, parked: ParkedPart) -> ListedPart:
+    """The part as it is listed under another number."""
+    return ListedPart(
+        part.name,
+        part.etag,
+        part.size,
+        part.modified,
+        part.start,
+        part.end,
+        former=number,
+        attempt=parked.attempt,
+        # Rows that are landed under a former number are not counted under this one.
+        skip=max(part.skip, parked.skip),
+    )

@@ -1,0 +1,132 @@
+"""What a request about files of a feed records: one DISCOVER, or why it is refused. Pure.
+
+=========  =============================  ======================================================
+request    the file                       then
+=========  =============================  ======================================================
+retry      has another version now        the parts of that version get numbers; what is parked
+                                          or given up of the version before is ``replaced``
+..         has parked parts, or parts     they get other numbers, ``again``
+           that were given up
+ignore     has parked parts               they are given up, ``ignored``
+..         has another version now        that version is listed with a part that has no bytes:
+                                          it is known, and nothing of it is landed
+either     anything else                  the request is refused, for all files it names
+=========  =============================  ======================================================
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from landfall.api.values import plural
+from landfall.api.verbs import FilesRequest, IgnoreFilesRequest
+from landfall.discovery.named_files import NamedFiles, tried_again
+from landfall.driver.decide.requests import Refusal
+from landfall.ledger import Feed
+from landfall.ledger.feeds import MAX_IGNORED, MAX_LISTED
+from landfall.ledger.part_lists import ListedPart
+
+MAX_SHOWN = 10
+"""How many names a refusal lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPlan:
+    """What a DISCOVER is to say.
+
+    Attributes:
+        text: what it does, for people.
+        names: the files.
+        parts: the parts that get numbers, in order, those of ``again`` last.
+        again: parts that get other numbers.
+        replaced: parts of versions that other ones take the place of.
+        ignored: parts that are given up.
+    """
+
+    text: str
+    names: frozenset[str]
+    parts: tuple[ListedPart, ...] = ()
+    again: tuple[int, ...] = ()
+    replaced: tuple[int, ...] = ()
+    ignored: tuple[int, ...] = ()
+
+
+def decide_files(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
+    """The DISCOVER that carries a request out, or why it is refused.
+
+    Args:
+        feed: what the ledger knows of it.
+        request: what is asked for.
+        files: what is known of the files that the request names.
+    """
+    refusal = "; ".join(_problems(request, files))
+    if refusal:
+        return Refusal(f"{request.topic}: {refusal}")
+    if isinstance(request, IgnoreFilesRequest):
+        return _ignore(feed, request, files)
+    return _retry(feed, request, files)
+
+
+def _problems(request: FilesRequest, files: NamedFiles) -> Iterator[str]:
+    """Why a request is refused, a text for each kind of problem."""
+    if files.unknown:
+        yield f"no file has a number and the name {_some(files.unknown)}"
+    for name, why in sorted(files.unreadable.items()):
+        yield f"{name} has a version that cannot be read: {why}"
+    parts = files.parked if isinstance(request, IgnoreFilesRequest) else {**_left(files)}
+    can_be = {part.name for part in parts.values()}.union(files.changed)
+    rest = [n for n in request.names if n not in can_be.union(files.unknown, files.unreadable)]
+    if rest:
+        yield f"nothing is parked of {_some(rest)}, and no other version is there"
+    elif not (request.names or can_be):
+        yield "no file is parked"
+
+
+def _retry(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
+    left, states = _left(files), {**feed.parked, **feed.ignored}
+    again = tuple(n for n, part in sorted(left.items()) if part.name not in files.changed)
+    replaced = tuple(n for n in sorted(left) if n not in again)
+    new = tuple(part for name in sorted(files.changed) for part in files.changed[name])
+    if len(again) + len(files.changed) > MAX_LISTED:
+        return Refusal(f"{request.topic}: {len(again)} parts at once; name fewer files")
+    # A file that has no room goes on with the next look, as any file that is as large.
+    new = new[: MAX_LISTED - len(again)]
+    parts = (*new, *(tried_again(n, left[n], states[n]) for n in again))
+    names = frozenset(part.name for part in (*parts, *left.values()))
+    what = [f"tries {plural(len(again), 'part')} again"] if again else []
+    what += [f"lands {_some(sorted(files.changed))} as written anew"] if files.changed else []
+    text = f"DISCOVER: {request.topic} {' and '.join(what)}: {_some(sorted(names))}"
+    return FilesPlan(text, names, parts, again, replaced)
+
+
+def _ignore(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
+    given_up = {part.name for part in files.parked.values()}
+    if len(feed.ignored) + len(files.parked) > MAX_IGNORED:
+        return Refusal(f"{request.topic}: more than {MAX_IGNORED} parts would be given up")
+    # A version of which nothing could be read is one matter, the version after it another one.
+    left_out = tuple(
+        _left_out(files.changed[name]) for name in sorted(files.changed.keys() - given_up)
+    )
+    what = [f"gives up {_some(sorted(given_up))}"] if given_up else []
+    names = [part.name for part in left_out]
+    what += [f"leaves out what is written anew of {_some(names)}"] if names else []
+    text = f"DISCOVER: {request.topic} {' and '.join(what)}"
+    return FilesPlan(
+        text, frozenset(given_up.union(names)), left_out, ignored=tuple(sorted(files.parked))
+    )
+
+
+def _left_out(parts: Sequence[ListedPart]) -> ListedPart:
+    of = parts[-1]
+    return ListedPart(of.name, of.etag, of.size, of.modified, of.size, of.size)
+
+
+def _left(files: NamedFiles) -> dict[int, ListedPart]:
+    """What is not landed."""
+    return {**files.parked, **files.ignored}
+
+
+def _some(names: Collection[str]) -> str:
+    """A list of names, of many the first ones."""
+    shown = ", ".join(sorted(names)[:MAX_SHOWN])
+    more = len(names) - MAX_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,77 @@
+"""A feed of a running driver: what is known of it beside the ledger, and what is due."""
+
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from landfall import ledger
+from landfall.api import spec
+from landfall.api.feed_status import FeedStatus
+from landfall.api.next_steps import next_step
+from landfall.discovery.looker import FeedLooker, Look
+from landfall.driver.feed_status import feed_status
+from landfall.driver.file_requests import AskedOfFiles, PreparedFiles
+from landfall.errors import Stalled
+from landfall.ledger import KnownFiles, PartList
+from landfall.ledger.part_lists import ListedPart
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass
+class OpenFeed:
+    """A feed, and what is going on with it.
+
+    Attributes:
+        spec: of the feed.
+        looker: used by the job alone while there is one.
+        job: a look, a merge or a request that is going on.
+        looked: when the last look was begun.
+        hurries: the next look need not wait.
+        parked: when this driver has parked a part.
+        read: the lists whose parts are planned.
+        asked: requests that wait for the job.
+        relisted: when the last look at all names was begun.
+        changed: files written anew after they were landed that this look has found.
+        ended: when the last look had ended.
+        waiting_files: how many files had not settled then.
+    """
+
+    spec: spec.Feed
+    looker: FeedLooker
+    job: Future[Look | KnownFiles | PreparedFiles] | None = None
+    looked: datetime | None = None
+    hurries: bool = False
+    parked: dict[int, datetime] = field(default_factory=dict)
+    read: dict[PartList, tuple[ListedPart, ...]] = field(default_factory=dict)
+    asked: deque[AskedOfFiles] = field(default_factory=deque)
+    relisted: datetime | None = None
+    changed: set[str] = field(default_factory=set)
+    ended: datetime | None = None
+    waiting_files: int = 0
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether there is something to do beside the driver's thread."""
+        if self.looked is None or self.hurries or self.asked:
+            return True
+        return now - self.looked >= self.spec.discovery_interval
+
+    def to_try_again(self, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
+        """Parked parts that may be readable now; a driver that starts tries all at once."""
+        self.parked = {n: at for n, at in self.parked.items() if n in feed.parked}
+        return tuple(
+            number
+            for number, parked in sorted(feed.parked.items())
+            if parked.attempt < self.spec.max_attempts
+            and now - self.parked.get(number, _NEVER) >= self.spec.retry_interval
+        )
+
+    def status(self, feed: ledger.Feed, checkpoint: int, stopped: Stalled | None) -> FeedStatus:
+        """What has become of the files; ``stopped`` is why the feed is stopped, if it is."""
+        found = feed_status(self.spec, feed, checkpoint, self.read.get)
+        if stopped:
+            tp = f"{self.spec.topic}/0"
+            found = replace(found, error=str(stopped), next_step=next_step(stopped.reason, tp))
+        looked = self.ended.isoformat() if self.ended else None
+        return replace(found, looked=looked, waiting_files=self.waiting_files)
