@@ -19,6 +19,8 @@ from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
+from landfall.store import Store
+from landfall.store.folder_files import FolderFiles
 
 TOPIC = "hits"
 TP = TopicPartition(TOPIC, 0)
@@ -40,6 +42,12 @@ class FolderFeed:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
         return path
+
+    def etag(self, name: str) -> str:
+        """The ETag of a file as it is now."""
+        found = FolderFiles(self.root / "in").find(name)
+        assert found
+        return found.etag
 
     def document(self, spec: dict[str, Any], **feed: Any) -> dict[str, Any]:
         own = {"topic": TOPIC, "url": f"file://{self.root}/in", "reader": "JsonLines"}
@@ -68,11 +76,16 @@ class FolderFeed:
     def file(self) -> Path:
         return self.root / "group.yaml"
 
-    def land(self, spec: dict[str, Any] | None = None, **feed: Any) -> ExitCode:
+    def land(
+        self, spec: dict[str, Any] | None = None, *, store: Store | None = None, **feed: Any
+    ) -> ExitCode:
         """Land what is there, in this process."""
         group = self.group(spec, **feed)
         options = Options(until_caught_up=True, http_port=0)
-        return drive(group, open_stores(group.spec), InProcessRunner(), options)
+        return drive(group, store or self.store(), InProcessRunner(), options)
+
+    def store(self) -> Store:
+        return open_stores(self.group().spec)
 
     def cli(self, *arguments: str) -> int:
         """Run a command with the group's file."""
