@@ -1,6 +1,7 @@
 """``python -m tests.crashes``: play schedules until time is up or one fails.
 
-With ``--seed``, play one schedule and print each of its steps.
+With ``--seed``, play one schedule and print each of its steps. With ``--feeds``, drivers land files
+of other programs; without it, every fourth schedule is of files.
 """
 
 import argparse
@@ -8,8 +9,12 @@ import random
 import sys
 import time
 
+from tests.crashes.feeds import FeedSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Wrong, no_waiting
+
+FEEDS_EVERY = 4
+"""Of so many schedules, one is of files."""
 
 
 def main() -> int:
@@ -17,16 +22,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crashes", description=__doc__)
     parser.add_argument("--seed", type=int, help="play this schedule only, and print its steps")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to play; default: 60")
+    parser.add_argument("--feeds", action="store_true", help="drivers land files, not topics")
     arguments = parser.parse_args()
     if arguments.seed is not None:
-        return _play_one(arguments.seed)
-    return _play_many(arguments.minutes * 60)
+        return _play_one(arguments.seed, FeedSchedule if arguments.feeds else Schedule)
+    return _play_many(arguments.minutes * 60, 1 if arguments.feeds else FEEDS_EVERY)
 
 
-def _play_one(seed: int) -> int:
+def _play_one(seed: int, kind: type[Schedule]) -> int:
     try:
         with no_waiting():
-            Schedule(seed, tell=print).run()
+            kind(seed, tell=print).run()
     except Wrong as wrong:
         print(f"WRONG: {wrong}")
         return 1
@@ -34,16 +40,18 @@ def _play_one(seed: int) -> int:
     return 0
 
 
-def _play_many(seconds: float) -> int:
+def _play_many(seconds: float, feeds_every: int) -> int:
     first = random.randrange(2**48)
     print(f"seeds from {first}", flush=True)
     began, seed, reported = time.monotonic(), first, 0
     with no_waiting():
         while (passed := time.monotonic() - began) < seconds:
+            is_of_files = seed % feeds_every == 0
             try:
-                Schedule(seed).run()
+                (FeedSchedule if is_of_files else Schedule)(seed).run()
             except Wrong as wrong:
-                print(f"WRONG: {wrong}\nto see each step: make crash-hunt SEED={seed}")
+                again = f"make crash-hunt {'FEEDS=1 ' * is_of_files}SEED={seed}"
+                print(f"WRONG: {wrong}\nto see each step: {again}")
                 return 1
             seed += 1
             if passed // 60 > reported:

@@ -1,7 +1,7 @@
 """What happens while nothing goes wrong, and the end of a schedule's trouble.
 
 Once faults cease, a driver may live on. It must land everything by itself, or say why it cannot
-(``tests.crashes.judge.stuck``). Kafka partitions without a leader stay so for a while: first the
+(``Schedule.stuck``). Kafka partitions without a leader stay so for a while: first the
 others must land, then, with their leaders, these.
 """
 
@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from landfall.api.contract import ExitCode
-from tests.crashes.judge import stuck
 from tests.crashes.process import Process
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Aftermath:
         if one.dead or one.ended:
             self.survivor = None
             return
-        found = [*stuck(schedule, one)]
+        found = [*schedule.stuck(one)]
         if found and schedule.steps <= self._deadline:
             return
         if not found and schedule.log.unavailable:
@@ -95,7 +94,7 @@ def land_without_leaders(schedule: "Schedule") -> list[str]:
     """
     driver = schedule.land_the_rest()
     driver.must_end_with(ExitCode.STALLED)
-    found = [*stuck(schedule, driver)]
+    found = [*schedule.stuck(driver)]
     elect_leaders(schedule)
     return found
 

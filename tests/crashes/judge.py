@@ -72,11 +72,12 @@ def stuck(schedule: "Schedule", process: "Process") -> Iterator[str]:
             stalled = progress.stalled.get(tp)
             if stalled is None and at != marks.end:
                 yield f"{tp}: {process.name} has landed up to {at} of {marks.end}, and says nothing"
-            elif stalled and not _has_way_out(schedule, tp, stalled, progress.state):
+            elif stalled and not way_out(schedule, tp, stalled, progress.state):
                 yield f"{tp} stands, and nobody can help: {stalled.reason}: {stalled}"
 
 
-def _has_way_out(schedule: "Schedule", tp: TopicPartition, stalled: Stalled, state: State) -> bool:
+def way_out(schedule: "Schedule", tp: TopicPartition, stalled: Stalled, state: State) -> bool:
+    """Whether there is a command that lets a topic partition land again, or a leader is away."""
     if stalled.reason is Reason.SOURCE_UNAVAILABLE:
         return tp in schedule.log.unavailable
     return bool(next_step(stalled.reason, str(tp), truncated=tp in state.blocked))
@@ -84,15 +85,31 @@ def _has_way_out(schedule: "Schedule", tp: TopicPartition, stalled: Stalled, sta
 
 def findings(schedule: "Schedule") -> Iterator[str]:
     """What is missing, repeated, changed or against the ledger, and drivers that ended wrongly."""
-    folded = list(_folded(schedule))
+    folded = list(folded_records(schedule))
     records = [record for _, record in folded]
-    landed, skipped = _landed(schedule, records), _skipped(folded)
-    lost = _lost(schedule, folded)
-    yield from _unaccounted(schedule, landed, skipped, lost)
+    found, skipped = landed(schedule, records), _skipped(folded)
+    given_up = lost(schedule, folded)
+    yield from _unaccounted(schedule, found, skipped, given_up)
+    yield from common_findings(schedule)
+    yield from late((body for _, body in schedule.lane.bodies()), schedule.rows)
+    counted = schedule.lane.read().totals
+    in_objects = counted.landed + counted.dead_lettered - counted.replayed - counted.lost
+    totals = (in_objects, counted.skipped, counted.lost)
+    if totals != (found.total(), skipped.total(), given_up.total()):
+        yield (
+            f"{found.total()} landed, {skipped.total()} skipped, {given_up.total()} lost; "
+            f"the ledger counts {counted}"
+        )
+    undecided = [r for r in records if isinstance(r, Lost | Hole) and r.decision is None]
+    if undecided and schedule.luck.loss.is_decided:
+        yield f"given up though nobody decided: {undecided}"
+
+
+def common_findings(schedule: "Schedule") -> Iterator[str]:
+    """What is changed or against the ledger, and drivers that ended wrongly, of any source."""
     yield from schedule.store.changed
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
     yield from forgotten((body for _, body in schedule.lane.bodies()), schedule.store.at_runs)
-    yield from late((body for _, body in schedule.lane.bodies()), schedule.rows)
     pool = schedule.background.pool
     report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)
     yield from map(str, report.findings)
@@ -102,29 +119,19 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     state = schedule.lane.read()
     if state != report.chain.state:
         yield "a snapshot gives another state than the whole chain"
-    counted = state.totals
-    in_objects = counted.landed + counted.dead_lettered - counted.replayed - counted.lost
-    totals = (in_objects, counted.skipped, counted.lost)
-    if totals != (landed.total(), skipped.total(), lost.total()):
-        yield (
-            f"{landed.total()} landed, {skipped.total()} skipped, {lost.total()} lost; "
-            f"the ledger counts {counted}"
-        )
-    given_up = [r for r in records if isinstance(r, Lost | Hole) and r.decision is None]
-    if given_up and schedule.luck.loss.is_decided:
-        yield f"given up though nobody decided: {given_up}"
     if state.blocked or state.missing:
         yield f"still blocked {state.blocked}, missing {state.missing}"
+    records = (record for _, record in folded_records(schedule))
     has_repair = any(isinstance(record, Repair) for record in records)
     if has_repair and not schedule.luck.loss.of_uploads:
         yield "a committed upload was lost, and only a driver can have aborted it"
 
 
 def _unaccounted(
-    schedule: "Schedule", landed: Offsets, skipped: Offsets, lost: Offsets
+    schedule: "Schedule", found: Offsets, skipped: Offsets, given_up: Offsets
 ) -> Iterator[str]:
     written = records_of(schedule.log, "a") + records_of(schedule.log, "b")
-    known = landed + skipped + lost
+    known = found + skipped + given_up
     deleted = known & schedule.former
     missing, too_many = written - known, known - written - deleted
     if missing or too_many:
@@ -132,12 +139,13 @@ def _unaccounted(
     if skipped and not schedule.luck.loss.of_unlanded:
         yield f"skipped {sorted(skipped)}"
     of_uploads = schedule.luck.loss.of_uploads
-    unlosable = lost - schedule.former if of_uploads and schedule.luck.loss.of_topics else lost
+    may_go = of_uploads and schedule.luck.loss.of_topics
+    unlosable = given_up - schedule.former if may_go else given_up
     if unlosable and not (schedule.luck.loss.of_unlanded and of_uploads):
         yield f"lost {sorted(unlosable)}"
 
 
-def _folded(schedule: "Schedule") -> Iterator[tuple[State, Record]]:
+def folded_records(schedule: "Schedule") -> Iterator[tuple[State, Record]]:
     """Each record with the state before it."""
     state = State()
     for seq, body in schedule.lane.bodies():
@@ -145,7 +153,7 @@ def _folded(schedule: "Schedule") -> Iterator[tuple[State, Record]]:
         state = fold(state, body)
 
 
-def _landed(schedule: "Schedule", ledger: Iterable[Record]) -> Offsets:
+def landed(schedule: "Schedule", ledger: Iterable[Record]) -> Offsets:
     """Every record in a visible object, by the id of the topic that it was read from.
 
     Dead letters that were replayed are in other objects by now.
@@ -188,7 +196,7 @@ def _skipped(folded: Iterable[tuple[State, Record]]) -> Offsets:
     )
 
 
-def _lost(schedule: "Schedule", folded: Iterable[tuple[State, Record]]) -> Offsets:
+def lost(schedule: "Schedule", folded: Iterable[tuple[State, Record]]) -> Offsets:
     """Every record in an object that was given up."""
     found = Offsets()
     for before, record in folded:

@@ -15,11 +15,13 @@ class Loss(StrEnum):
     SKIPPED = "uploads and any records, and the spec allows to skip them"
     DECIDED = "uploads and any records, and a person decides"
     TOPICS_TOO = "uploads and topics that are created again, and a person decides"
+    VERSIONS = "uploads, and versions of files that are written anew, and a person decides"
 
     @property
     def of_uploads(self) -> bool:
         """Whether a lifecycle rule may expire uploads that are committed."""
-        return self in {Loss.UPLOADS, Loss.SKIPPED, Loss.DECIDED, Loss.TOPICS_TOO}
+        of_log = {Loss.UPLOADS, Loss.SKIPPED, Loss.DECIDED, Loss.TOPICS_TOO}
+        return self in of_log | {Loss.VERSIONS}
 
     @property
     def of_unlanded(self) -> bool:
@@ -34,7 +36,10 @@ class Loss(StrEnum):
     @property
     def is_decided(self) -> bool:
         """Whether only a person may give up what is lost."""
-        return self in {Loss.DECIDED, Loss.TOPICS_TOO}
+        return self in {Loss.DECIDED, Loss.TOPICS_TOO, Loss.VERSIONS}
+
+
+_OF_LOGS = [loss for loss in Loss if loss is not Loss.VERSIONS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class Luck:
             switch=dice.choice((0.02, 0.1, 0.4)),
             fault=dice.choice((0.0, 0.02, 0.06, 0.15)),
             event=dice.choice((0.05, 0.1, 0.2)),
-            loss=dice.choice((*Loss, Loss.UPLOADS, Loss.COMMITTED)),
+            loss=dice.choice((*_OF_LOGS, Loss.UPLOADS, Loss.COMMITTED)),
             letters=letters,
             refuses=dice.random() < 0.5,
             leaderless=dice.random() < 0.5,

@@ -18,31 +18,36 @@ any trouble leaves, apart from where ranges were cut; see ``tests.crashes.judge`
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import timedelta
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.goals import Endless
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
-from landfall.errors import LandfallError, Retry, Stalled, StoreDenied
+from landfall.errors import Retry, Stalled, StoreDenied
 from landfall.lane import Lane
+from landfall.ledger.offsets import TopicPartition
 from landfall.store.fault_injection import Call, Fault, Operation
 from tests.crashes import log_events, ranges
 from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders
-from tests.crashes.judge import Offsets, findings
+from tests.crashes.judge import Offsets, findings, stuck
 from tests.crashes.luck import Loss, Luck
 from tests.crashes.person import asked, decide
-from tests.crashes.process import Process, Wrong
+from tests.crashes.process import Process, Wrong, check_store
 from tests.crashes.publishing import Publishers
 from tests.crashes.scheduler import Killed, Owner, ScheduledBackground, Scheduler, Task
-from tests.crashes.world import GatedLog, ReadingRunner, Rows, WatchedStore, group_with
+from tests.crashes.world import (
+    GatedLog,
+    ReadingRunner,
+    Rows,
+    WatchedStore,
+    driver_deps,
+    group_with,
+)
 from tests.support.fakes import ticking
 
 CHANGES = {
@@ -54,8 +59,6 @@ CHANGES = {
 }
 REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}
-LATE_CHECKS = 0.5
-"""How often others continue before a check gets its answer, again and again."""
 BURST = 0.4
 """How often a thread whose call met a fault meets one at its next call."""
 MAX_ALIVE = 3
@@ -134,7 +137,7 @@ class Schedule:
         if last.code is ExitCode.STALLED and self.luck.loss.is_decided:
             self._decide(finally_=True)
             last = self.land_the_rest()
-        last.must_end_with(ExitCode.OK)
+        last.must_end_with(self.last_code())
         self.judge()
         if any(process.frozen for process in (*self.processes, *self.publishers.alive)):
             self.say("frozen drivers wake up")
@@ -144,6 +147,10 @@ class Schedule:
             self.scheduler.play()
             self._deliver_all()
             self.judge()
+
+    def last_code(self) -> ExitCode:
+        """With which code the driver ends that has landed the rest."""
+        return ExitCode.OK
 
     def land_the_rest(self) -> Process:
         """Let a driver land until it has caught up."""
@@ -187,16 +194,11 @@ class Schedule:
 
     def _events(self) -> list[Callable[[], object]]:
         alive = [p for p in self.processes if not p.dead and not p.ended]
-        events: list[Callable[[], object]] = [
-            partial(log_events.arrive, self),
-            lambda: self.store.deliver_one(self.dice),
-        ]
+        arrive, *others = self.source_events()
+        events = [arrive, lambda: self.store.deliver_one(self.dice)]
         if len(alive) < MAX_ALIVE:
             events += [self.start, self.start]
-        if self.luck.loss.of_topics:
-            events.append(partial(log_events.recreate, self))
-        elif self.luck.loss is not Loss.UPLOADS:
-            events.append(partial(log_events.drop, self))
+        events += others
         if self.luck.loss.of_uploads:
             events += [partial(log_events.expire_upload, self)] * 4
         events += self.publishers.events()
@@ -214,29 +216,27 @@ class Schedule:
             ]
         return events
 
+    def source_events(self) -> list[Callable[[], object]]:
+        """What may happen to the source: first that something arrives, then what is lost."""
+        events = [partial(log_events.arrive, self)]
+        if self.luck.loss.of_topics:
+            events.append(partial(log_events.recreate, self))
+        elif self.luck.loss is not Loss.UPLOADS:
+            events.append(partial(log_events.drop, self))
+        return [*events]
+
     # --------------------------------------------------------------------------------- what happens
 
     def start(self, revision: str | None = None, *, until_caught_up: bool = False) -> Process:
         """Start a driver."""
-        name, batches = f"D{next(self.names)}", count(1)
-        runner = ReadingRunner(self.store)
-        runner.log, runner.dice, runner.rows = self.log, self.dice, self.rows
-        runner.letters = self.luck.letters
-        deps = DriverDeps(
-            self.store,
-            Observer(self.log, timedelta(0)),
-            runner,
-            self.clock,
-            lambda: f"{name}-{next(batches)}",
-            DriverCounters(self.clock()),
-            self.background,
-        )
+        name = f"D{next(self.names)}"
         is_newest = until_caught_up or (self.luck.letters and self.dice.random() < 0.7)
         number = self.generations if is_newest else self.dice.randint(1, self.generations)
         own = self.dice.choice(REVISIONS) if revision is None else revision
         goal = Endless if until_caught_up else ranges.goal(self.luck, self.dice)
+        deps = self.deps(name, group := self.group(number))
         contender = LaneContender(
-            group := self.group(number),
+            group,
             deps,
             lambda writer, report: asked(
                 self, self.kind(group, writer, deps, process.keeping(report), until_caught_up, goal)
@@ -250,29 +250,18 @@ class Schedule:
         self.processes.append(process)
         process.task = self.scheduler.spawn(process, "driver", lambda: self._run_driver(process))
         if self.luck.checks:
-            self.scheduler.spawn(process, "check", lambda: self._check_store(process))
+            self.scheduler.spawn(process, "check", lambda: check_store(self, process))
         return process
+
+    def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:  # noqa: ARG002  # feeds need it
+        """What a driver works with."""
+        return driver_deps(self, name, ReadingRunner(self.store))
 
     def _run_driver(self, process: Process) -> None:
         process.run()
         if process.code is ExitCode.FENCED:
             with self.judging():
                 process.was_owner = self.lane.read().writer.startswith(f"{process.name}-")
-
-    def _check_store(self, process: Process) -> None:
-        """What ``StoreMonitor`` does, until the driver has ended."""
-        while not process.ended:
-            self.scheduler.wait(
-                lambda: process.ended or self.dice.random() < self.luck.checks, idle=True
-            )
-            with suppress(LandfallError):
-                process.contender.check_store(self._read_late)
-
-    def _read_late(self, key: str) -> bytes | None:
-        body = self.store.read(key)
-        while self.dice.random() < LATE_CHECKS:
-            self.scheduler.step()
-        return body
 
     def _decide(self, *, finally_: bool = False) -> None:
         with self.judging():
@@ -388,11 +377,22 @@ class Schedule:
         """Compare the store with what a run without trouble leaves.
 
         Raises:
-            Wrong: something is missing, landed twice, changed or contradicts the ledger, or a
-                driver ended as it must not.
+            Wrong: something is wrong with it, or a driver ended as it must not.
         """
         with self.judging():
-            self._refuse([*findings(self)])
+            self._refuse([*self.findings()])
+
+    def findings(self) -> Iterable[str]:
+        """What is wrong in the end; see ``tests.crashes.judge``, as of the next."""
+        return findings(self)
+
+    def stuck(self, process: Process) -> Iterable[str]:
+        """What a driver that lives on has not landed, and gives no reason for."""
+        return stuck(self, process)
+
+    def log_start(self, tp: TopicPartition) -> int:
+        """The first offset that the source still has."""
+        return self.log.partitions[tp.topic][tp.partition].log_start
 
     @staticmethod
     def _refuse(wrong: Iterable[str]) -> None:

@@ -66,7 +66,7 @@ def _records(schedule: "Schedule", state: State, *, finally_: bool) -> list[tupl
             unblock = partial(ledger.Unblock, entries=(Permission(tp),), decision=decided)
             found.append((f"UNBLOCK {tp}", _of(unblock)))
     for tp in sorted(state.checkpoint):
-        at, start = state.checkpoint[tp], schedule.log.partitions[tp.topic][tp.partition].log_start
+        at, start = state.checkpoint[tp], schedule.log_start(tp)
         if start > at and (finally_ or schedule.dice.random() < 0.5):
             piece = Slice(tp, OffsetRange(at, start))
             hole = partial(ledger.Hole, piece=piece, reason="expired", decision=decided)

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import stamina
 
@@ -11,6 +12,12 @@ from landfall.driver.handover import LaneContender
 from landfall.driver.status import DriverProgress
 from landfall.errors import LandfallError, Reason, Stalled
 from tests.crashes.scheduler import Owner, Task
+
+if TYPE_CHECKING:
+    from tests.crashes.machine import Schedule
+
+LATE_CHECKS = 0.5
+"""How often others continue before a check gets its answer, again and again."""
 
 
 class Wrong(AssertionError):  # noqa: N818  # the name is the finding
@@ -82,10 +89,31 @@ class Process(Owner):
     @property
     def _named(self) -> tuple[str, ...]:
         """How a line of a message begins that somebody can act on."""
-        named = (Reason.OBJECT_LOST, Reason.DATA_LOSS, Reason.SOURCE_UNAVAILABLE)
+        named = (
+            Reason.OBJECT_LOST,
+            Reason.DATA_LOSS,
+            Reason.SOURCE_UNAVAILABLE,
+            Reason.FILE_UNREADABLE,
+        )
         if self.is_endless:
             return named
         return (*named, Reason.TOPIC_RECREATED, "not landed up to the end of the range: ")
+
+
+def check_store(schedule: "Schedule", process: Process) -> None:
+    """What ``StoreMonitor`` does, until the driver has ended."""
+    scheduler, dice, checks = schedule.scheduler, schedule.dice, schedule.luck.checks
+
+    def read_late(key: str) -> bytes | None:
+        body = schedule.store.read(key)
+        while dice.random() < LATE_CHECKS:
+            scheduler.step()
+        return body
+
+    while not process.ended:
+        scheduler.wait(lambda: process.ended or dice.random() < checks, idle=True)
+        with suppress(LandfallError):
+            process.contender.check_store(read_late)
 
 
 @contextmanager

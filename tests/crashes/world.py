@@ -8,12 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
+from landfall.driver.counters import DriverCounters
+from landfall.driver.deps import DriverDeps
+from landfall.driver.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger import digest, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -29,6 +34,9 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from tests.crashes.luck import Luck
 from tests.support.fakes import NOW, FakeLog, FakeRunner, group
+
+if TYPE_CHECKING:
+    from tests.crashes.machine import Schedule
 
 LOST_ATTEMPTS = 0.1
 """How often a task's first attempt uploads and its result is lost, as under speculation or when an
@@ -160,12 +168,8 @@ class ReadingRunner(FakeRunner):
     stored: StoredSchemas | None = None
 
     def _landed(self, batch: Batch, piece: Slice, _: int) -> LandedSlice:
-        keys = dict(batch.dead_letters)
-        if piece in keys:
-            topic_id, offsets = self._read_letters(keys[piece])
-        else:
-            topic_id, piece = self._read_log(batch, piece)
-            offsets = tuple(range(piece.offsets.start, piece.offsets.end))
+        topic_id, piece, read = self._read(batch, piece)
+        offsets = tuple(offset for offset in read if not self._is_filtered(offset))
         if self.dice.random() < LOST_ATTEMPTS:
             self._write(batch, piece, offsets)
         objects = self._write(batch, piece, offsets)
@@ -176,10 +180,26 @@ class ReadingRunner(FakeRunner):
         for landed in objects:
             rows[landed.kind] += landed.rows
         data, letters = rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS]
-        unread = len(piece.offsets) - len(offsets)
-        of_slice = LandedSlice(piece, tuple(objects), data, 0, letters, unread, 100)
-        latest_ms = max(map(event_ms, offsets), default=-1)
-        return replace(of_slice, schemas=schemas, latest_ms=latest_ms)
+        unread, filtered = len(piece.offsets) - len(read), len(read) - len(offsets)
+        of_slice = LandedSlice(piece, tuple(objects), data, filtered, letters, unread, 100)
+        return replace(of_slice, schemas=schemas, latest_ms=self._latest_ms(offsets))
+
+    def _read(self, batch: Batch, piece: Slice) -> tuple[str, Slice, tuple[int, ...]]:
+        """The id of the topic that was read, the slice, which may end early, and its offsets."""
+        keys = dict(batch.dead_letters)
+        if piece in keys:
+            topic_id, offsets = self._read_letters(keys[piece])
+            return topic_id, piece, offsets
+        topic_id, piece = self._read_log(batch, piece)
+        return topic_id, piece, tuple(range(piece.offsets.start, piece.offsets.end))
+
+    @staticmethod
+    def _is_filtered(_: int) -> bool:
+        return False
+
+    @staticmethod
+    def _latest_ms(offsets: tuple[int, ...]) -> int:
+        return max(map(event_ms, offsets), default=-1)
 
     def _keep_schema(self, offset: int) -> str:
         """Store the schema of a record, once in a driver's life, and return its name."""
@@ -253,6 +273,22 @@ def _as_parquet(offsets: tuple[int, ...]) -> bytes:
 
 
 _TO_BYTES = {ObjectKind.DATA: _as_text, ObjectKind.DEAD_LETTERS: _as_parquet}
+
+
+def driver_deps(schedule: "Schedule", name: str, runner: ReadingRunner) -> DriverDeps:
+    """What a driver works with; its runner gets what all tasks of the schedule share."""
+    runner.log, runner.dice, runner.rows = schedule.log, schedule.dice, schedule.rows
+    runner.letters = schedule.luck.letters
+    batches = count(1)
+    return DriverDeps(
+        schedule.store,
+        Observer(schedule.log, timedelta(0)),
+        runner,
+        schedule.clock,
+        lambda: f"{name}-{next(batches)}",
+        DriverCounters(schedule.clock()),
+        schedule.background,
+    )
 
 
 @cache

@@ -7,6 +7,9 @@ and a small SequenceFile reader, Kafka with a plain consumer, and the output par
 record is computed again. Shared are only the group file and how to log in: addresses, credentials,
 timeouts.
 
+The files of feeds are read by version, by the lists of parts that the ledger names: ``feed_lists``
+keeps these, ``feed_rows`` reads rows, and ``feed_log`` is what Kafka is for topics.
+
 ``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
 works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
 ``rows`` reads its objects, ``route_evaluator`` computes where each record belongs, and ``judge``
@@ -34,6 +37,7 @@ class Kind(StrEnum):
     SCHEMA = "missing or damaged schema"
     SPEC = "missing or damaged spec"
     HORIZON = "unproven horizon"
+    LIST = "missing or wrong list of files"
 
 
 class Unchecked(StrEnum):
@@ -47,6 +51,8 @@ class Unchecked(StrEnum):
     UNREADABLE = "records are in objects that cannot be parted into rows"
     GENERATION = "records were landed by another generation"
     COMPACTED = "landed records may have been compacted away in Kafka"
+    VERSION = "their file is gone, or has another version"
+    FILE = "their file is of a kind that only its own reader can read, or damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,8 @@ class PartitionResult:
         disordered: the least number of rows that are out of offset order.
         foreign: rows that match no record of their range.
         lost: records that the ledger says are lost for good, with their objects; not expected.
-        skipped: offsets that the ledger says were skipped; their records are not expected.
+        skipped: offsets that the ledger says were skipped; their records are not expected. Of a
+            feed, what is left of parts of files that could not be read is not among them.
         ranges: ranges of offsets ``start <= o < end`` in which every record is missing; the first
             ``RANGES_KEPT`` of them.
         ranges_more: how many missing ranges are not kept.

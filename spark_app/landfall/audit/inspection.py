@@ -8,7 +8,7 @@ record says that it is applied: a driver may be completing it right now.
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -18,10 +18,16 @@ from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Range, topic_of
+from landfall.audit.feed_log import FeedCursor, FeedFiles, FeedLog
 from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
-from landfall.audit.partition_check import KeptFaults, PartitionCheck
+from landfall.audit.partition_check import (
+    AuditedPartition,
+    KeptFaults,
+    PartitionCheck,
+    add_gap,
+)
 from landfall.audit.route_evaluator import (
     Headers,
     RouteEvaluator,
@@ -29,6 +35,7 @@ from landfall.audit.route_evaluator import (
     Source,
 )
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
+from landfall.audit.source_files import CannotCompare
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3.errors import translate_errors
 
@@ -49,6 +56,7 @@ class Findings(KeptFaults):
         others: visible objects that do not belong to Landfall.
         slots: slots of the ledger that were read.
         topics: those that the ledger ever had.
+        feeds: of a group that lands files, what is not landed of each feed, by topic.
     """
 
     results: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
@@ -57,6 +65,7 @@ class Findings(KeptFaults):
     others: int = 0
     slots: int = 0
     topics: frozenset[str] = frozenset()
+    feeds: dict[str, FeedFiles] = field(default_factory=dict)
 
     @property
     def has_compared(self) -> bool:
@@ -101,11 +110,11 @@ _EVERYTHING = Scope()
 def inspect(
     group: ConsumerGroup,
     bucket: Bucket,
-    log: Log,
+    log: Log | None,
     scope: Scope = _EVERYTHING,
     show_progress: ShowProgress = lambda *_: None,
 ) -> Findings:
-    """Audit what a group landed.
+    """Audit what a group landed; ``log`` is None for a group that lands files.
 
     Raises:
         LandfallError: the store or Kafka does not answer, or denies access.
@@ -113,9 +122,14 @@ def inspect(
     keeps = group.spec.output.existing_objects == "Keep"
     inventory = Inventory(bucket, group.metadata.name, keeps_existing=keeps)
     try:
-        return _Inspection(TopicSpecs.of(group.spec), bucket, log, inventory).run(
+        source = log or FeedLog(group.spec, inventory.feeds)
+        findings = _Inspection(TopicSpecs.of(group.spec), bucket, source, inventory).run(
             scope, show_progress
         )
+        if isinstance(source, FeedLog):
+            unlanded = source.unlanded()
+            findings.feeds = {t: f for t, f in unlanded.items() if scope.has_topic(t)}
+        return findings
     finally:
         inventory.close()
 
@@ -138,6 +152,10 @@ class _Readers:
         except RouteNotSupported:
             return cls(found, None)
 
+    def without_payloads(self) -> "_Readers":
+        """The same for records of which only the number is known."""
+        return _Readers(self.rows and replace(self.rows, hash_of=None), None)
+
 
 class _Inspection:
     def __init__(self, specs: TopicSpecs, bucket: Bucket, log: Log, inventory: Inventory) -> None:
@@ -151,6 +169,11 @@ class _Inspection:
         self._readers = {
             topic: _Readers.of(specs.for_topic(topic)) for topic in self._findings.topics
         }
+        if isinstance(log, FeedLog):
+            self._readers = {
+                topic: readers if log.has_payloads(topic) else readers.without_payloads()
+                for topic, readers in self._readers.items()
+            }
         self._pool = ThreadPoolExecutor(_READERS, "object")
 
     def run(self, scope: Scope, show_progress: ShowProgress) -> Findings:
@@ -209,8 +232,8 @@ class _Inspection:
         topic, partition = lifetime.topic, lifetime.partition
         held = self._held(lifetime)
         compacted = held is not None and self._log.is_compacted(topic)
-        cursor, truncated = Cursor(self._log, topic, partition), self._inventory.truncated(lifetime)
-        audited = _AuditedPartition((topic, partition), check, cursor, held, compacted, truncated)
+        cursor, truncated = self._cursor(lifetime), self._inventory.truncated(lifetime)
+        audited = AuditedPartition((topic, partition), check, cursor, held, compacted, truncated)
         next_offset = lifetime.start
         # A replay is of another generation than the dead letters that it read.
         is_whole = scope.generation is None
@@ -219,16 +242,22 @@ class _Inspection:
                 check.waiting.add(range_.slot)
                 continue
             if range_.start > next_offset:
-                _add_gap(audited, next_offset, range_.start)
+                add_gap(audited, next_offset, range_.start)
             next_offset = max(next_offset, range_.end)
             if range_.objects is None:
-                check.result.skipped += range_.end - range_.start
+                is_feed = isinstance(self._log, FeedLog)
+                check.result.skipped += 0 if is_feed else range_.end - range_.start
             elif scope.has_objects(range_.objects):
                 check.result.lost += range_.lost
                 self._check_range(audited, range_)
             else:
                 check.result.add_unchecked(range_.counted, Unchecked.GENERATION)
             show_progress(topic, partition, next_offset)
+
+    def _cursor(self, lifetime: PartitionLifetime) -> Cursor | FeedCursor:
+        if isinstance(self._log, FeedLog):
+            return FeedCursor(self._log, lifetime.topic, lifetime.lifetime)
+        return Cursor(self._log, lifetime.topic, lifetime.partition)
 
     def _held(self, lifetime: PartitionLifetime) -> tuple[int, int] | None:
         """The offsets that Kafka still holds of this topic; None if it was deleted or recreated."""
@@ -244,7 +273,7 @@ class _Inspection:
 
     # ---------------------------------------------------------------------------------- a range
 
-    def _check_range(self, audited: "_AuditedPartition", range_: Range) -> None:
+    def _check_range(self, audited: AuditedPartition, range_: Range) -> None:
         check = audited.check
         # The objects are looked up first: they must exist even if they cannot be compared.
         found = (self._existing_key(key, check) for key in range_.objects or ())
@@ -269,6 +298,9 @@ class _Inspection:
             if stalled.reason is not Reason.DATA_LOSS:
                 raise
             check.result.add_unchecked(range_.counted, Unchecked.GONE)
+            return
+        except CannotCompare as cannot:
+            check.result.add_unchecked(range_.counted, cannot.why)
             return
         landed = [
             _object_rows(key, check.count(key, read.result()), codes, range_.runs.get(key, 0))
@@ -311,7 +343,7 @@ class _Inspection:
 
     def _kafka_records(
         self,
-        audited: "_AuditedPartition",
+        audited: AuditedPartition,
         range_: Range,
         lettered: list[ObjectRows],
         codes: dict[str, int],
@@ -345,41 +377,6 @@ class _Inspection:
             )
         code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
         return offset, hash_of(message) if hash_of else 0, code
-
-
-@dataclass(frozen=True)
-class _AuditedPartition:
-    """A topic partition under audit; ``held`` are the offsets that Kafka holds of it.
-
-    ``truncated`` are landed offsets at which Kafka has other records now, or none.
-    """
-
-    source: Source
-    check: PartitionCheck
-    cursor: Cursor
-    held: tuple[int, int] | None
-    compacted: bool
-    truncated: Sequence[tuple[int, int]] = ()
-
-    def why_unchecked(self, range_: Range) -> Unchecked | None:
-        """Why a range cannot be compared with Kafka, not even in part; None if it can."""
-        if any(start < range_.end and range_.start < end for start, end in self.truncated):
-            return Unchecked.TRUNCATED
-        return None if self.holds(range_.start, range_.end) else Unchecked.GONE
-
-    def holds(self, start: int, end: int) -> bool:
-        """Whether Kafka still holds a whole range."""
-        return self.held is not None and self.held[0] <= start and end <= self.held[1]
-
-
-def _add_gap(audited: _AuditedPartition, start: int, end: int) -> None:
-    """Count offsets that no COMMIT and no HOLE covers as missing."""
-    result = audited.check.result
-    if audited.holds(start, end):
-        records = sum(1 for _ in audited.cursor.take(start, end))
-        result.expected += records
-        result.missing += records
-    result.add_missing_range(start, end)
 
 
 def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:

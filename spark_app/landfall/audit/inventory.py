@@ -22,6 +22,7 @@ import msgspec
 from landfall.audit import Fault, Kind, ledger_slots
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
+from landfall.audit.feed_lists import FeedLists
 from landfall.audit.horizons import Horizons
 
 _NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
@@ -68,6 +69,7 @@ class Inventory:
         applied_through: the highest slot up to which every COMMIT is applied, or -1.
         slots: how many slots of the ledger were read.
         others: how many visible objects do not.
+        feeds: the parts of files that have numbers.
     """
 
     def __init__(self, bucket: Bucket, group: str, *, keeps_existing: bool = False) -> None:
@@ -83,6 +85,7 @@ class Inventory:
         self._rows.executescript(_SCHEMA)
         self._corrections = Corrections(self._rows)
         self._horizons = Horizons()
+        self.feeds = FeedLists(bucket)
         self.faults: list[Fault] = []
         self.applied_through = -1
         self.slots = self.others = 0
@@ -96,6 +99,7 @@ class Inventory:
     def close(self) -> None:
         """Delete the database."""
         self._rows.close()
+        self.feeds.close()
 
     def partitions(self) -> Iterator[PartitionLifetime]:
         """Every topic partition that was ever added, by topic and partition."""
@@ -188,6 +192,7 @@ class Inventory:
         except (ValueError, KeyError, TypeError) as error:
             self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
         self._check_stored()
+        self.faults += self.feeds.faults()
 
     def _leave_out_existing(self) -> None:
         deleted = self._rows.execute(
@@ -223,6 +228,7 @@ class Inventory:
         self.applied_through = max(self.applied_through, header["applied_through"])
         self._corrections.add(record)
         self.faults += self._horizons.add(record)
+        self.feeds.add(record)
         self._add_stored(record)
         self._add_content(record)
 

@@ -222,15 +222,28 @@ Find the object and row that hold the record of an offset, as data or as a dead 
 count from 1. If there is none, say why: the record was filtered or skipped, readers of
 committed records do not see it, it is not landed yet, or landing began at a later offset.
 
+Of a feed of files, name a file, with or without a row that counts from 1: the parts of the file
+and their objects, or the object that holds the row. From an offset, a feed's file and row are
+named, too; row R of part N has offset N * 1000000000 + R - 1.
+
 examples:
   landfall locate group.yaml clicks 3 41877
   landfall locate group.yaml clicks 3 41877 --json
+  landfall locate group.yaml hourly 2026/11/21/04.json.gz:17
 """,
     )
     _add_group(command)
     command.add_argument("topic", metavar="TOPIC", help="the topic")
-    command.add_argument("partition", type=natural, metavar="PARTITION", help="its Kafka partition")
-    command.add_argument("offset", type=natural, metavar="OFFSET", help="the offset to look up")
+    command.add_argument(
+        "place", metavar="PARTITION|FILE[:ROW]", help="its Kafka partition, or a file of a feed"
+    )
+    command.add_argument(
+        "offset",
+        type=natural,
+        metavar="OFFSET",
+        nargs="?",
+        help="the offset to look up in the Kafka partition",
+    )
     command.add_argument("--json", action="store_true", help="print one JSON object")
 
 

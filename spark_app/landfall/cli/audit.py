@@ -1,4 +1,4 @@
-"""``landfall audit``: compares everything landed with Kafka, without the writer's code."""
+"""``landfall audit``: compares everything landed with Kafka or files, without the writer's code."""
 
 import argparse
 import os
@@ -13,6 +13,7 @@ from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.audit import PartitionResult, Unchecked
 from landfall.audit.buckets import open_buckets
+from landfall.audit.feed_log import FeedFiles
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console
@@ -39,6 +40,8 @@ _UNCHECKED_TEXTS = {
     Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
     Unchecked.GENERATION: "landed by another generation than the one asked for",
     Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
+    Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
+    Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
 }
 """What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
 
@@ -49,7 +52,7 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
     check_secrets(group.spec.roots)
     for root in group.spec.roots:
         explain_later(store_servers(root), console.print_waiting)
-    bucket, log = open_buckets(group.spec), KafkaLog(group)
+    bucket, log = open_buckets(group.spec), KafkaLog(group) if group.spec.source.kafka else None
     scope = Scope(frozenset(arguments.topics), arguments.generation)
     err = console.err()
     try:
@@ -65,7 +68,8 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
         else:
             findings = inspect(group, bucket, log, scope)
     finally:
-        log.close()
+        if log:
+            log.close()
     if not findings.faults:
         if not findings.slots:
             raise console.no_ledger(group.metadata.name, group.spec.ledger_root.url)
@@ -140,12 +144,27 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
         out.print(f"[yellow]recorded as lost for good, with their objects: {records}[/yellow]")
     if skipped := sum(result.skipped for result in findings.results.values()):
         out.print(f"[yellow]recorded as skipped: {console.counted(skipped, 'offset')}[/yellow]")
+    for topic, feed in sorted(findings.feeds.items()):
+        _show_unlanded(out, topic, feed)
     if findings.waiting:
         commits = console.counted(findings.waiting, "COMMIT was", "COMMITs were")
         out.print(f"{commits} not checked: not all objects are visible yet")
     if findings.others:
         others = console.counted(findings.others, "object does", "objects do")
         out.print(f"{others} not belong to Landfall")
+
+
+def _show_unlanded(out: Console, topic: str, feed: FeedFiles) -> None:
+    name = escape(topic)
+    if feed.parked:
+        parts = console.counted(feed.parked, "part")
+        out.print(f"[yellow]parked: {parts} of files of {name} that could not be read[/yellow]")
+    if feed.changed:
+        files = console.counted(feed.changed, "file was", "files were")
+        out.print(f"[yellow]{files} of {name} written anew, and not landed again[/yellow]")
+    if feed.pending:
+        files = console.counted(feed.pending, "file has", "files have")
+        out.print(f"pending: {files} of {name} no number yet")
 
 
 def _json(findings: Findings) -> str:
@@ -156,6 +175,7 @@ def _json(findings: Findings) -> str:
             **dict(totals),
             "objects": findings.objects,
             "waiting_commits": findings.waiting,
+            "feeds": [{"topic": t, **asdict(f)} for t, f in sorted(findings.feeds.items())],
             "faults": [asdict(fault) for fault in findings.faults],
             "faults_more": findings.faults_more,
             "partitions": [

@@ -1,4 +1,7 @@
-"""``landfall locate``: from topic, Kafka partition and offset to the object and the row in it."""
+"""``landfall locate``: from topic, Kafka partition and offset to the object and the row in it.
+
+Of a feed also from a file and a row; see ``locate_files``.
+"""
 
 import argparse
 from collections.abc import Collection
@@ -20,6 +23,8 @@ from landfall.checks.locate import (
 )
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
+from landfall.cli.locate_files import FeedParts
+from landfall.errors import Reason, Stalled
 from landfall.lane import records_in_segments
 from landfall.ledger import Hole, object_names
 from landfall.ledger.offsets import TopicPartition
@@ -59,9 +64,53 @@ class Answer:
 
 
 def locate(arguments: argparse.Namespace) -> ExitCode:
-    """Print what became of an offset; the exit code is FAULT if a committed record is lost."""
+    """Print what became of an offset; the exit code is FAULT if a committed record is lost.
+
+    Raises:
+        Stalled: SPEC_INVALID, an offset or a file is missing, or there is no such row.
+    """
     opened = GroupStore.of(arguments.group)
-    answer = look_up(opened, TopicPartition(arguments.topic, arguments.partition), arguments.offset)
+    if arguments.offset is None:
+        return _locate_file(opened, arguments)
+    if not arguments.place.isdecimal():
+        message = f"PARTITION must be a number, got {arguments.place!r}: a file has no offset"
+        raise Stalled(Reason.SPEC_INVALID, message)
+    tp = TopicPartition(arguments.topic, int(arguments.place))
+    return _print(arguments, look_up(opened, tp, arguments.offset))
+
+
+def _locate_file(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
+    """Print what became of the parts of a file, or of one of its rows."""
+    topic, place = arguments.topic, arguments.place
+    if topic not in {feed.topic for feed in opened.group.spec.source.files}:
+        message = f"{topic}: is no feed of files, so it takes PARTITION and OFFSET"
+        raise Stalled(Reason.SPEC_INVALID, message)
+    feed = FeedParts(opened, TopicPartition(topic, 0))
+    name, row = place, ""
+    found = feed.of_file(name)
+    if not found:  # the name of a file may have a colon itself
+        name, _, row = place.rpartition(":")
+        found = feed.of_file(name) if row.isdecimal() and int(row) else []
+    if not found:
+        message = f"{topic}: no file {place!r} has a number: it is not found yet, or left out"
+        return _print(arguments, Answer("unknown", message))
+    if row:
+        answer = look_up(opened, feed.tp, feed.offset_of(found, int(row)))
+        return _print(arguments, answer)
+    parts = feed.fates(found)
+    if arguments.json:
+        shown = {"file": name, "parts": [asdict(part) for part in parts]}
+        console.out().print(msgspec.json.encode(shown).decode(), markup=False)
+        return ExitCode.OK
+    for part in parts:
+        span = f"bytes {part.start} to {part.end}, ETag {part.etag}"
+        console.out().print(escape(f"part {part.number} ({span}) {part.message}"))
+        for url in part.objects:
+            console.out().print(escape(url))
+    return ExitCode.OK
+
+
+def _print(arguments: argparse.Namespace, answer: Answer) -> ExitCode:
     out = console.out()
     if arguments.json:
         out.print(msgspec.json.encode(asdict(answer)).decode(), markup=False)
@@ -86,12 +135,15 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     """Find an offset in the ledger, then read the objects that may hold it."""
     rolled = records_in_segments(opened.lane, tp, offset)
     state = find_offset(rolled or opened.records(), tp, offset)
+    is_feed = tp.topic in {feed.topic for feed in opened.group.spec.source.files}
+    row = FeedParts(opened, tp).describe(offset) if is_feed else ""
     if isinstance(state, Committed):
-        answer = _Lookup(opened, state, tp, offset).answer()
+        answer = _Lookup(opened, state, tp, offset, row).answer()
         return (
             replace(answer, schemas=_schemas(opened, state.schemas)) if answer.objects else answer
         )
-    return _without_objects(state, tp, offset)
+    answer = _without_objects(state, tp, offset)
+    return replace(answer, message=f"{answer.message} ({row})") if row else answer
 
 
 def _schemas(opened: GroupStore, names: Collection[str]) -> tuple[str, ...]:
@@ -137,10 +189,12 @@ class _Lookup:
     committed: Committed
     tp: TopicPartition
     offset: int
+    row: str = ""
+    """Of a feed, which row of which file it is."""
 
     @property
     def subject(self) -> str:
-        return f"{self.tp} offset {self.offset}"
+        return f"{self.tp} offset {self.offset}" + (f" ({self.row})" if self.row else "")
 
     def answer(self) -> Answer:
         format_ = output_format(self.opened.specs.for_topic(self.tp.topic).output)
@@ -209,6 +263,9 @@ class _Lookup:
 
     def _absent(self) -> Answer:
         landed, slot = self.committed.landed, self.committed.slot
+        if self.row:
+            message = f"{self.subject} is in no object: there is no such row, or it was filtered"
+            return Answer("no-record", message, slot)
         if landed.filtered + landed.invisible:
             filtered = console.counted(landed.filtered, "record")
             invisible = console.counted(landed.invisible, "offset")

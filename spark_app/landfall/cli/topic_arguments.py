@@ -42,7 +42,8 @@ def _try(new_command: NewCommand) -> None:
         """\
 Show records before and after the decoder, after each transform, and the object they would be
 in, or why they would be dead letters. Nothing is landed, no consumer group is joined, and no
-offset is committed. Without --file, the last records of the topic are read from Kafka.
+offset is committed. Without --file, the last records of the topic are read from Kafka, or the
+rows of the first files of a feed; row R of the Nth part has offset N * 1000000000 + R.
 
 A line of a file is a payload as text or as hexadecimal digits, or, with --input json, a
 record: {"value": …, "key": …, "timestamp": MILLISECONDS, "headers": {…}}, where a value is
@@ -51,6 +52,7 @@ text, {"base64": "…"}, or any other JSON, which is then the payload.
 examples:
   landfall try group.yaml --topic orders --limit 5
   landfall try group.yaml --topic orders --partition 3 --offset 41877
+  landfall try group.yaml --topic hourly --only 2026/11/21/04.json.gz
   landfall try group.yaml --topic orders --file payloads.txt
   landfall cat group.yaml _landfall/shop/dead-letters/orders/1_3_00000000000000041000.parquet |
     jq -c '{value, key}' | landfall try group.yaml --topic orders --file - --input json
@@ -70,6 +72,9 @@ examples:
     )
     command.add_argument(
         "--offset", type=natural, metavar="N", help="begin here (default: at the last records)"
+    )
+    command.add_argument(
+        "--only", metavar="NAME", help="read this file of a feed (default: the first ones)"
     )
     _add_file(command)
     command.add_argument("--json", action="store_true", help="print one JSON object per record")

@@ -10,21 +10,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
-from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
+from landfall.api.spec import ConsumerGroup, Feed, GroupSpec, TopicSpecs
 from landfall.cli import console
 from landfall.cli.explain import not_landed
 from landfall.cli.printable import printable
+from landfall.cli.try_files import from_files
 from landfall.cli.try_records import RecordFile, Wish, from_kafka
 from landfall.driver.startup import explain_later, kafka_servers
-from landfall.errors import Reason, Stalled
+from landfall.errors import PartUnreadable, Reason, Stalled
 from landfall.ledger import folders
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records
+from landfall.store.urls import open_files
 from landfall.task.partitioning import Partitioner
 from landfall.task.trial import Fate, Seen, Trial, trials
 
@@ -105,6 +108,11 @@ def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) ->
         file = RecordFile(Path(arguments.file), arguments.input, int(timestamp.timestamp() * 1000))
         tp = TopicPartition(topic, arguments.partition or 0)
         return [file.read(tp, arguments.limit)]
+    feed = next((feed for feed in group.spec.source.files if feed.topic == topic), None)
+    if feed is not None:
+        return _rows_of_files(feed, arguments)
+    if arguments.only is not None:
+        raise Stalled(Reason.SPEC_INVALID, f"try: {topic} is no feed, so it has no file to read")
     # Only this command and those that ask for lag need the Kafka client.
     from landfall.source.kafka import KafkaLog  # noqa: PLC0415
     from landfall.source.properties import kafka_properties  # noqa: PLC0415
@@ -114,6 +122,25 @@ def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) ->
     reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
     wish = Wish(topic, arguments.partition, arguments.offset, arguments.limit)
     return from_kafka(KafkaLog(group), reader, wish)
+
+
+def _rows_of_files(feed: Feed, arguments: argparse.Namespace) -> Iterator[Records]:
+    """Rows of a feed's files, with a line on standard error for each file."""
+    if arguments.partition is not None or arguments.offset is not None:
+        message = f"try: {feed.topic} is a feed of files: name a file by --only, not an offset"
+        raise Stalled(Reason.SPEC_INVALID, message)
+    remaining = arguments.limit
+    for name, rows in from_files(feed, open_files(feed), arguments.only):
+        console.err().print(f"landfall: rows of {escape(name)}")
+        try:
+            for records in rows:
+                found = records.take(np.arange(min(remaining, len(records))))
+                remaining -= len(found)
+                yield found
+                if remaining <= 0:
+                    return
+        except PartUnreadable as error:
+            console.err().print(f"landfall: {escape(str(error))}")
 
 
 def _tried(partitioner: Partitioner, spec: GroupSpec, records: Records) -> Iterator[_Shown]:

@@ -87,8 +87,14 @@ def _kafka_reader(opened: GroupStore, topics: Collection[str]) -> Reader:
     """A reader of the group's Kafka.
 
     Raises:
-        Stalled: SPEC_INVALID, objects of these topics do not hold the payloads that Kafka holds.
+        Stalled: SPEC_INVALID, objects of these topics do not hold the payloads that Kafka holds, or
+            the group lands files.
     """
+    if opened.group.spec.source.files:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            "verify --kafka: the group lands files; landfall audit compares what landed with them",
+        )
     from landfall.source.properties import kafka_properties  # noqa: PLC0415  # only --kafka needs the client
     from landfall.source.reader import KafkaReader  # noqa: PLC0415
 

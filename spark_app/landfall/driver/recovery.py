@@ -9,12 +9,11 @@ them.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin, Runner
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State, object_names
 from landfall.ledger.offsets import Slice, TopicPartition
@@ -180,7 +179,8 @@ def check_remade(
         recreated: topic partitions whose topic is not the ledger's any more; asked after the ranges
             were read. Dead letters outlive their topic. One that is denied is tried again.
     """
-    by_piece: dict[Slice, SliceResult] = {result.piece: result for result in results}
+    # Without limits, a slice ends early only before a part of a file that cannot be read.
+    by_start = {_start_of(result.piece): result for result in results}
     objects: defaultdict[int, list[LandedObject]] = defaultdict(list)
     failed: list[tuple[LostSlice, LandfallError]] = []
     kept: set[str] = set()
@@ -189,7 +189,7 @@ def check_remade(
         is_of_log = isinstance(s.before, LandedSlice)
         other_topic = recreated.get(s.topic_partition) if is_of_log else None
         if isinstance(other_topic, Retry | None):
-            made = _check(s, by_piece.get(s.before.piece), other_topic)
+            made = _check(s, by_start.get(_start_of(s.before.piece)), other_topic)
         else:  # denied: what became of the topic, nobody may see
             made = other_topic
         if isinstance(made, LandfallError):
@@ -197,12 +197,16 @@ def check_remade(
             continue
         objects[s.slot] += made
         kept |= {o.upload.upload_id for o in made}
-        schemas[s.slot] |= _new_schemas(s, by_piece[s.before.piece])
+        schemas[s.slot] |= _new_schemas(s, by_start[_start_of(s.before.piece)])
     landed = (r for r in results if isinstance(r, LandedSlice))
     discard = (o.upload for r in landed for o in r.objects if o.upload.upload_id not in kept)
     by_slot = {slot: tuple(made) for slot, made in objects.items()}
     named = {slot: tuple(sorted(digests)) for slot, digests in schemas.items()}
     return Remade(by_slot, tuple(failed), tuple(discard), named)
+
+
+def _start_of(piece: Slice) -> tuple[TopicPartition, int]:
+    return piece.topic_partition, piece.offsets.start
 
 
 def _new_schemas(lost: LostSlice, result: SliceResult) -> set[str]:
@@ -214,23 +218,32 @@ def _new_schemas(lost: LostSlice, result: SliceResult) -> set[str]:
 def _check(
     lost: LostSlice, result: SliceResult | None, recreated: Retry | None
 ) -> tuple[LandedObject, ...] | LandfallError:
-    gone = partial(_gone, lost)
     match result:
         case None:
             return Retry(f"{lost.before.piece}: the task returned nothing")
-        case FailedSlice(error=Stalled(reason=reason) as error) if reason in _FOR_EVER:
-            return gone(str(error))
+        case FailedSlice(error=error) if _can_never_be_read(error):
+            return _gone(lost, str(error))
         case FailedSlice(error=error):
             # A topic that does not exist any more answers nothing, again and again.
-            return gone(str(recreated)) if recreated else error
-        case LandedSlice(objects=objects):
-            if recreated:
-                return gone(str(recreated))
-            made = {o.upload.key: o for o in objects if o.upload.key in lost.keys}
-            before = {o.upload.key: _content(o) for o in lost.lost}
-            if {key: _content(o) for key, o in made.items()} != before:
-                return gone("the rows differ now")
-            return tuple(made.values())
+            return _gone(lost, str(recreated)) if recreated else error
+        case LandedSlice():
+            return _gone(lost, str(recreated)) if recreated else _made_again(lost, result)
+
+
+def _can_never_be_read(error: LandfallError) -> bool:
+    """Whether records are gone: also if the version of the file is that was landed."""
+    is_for_ever = isinstance(error, Stalled) and error.reason in _FOR_EVER
+    return is_for_ever or isinstance(error, PartUnreadable)
+
+
+def _made_again(lost: LostSlice, result: LandedSlice) -> tuple[LandedObject, ...] | LandfallError:
+    if result.piece != lost.before.piece:
+        return _gone(lost, f"nothing can be read from offset {result.piece.offsets.end} on")
+    made = {o.upload.key: o for o in result.objects if o.upload.key in lost.keys}
+    before = {o.upload.key: _content(o) for o in lost.lost}
+    if {key: _content(o) for key, o in made.items()} != before:
+        return _gone(lost, "the rows differ now")
+    return tuple(made.values())
 
 
 def _gone(lost: LostSlice, why: str) -> Stalled:

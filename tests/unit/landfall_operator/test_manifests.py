@@ -345,6 +345,18 @@ def test_a_secret_that_a_step_names_is_mounted() -> None:
     assert secrets_of(group(**{**spec, "transforms": [plug_in]})) == ("kafka.auth", "s3")
 
 
+def test_the_secrets_of_feeds_are_mounted_by_drivers_and_executors() -> None:
+    secret = {"credentialsSecretRef": {"name": "of-azure"}}
+    feeds = [
+        {"topic": "a", "url": "abfss://logs@account/in", "azure": secret},
+        {"topic": "b", "url": "gs://logs/in", "gcs": {"credentialsSecretRef": {"name": "of-gcs"}}},
+        {"topic": "c", "url": "gs://logs/in", "azure": {"credentialsSecretRef": {"name": "unused"}}},
+    ]
+    spec = group(**{**FULL, "source": {"files": feeds}})
+
+    assert secrets_of(spec) == driver_secrets_of(spec) == ("of-azure", "of-gcs", "s3")
+
+
 def test_the_secret_of_a_publisher_is_mounted_by_drivers_alone() -> None:
     lake = {"name": "lake", "type": "Iceberg", "secretRef": {"name": "catalog"}}
     spec = group(**{**FULL, "publish": [lake, {**lake, "name": "second"}]})

@@ -27,7 +27,7 @@ class S3:
     root: str
 
     @classmethod
-    def of(cls, bucket: str, path: str, settings: spec.S3) -> "S3":
+    def of(cls, bucket: str, path: str, settings: spec.S3Access) -> "S3":
         """The bucket with this name, and a prefix in it."""
         with translate_errors("connect", f"s3://{bucket}"):
             return cls(s3_client(settings, Counter()), bucket, f"{path.strip('/')}/".lstrip("/"))

@@ -1,0 +1,224 @@
+"""The part of ``landfall locate`` about files: from a file and a row to an offset, and back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from landfall.api.contract import LANE
+from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.discovery import part_lists
+from landfall.discovery.feed_keys import FeedKeys
+from landfall.errors import Reason, Stalled
+from landfall.files import FilePart, UnreadableFileError
+from landfall.ledger import Add, Commit, Discover, Hole, PartList
+from landfall.ledger.feeds import SPAN, number_of, part_offsets
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.part_lists import ListedPart
+from landfall.objects import FileChanged, ListedFile
+from landfall.source.files import VersionedFile, reader_of_feed
+from landfall.store.urls import open_files
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPart:
+    """A part of a file under one of its numbers, and what became of it. ``--json`` prints it.
+
+    Attributes:
+        number: of the part.
+        etag: of the version of the file.
+        start: its first byte.
+        end: the byte after its last.
+        fate: ``landed``, ``parked``, ``tried-again``, ``replaced``, ``given-up``, ``not-landed``.
+        message: what that means for it.
+        objects: URLs of objects that hold rows of it, if there are any.
+    """
+
+    number: int
+    etag: str
+    start: int
+    end: int
+    fate: str
+    message: str
+    objects: tuple[str, ...] = ()
+
+
+@dataclass
+class _Landing:
+    """What the ledger says of the offsets of a part."""
+
+    objects: list[str] = field(default_factory=list)
+    end: int = 0
+    hole: Hole | None = None
+
+
+@dataclass
+class FeedParts:
+    """The parts of one feed, of its present life: what the ledger says of them.
+
+    Attributes:
+        opened: the group.
+        tp: the feed.
+    """
+
+    opened: GroupStore
+    tp: TopicPartition
+
+    def __post_init__(self) -> None:
+        self._parts: dict[PartList, tuple[ListedPart, ...]] = {}
+        self._discovers: list[Discover] = []
+        for record in self.opened.records():
+            match record:
+                case Add(entries=entries) if self.tp in {e.topic_partition for e in entries}:
+                    self._discovers.clear()  # what a former life of the feed has left
+                case Discover(topic_partition=self.tp):
+                    self._discovers.append(record)
+                case _:
+                    pass
+
+    def part(self, number: int) -> ListedPart | None:
+        """The part of this number; None if no list has it.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, its list is gone or damaged.
+            Retry: the store does not answer.
+        """
+        for record in self._discovers:
+            if record.listed and record.listed.first <= number < record.listed.end:
+                return self._list(record.listed)[number - record.listed.first]
+        return None
+
+    def next_number(self, number: int) -> int | None:
+        """The number that a parked part got when it was to be tried again; None if it got none."""
+        for record in self._discovers:
+            if record.listed and number in record.again:
+                parts = enumerate(self._list(record.listed), record.listed.first)
+                return next((n for n, part in parts if part.former == number), None)
+        return None
+
+    def of_file(self, name: str) -> list[tuple[int, ListedPart]]:
+        """All parts that a file of this name ever had, of all versions; every list is read.
+
+        Raises:
+            Stalled, Retry: as ``part``.
+        """
+        lists = [record.listed for record in self._discovers if record.listed]
+        found: list[tuple[int, ListedPart]] = []
+        for listed, parts in zip(lists, map_concurrently(self._read_list, lists), strict=True):
+            found += [(n, part) for n, part in enumerate(parts, listed.first) if part.name == name]
+        return found
+
+    def offset_of(self, parts: Sequence[tuple[int, ListedPart]], row: int) -> int:
+        """The offset of a row of a file, in the last version that has numbers.
+
+        Rows of a file that was cut are counted in the file itself, as far as they are before.
+
+        Args:
+            parts: of the file, from ``of_file``; at least one.
+            row: counted from 1.
+
+        Raises:
+            Stalled: SPEC_INVALID, the file has fewer rows, or is not there any more as it was.
+            Retry: the store does not answer.
+        """
+        etag = [part.etag for _, part in parts if part.is_new][-1]
+        last = [(n, part) for n, part in parts if part.is_new and part.etag == etag]
+        before = row - 1
+        for number, part in last[:-1]:
+            rows = self._rows_of(part)
+            if before < rows:
+                return self._latest(number, before)
+            before -= rows
+        return self._latest(last[-1][0], before)
+
+    def _latest(self, number: int, row: int) -> int:
+        """The offset of a row of a part: what was not landed under a number is under the next."""
+        while (after := self.next_number(number)) is not None:
+            part = self.part(after)
+            if part is None or row < part.skip:
+                break
+            number = after
+        return part_offsets(number).start + row
+
+    def _rows_of(self, part: ListedPart) -> int:
+        feeds = (f for f in self.opened.group.spec.source.files if f.topic == self.tp.topic)
+        feed = next(feeds, None)
+        if feed is None:
+            raise Stalled(Reason.SPEC_INVALID, f"{self.tp}: is no feed of the group any more")
+        version = ListedFile(part.name, part.etag, part.size, _EPOCH)
+        file = VersionedFile(open_files(feed), version)
+        try:
+            return sum(map(len, reader_of_feed(feed).read(file, FilePart(part.start, part.end))))
+        except (FileChanged, UnreadableFileError) as error:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"rows of {part.name} cannot be counted, only its parts be named: {error}",
+            ) from error
+
+    def fates(self, parts: Sequence[tuple[int, ListedPart]]) -> list[FoundPart]:
+        """What became of parts, in the order of their numbers."""
+        landings = {number: _Landing() for number, _ in parts}
+        for record in self.opened.records():
+            match record:
+                case Add(entries=entries) if self.tp in {e.topic_partition for e in entries}:
+                    landings = {number: _Landing() for number, _ in parts}
+                case Hole(piece=piece) if piece.topic_partition == self.tp:
+                    if landing := landings.get(number_of(piece.offsets.start)):
+                        landing.hole = record
+                case Commit():
+                    self._add(landings, record)
+                case _:
+                    pass
+        return [self._found(number, part, landings[number]) for number, part in parts]
+
+    def _add(self, landings: dict[int, _Landing], record: Commit) -> None:
+        for s in (s for s in record.slices if s.piece.topic_partition == self.tp):
+            start, end = s.piece.offsets.start, s.piece.offsets.end
+            for number, landing in landings.items():
+                first, after = number * SPAN, (number + 1) * SPAN
+                if start < after and first < end:
+                    landing.end = min(end, after)
+                    landing.objects += [
+                        o.upload.key
+                        for o in s.objects
+                        if o.first_offset < after and first <= o.last_offset
+                    ]
+
+    def _found(self, number: int, part: ListedPart, landing: _Landing) -> FoundPart:
+        fate, message = self._fate(number, landing)
+        objects = tuple(self.opened.url(key) for key in sorted({*landing.objects}))
+        return FoundPart(number, part.etag, part.start, part.end, fate, message, objects)
+
+    def _fate(self, number: int, landing: _Landing) -> tuple[str, str]:
+        if landing.hole is None:
+            is_landed = landing.end == (number + 1) * SPAN
+            return ("landed", "was landed") if is_landed else ("not-landed", "is not landed yet")
+        why = f"could not be read: {landing.hole.reason}"
+        if landing.hole.decision or any(number in r.ignored for r in self._discovers):
+            return "given-up", f"was given up; it {why}"
+        if (after := self.next_number(number)) is not None:
+            return "tried-again", f"was tried again as part {after}; it {why}"
+        if any(number in record.replaced for record in self._discovers):
+            return "replaced", f"was left, as the file has a new version; it {why}"
+        return "parked", f"is parked; it {why}"
+
+    def describe(self, offset: int) -> str:
+        """Which row of which file has an offset; empty if none has."""
+        number = number_of(offset)
+        part = self.part(number)
+        if part is None:
+            return ""
+        row = offset - part_offsets(number).start + 1
+        is_whole = part.start == 0 and part.end == part.size
+        of = part.name if is_whole else f"bytes {part.start} to {part.end} of {part.name}"
+        return f"row {row:,} of {of}, ETag {part.etag}"
+
+    def _list(self, listed: PartList) -> tuple[ListedPart, ...]:
+        if listed not in self._parts:
+            self._parts[listed] = self._read_list(listed)
+        return self._parts[listed]
+
+    def _read_list(self, listed: PartList) -> tuple[ListedPart, ...]:
+        keys = FeedKeys(self.opened.name, LANE, self.tp.topic)
+        return part_lists.read(self.opened.store, keys, listed)

@@ -1,0 +1,131 @@
+"""The audit of feeds: rows of files against what landed of them, without the writer's code."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from landfall.api.contract import ExitCode
+from tests.support.folder_feed import TOPIC, FolderFeed, rows
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FolderFeed:
+    return FolderFeed(tmp_path)
+
+
+def audited(files: FolderFeed, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What ``audit --json`` says."""
+    capsys.readouterr()
+    files.cli("audit", "--json")
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_each_row_of_each_kind_of_file_is_compared(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = b"".join(b'{"id":%d,"p":"%s"}\n' % (n, b"x" * 990) for n in range(100, 3_100))
+    files.put("a.json", b"\xef\xbb\xbf" + rows(range(50)) + b"\n  \r\n" + rows(range(50, 100)))
+    files.put("b/long.json", long[:-1])
+    files.put("c.json.gz", gzip.compress(rows(range(3_100, 3_200))))
+    files.put("empty.json", b"")
+    assert files.land(partBytes="1Mi") is ExitCode.OK
+
+    found = audited(files, capsys)
+
+    assert (found["whole"], found["expected"], found["found"]) == (True, 3_200, 3_200)
+    assert (found["unchecked"], found["faults"]) == (0, [])
+    assert found["feeds"] == [{"topic": TOPIC, "parked": 0, "pending": 0, "changed": 0}]
+
+
+def test_a_row_that_differs_is_missing_or_is_twice_is_a_fault(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(10)))
+    files.land()
+    (landed,) = files.objects()
+    landed.write_bytes(gzip.compress(rows([0, 0, 2, 3, 4, 5, 6, 7, 800])))
+
+    found = audited(files, capsys)
+
+    counted = {name: found[name] for name in ("missing", "duplicate", "corrupted", "foreign")}
+    assert not found["whole"]
+    assert counted == {"missing": 2, "duplicate": 1, "corrupted": 1, "foreign": 0}
+
+
+def test_what_a_transform_leaves_out_and_dead_letters_are_accounted_for(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(10)) + b"{bad\n" + rows(range(10, 20)))
+    drop = {"use": "Filter", "options": {"where": "id != 3"}}
+    assert files.land({"transforms": [drop], "badRecords": {"maxRatio": "1"}}) is ExitCode.OK
+
+    found = audited(files, capsys)
+
+    assert (found["whole"], found["expected"], found["found"]) == (True, 20, 20)
+
+
+def test_what_is_not_landed_is_no_fault_and_is_reported(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(10)))
+    files.put("b.json.gz", gzip.compress(rows(range(100)))[:-12])
+    assert files.land() is ExitCode.STALLED
+    files.put("c.json", rows(range(20, 30)))
+
+    found = audited(files, capsys)
+
+    assert found["whole"]
+    assert found["feeds"] == [{"topic": TOPIC, "parked": 1, "pending": 1, "changed": 0}]
+
+
+def test_rows_of_a_version_that_is_gone_cannot_be_compared(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(10)))
+    files.land()
+    files.put("a.json", rows(range(5)))
+
+    found = audited(files, capsys)
+
+    assert (found["faults"], found["missing"], found["unchecked"]) == ([], 0, 10)
+    (partition,) = found["partitions"]
+    assert partition["unchecked"] == {"their file is gone, or has another version": 10}
+    assert found["feeds"] == [{"topic": TOPIC, "parked": 0, "pending": 0, "changed": 1}]
+
+
+def test_rows_of_typed_files_are_counted(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = files.put("a.parquet", b"")
+    table = pa.table({"id": pa.array(range(1000), pa.int64())})
+    pq.write_table(table, path, row_group_size=100)
+    assert files.land(reader="Parquet") is ExitCode.OK
+
+    found = audited(files, capsys)
+
+    assert (found["whole"], found["expected"], found["found"]) == (True, 1000, 1000)
+
+
+@pytest.mark.parametrize("damage", ["missing", "changed"])
+def test_a_list_that_is_not_as_it_was_is_a_fault(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    files.put("a.json", rows(range(10)))
+    files.land()
+    (listed,) = (files.root / f"out/_landfall/scene/0-files/{TOPIC}").glob("*.json.gz")
+    if damage == "missing":
+        listed.unlink()
+    else:
+        listed.write_bytes(gzip.compress(b"{}\n"))
+
+    found = audited(files, capsys)
+
+    assert [fault["kind"] for fault in found["faults"]] == ["missing or wrong list of files"]
