@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.spec import Hdfs, Output
+from landfall.api.spec import Feed, Hdfs, Output
 from landfall.errors import Stalled
 from tests.support.fakes import group
 
@@ -50,3 +50,36 @@ def test_a_principal_needs_a_keytab() -> None:
 
 def test_parts_in_hdfs_are_as_large_as_blocks() -> None:
     assert Output.model_validate(HDFS).access.part_bytes == 128 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("url", "field"),
+    [
+        ("s3://logs", "s3"),
+        ("abfss://logs@account/in", "azure"),
+        ("gs://logs", "gcs"),
+        ("hdfs://host:8020/in", "hdfs"),
+        ("file:///in", "s3"),
+    ],
+)
+def test_a_feed_has_the_section_of_its_store(url: str, field: str) -> None:
+    feed = Feed.model_validate({"topic": "t", "url": url, field: {"maxAttempts": 2}})
+
+    assert (feed.access_field, feed.access.max_attempts) == (field, 2)
+    assert not hasattr(feed.access, "part_bytes")
+
+
+@pytest.mark.parametrize("url", ["ftp://logs", "gs:///in", "abfss://logs", "hdfs://host", "in"])
+def test_a_feed_of_no_store_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="url"):
+        Feed(topic="t", url=url)
+
+
+def test_the_sections_of_hdfs_have_one_user() -> None:
+    feed = {"topic": "t", "url": "hdfs://namenode:8020/in"}
+    output = {**HDFS, "hdfs": {"user": "lander"}}
+    with pytest.raises(Stalled, match=r"hdfs.user: must be the same .*: lander, none"):
+        group(source={"files": [feed]}, output=output)
+
+    group(source={"files": [{**feed, "hdfs": {"user": "lander"}}]}, output=output)
+    group(source={"files": [feed]})  # the output is not in HDFS

@@ -3,15 +3,23 @@
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import stamina
 
-from landfall.api.spec import Output
+from landfall.api.spec import Feed, Output
 from landfall.driver.deps import REPEATED_AFTER, record_failure
 from landfall.driver.run import REPEAT_SECONDS, RetryLog
-from landfall.driver.startup import DELAY, Servers, explained, kafka_servers, store_servers
-from landfall.errors import SourceAway, StoreAway
+from landfall.driver.startup import (
+    DELAY,
+    Servers,
+    check_secrets,
+    explained,
+    kafka_servers,
+    store_servers,
+)
+from landfall.errors import SourceAway, Stalled, StoreAway
 from landfall.network import PATIENCE, Address
 from landfall.store.memory import MemoryStore
 from tests.support.fakes import FakeLog, FakeRunner, driver, group
@@ -142,3 +150,17 @@ def test_a_failure_that_goes_on_is_counted_each_time_and_logged_once_a_minute(
 
     whys = [vars(record)["why"] for record in caplog.records]
     assert (whys, deps.counters.failures) == (["a", "b", "b"], 5)
+
+
+def test_the_secret_of_a_feed_must_be_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
+    gcs = {"credentialsSecretRef": {"name": "files"}}
+    feed = Feed.model_validate({"topic": "t", "url": "gs://logs/in", "gcs": gcs})
+    with pytest.raises(Stalled, match="no secret 'files'"):
+        check_secrets([feed])
+
+    (tmp_path / "files").mkdir()
+
+    check_secrets([feed])

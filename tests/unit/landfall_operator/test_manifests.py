@@ -16,6 +16,7 @@ from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
 from landfall_operator.objects.pod_templates import (
     account_of,
+    driver_secrets_of,
     driver_template,
     executor_template,
     secrets_of,
@@ -343,6 +344,22 @@ def test_a_secret_that_a_step_names_is_mounted() -> None:
     assert secrets_of(group(**spec)) == ("kafka.auth", "mail-hash", "s3")
     plug_in = {"use": "shop.steps:Sign", "options": {"secret": "what only the plug-in knows"}}
     assert secrets_of(group(**{**spec, "transforms": [plug_in]})) == ("kafka.auth", "s3")
+
+
+def test_the_secrets_of_feeds_are_mounted_by_drivers_and_executors() -> None:
+    secret = {"credentialsSecretRef": {"name": "of-azure"}}
+    feeds = [
+        {"topic": "a", "url": "abfss://logs@account/in", "azure": secret},
+        {"topic": "b", "url": "gs://logs/in", "gcs": {"credentialsSecretRef": {"name": "of-gcs"}}},
+        {
+            "topic": "c",
+            "url": "gs://logs/in",
+            "azure": {"credentialsSecretRef": {"name": "unused"}},
+        },
+    ]
+    spec = group(**{**FULL, "source": {"files": feeds}})
+
+    assert secrets_of(spec) == driver_secrets_of(spec) == ("of-azure", "of-gcs", "s3")
 
 
 def test_the_secret_of_a_publisher_is_mounted_by_drivers_alone() -> None:

@@ -1,17 +1,18 @@
 """Which store a group's output names."""
 
+import sys
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from landfall.api.spec import S3, Output
+from landfall.api.spec import S3, Feed, Output
 from landfall.errors import Reason, Stalled
 from landfall.store import Store
 from landfall.store.file import FileStore
 from landfall.store.memory import MemoryStore
 from landfall.store.s3.store import S3Store
-from landfall.store.urls import open_store
+from landfall.store.urls import open_files, open_store
 
 
 class Kept:
@@ -78,3 +79,49 @@ def test_a_store_that_is_not_there_is_named(path: str) -> None:
 def test_a_url_nobody_reads_is_refused(url: str) -> None:
     with pytest.raises(ValidationError):
         Output(url=url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("s3://logs/in", "S3Files(s3://logs/in/)"),
+        ("file:///data/my%20logs", "FolderFiles(/data/my logs)"),
+        (
+            "abfss://logs@a.dfs.core.windows.net/in/",
+            "AzureFiles(abfss://logs@a.dfs.core.windows.net/in/)",
+        ),
+        ("gs://logs/in", "GcsFiles(gs://logs/in/)"),
+        ("hdfs://host:8020/my%20logs/", "HdfsFiles(hdfs://host:8020/my logs/)"),
+    ],
+)
+def test_a_url_names_where_files_are(url: str, shown: str) -> None:
+    gcs = {"endpoint": "http://127.0.0.1:1"}  # Google's own would need credentials
+
+    feed = Feed.model_validate(
+        {"topic": "t", "url": url, "s3": {"region": "eu-central-1"}, "gcs": gcs}
+    )
+
+    assert repr(open_files(feed)) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "extra", "package"),
+    [
+        ("abfss://logs@account/in", "azure", "azure.storage.blob"),
+        ("gs://logs/in", "gcs", "google.cloud.storage"),
+        ("hdfs://host:8020/in", "hdfs", "hdfs_native"),
+    ],
+)
+def test_a_library_that_is_not_installed_is_named_with_its_extra(
+    url: str, extra: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(f"landfall.store.{extra}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(
+        Stalled, match=rf"^source.files: t: {url} needs .*landfall\[{extra}\]"
+    ) as no:
+        open_files(Feed(topic="t", url=url))
+
+    assert no.value.reason is Reason.SPEC_INVALID
