@@ -1,6 +1,7 @@
 """Files of other programs: listed in order, and read in the version that was found."""
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,10 @@ from landfall.store import SourceFiles
 from landfall.store.folder_files import FolderFiles
 from landfall.store.memory_files import MemoryFiles
 from landfall.store.s3.files import S3Files
+from tests.support.places import save_secrets
+from tests.support.places.kinds import KINDS, SECRETS
 from tests.support.s3 import Bucket
+from tests.support.source_files import files_of
 
 ODD_NAMES = [
     "a b/c.csv",
@@ -41,6 +45,9 @@ class Place:
     source: SourceFiles
     write: Callable[[str, bytes], None]
     delete: Callable[[str], None]
+    listing: str = ""
+    """The name of a request for a page of names; empty if they are not counted."""
+    page: int = 1000
 
     def names(self, prefix: str = "", after: str = "") -> list[str]:
         return [file.name for file in self.source.files(prefix, after)]
@@ -54,7 +61,7 @@ class Place:
 
 def in_memory(_request: pytest.FixtureRequest) -> Place:
     files = MemoryFiles()
-    return Place(files, files.write, files.delete)
+    return Place(files, files.write, files.delete, "files")
 
 
 def in_a_folder(request: pytest.FixtureRequest) -> Place:
@@ -76,11 +83,37 @@ def in_s3(request: pytest.FixtureRequest) -> Place:
         S3Files(bucket.name, root, settings),
         lambda name, body: bucket.write(f"{root}/{name}", body),
         lambda name: client.delete_object(Bucket=bucket.name, Key=f"{root}/{name}") and None,
+        "ListObjectsV2",
     )
 
 
-@pytest.fixture(params=[in_memory, in_a_folder, in_s3])
-def place(request: pytest.FixtureRequest, s3_credentials: None) -> Place:
+def on_server(kind: str, **counted: Any) -> Callable[[pytest.FixtureRequest], Place]:
+    def made(request: pytest.FixtureRequest) -> Place:
+        save_secrets(request.getfixturevalue("tmp_path"), SECRETS)
+        place = KINDS[kind](request.getfixturevalue(kind))
+        return Place(files_of(place), place.write, place.delete, **counted)
+
+    return made
+
+
+ON_SERVERS = [
+    pytest.param(on_server(kind, **counted), marks=pytest.mark.full, id=kind)
+    for kind, counted in {
+        "azure": {"listing": "GetBlobs", "page": 5000},
+        "gcs": {"listing": "objects.list"},
+        "hdfs": {},
+    }.items()
+]
+
+
+@pytest.fixture(params=[in_memory, in_a_folder, in_s3, *ON_SERVERS])
+def place(
+    request: pytest.FixtureRequest,
+    s3_credentials: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Place:
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
     made: Place = request.param(request)
     return made
 
@@ -121,9 +154,9 @@ def test_more_files_than_a_page_has(place: Place) -> None:
         place.write(name, b"")
 
     assert place.names() == expected
-    requests = getattr(place.source, "requests", None)
-    if requests is not None:
-        assert requests["files"] + requests["ListObjectsV2"] == 2
+    if place.listing:
+        requests: Counter[str] = getattr(place.source, "requests")  # noqa: B009  # no protocol has it
+        assert requests[place.listing] == -(-len(expected) // place.page)
 
 
 def test_what_is_listed_is_what_is_found(place: Place) -> None:
@@ -266,6 +299,35 @@ def test_a_bucket_that_is_not_there_is_named(shared_bucket: Bucket, s3_credentia
 
     with pytest.raises(StoreDenied, match=r"list s3://no-such-bucket-1/in/.*s3:ListBucket"):
         list(source.files())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("kind", "url", "message"),
+    [
+        (
+            "azure",
+            "abfss://absent@{account}/in",
+            "ContainerNotFound.*; files are read with the role",
+        ),
+        ("gcs", "gs://absent/in", "notFound.*; files are listed with the permission"),
+    ],
+)
+def test_a_place_that_is_not_there_is_named(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    url: str,
+    message: str,
+) -> None:
+    save_secrets(tmp_path, SECRETS)
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
+    place = KINDS[kind](request.getfixturevalue(kind))
+    url = url.format(account=place.output["url"].split("@")[-1].split("/")[0])
+
+    with pytest.raises(StoreDenied, match=f"^list {url}/: {message}"):
+        list(files_of(place, url=url).files())
 
 
 def test_a_server_that_does_not_answer_is_tried_again(s3_credentials: None) -> None:

@@ -26,6 +26,7 @@ from tests.support.landing import Scene, land
 from tests.support.places import Place
 from tests.support.places import azure as azure_places
 from tests.support.s3 import Bucket
+from tests.support.source_files import check_versions
 from tests.support.stores import content, uploaded
 
 pytestmark = pytest.mark.xdist_group("azure")
@@ -70,6 +71,12 @@ def test_it_keeps_its_promises(place: Place, secret: Callable[[str], None]) -> N
         assert stream.read() == b"one object"
     with pytest.raises(FileNotFoundError):
         bucket.open("orders/2")
+
+
+def test_files_of_others_are_read_by_their_version(
+    place: Place, secret: Callable[[str], None]
+) -> None:
+    check_versions(place)
 
 
 def test_a_topic_lands_and_is_read(

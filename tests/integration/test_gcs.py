@@ -19,6 +19,7 @@ from landfall.store.urls import open_store
 from tests.support.places import Place
 from tests.support.places import gcs as gcs_places
 from tests.support.scripted import Answer, scripted
+from tests.support.source_files import check_versions
 from tests.support.stores import concurrently, content, uploaded
 
 pytestmark = pytest.mark.xdist_group("gcs")
@@ -59,6 +60,10 @@ def test_it_keeps_its_promises(place: Place, store: GcsStore) -> None:
         assert stream.read() == b"one object"
     with pytest.raises(FileNotFoundError):
         bucket.open("orders/2")
+
+
+def test_files_of_others_are_read_by_their_version(place: Place) -> None:
+    check_versions(place)
 
 
 def test_an_object_of_one_part_costs_two_requests_and_a_free_one(store: GcsStore) -> None:

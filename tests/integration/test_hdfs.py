@@ -8,7 +8,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 import pytest
-from hdfs_native import Client
+from hdfs_native import Client, WriteOptions
 
 import landfall
 from dev.servers.hdfs import HDFS
@@ -17,17 +17,18 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
 from landfall.audit.buckets import open_bucket
 from landfall.errors import Stalled, StoreAway, StoreDenied
-from landfall.objects import UploadLost
+from landfall.objects import FileChanged, UploadLost
 from landfall.store import Created
 from landfall.store.hdfs.store import HdfsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
-from tests.support.landing import Scene, land
+from tests.support.landing import Scene, land, wait_for
 from tests.support.places import Place
 from tests.support.places import hdfs as hdfs_places
 from tests.support.s3 import Bucket
+from tests.support.source_files import check_versions, files_of
 from tests.support.stores import concurrently, content, uploaded
 
 pytestmark = pytest.mark.xdist_group("hdfs")
@@ -79,6 +80,10 @@ def test_it_keeps_its_promises(place: Place, store: HdfsStore) -> None:
         assert stream.read() == b"one object"
     with pytest.raises(FileNotFoundError):
         bucket.open("orders/2")
+
+
+def test_files_of_others_are_read_by_their_version(place: Place) -> None:
+    check_versions(place)
 
 
 def test_a_topic_lands_and_is_read(kafka: Broker, place: Place, tmp_path: Path) -> None:
@@ -140,6 +145,16 @@ def test_a_secret_that_is_not_there_is_named(
     (tmp_path / "hadoop").mkdir()
     with pytest.raises(StoreDenied, match=r"there is no \S+/hadoop/keytab"):
         store_at(place, **secret, principal="landfall@EXAMPLE.COM")
+
+
+def test_files_that_may_not_be_read_are_denied(place: Place, no_user: None) -> None:
+    place.write("a", b"x")
+    client, root = client_of(place)
+    client.set_permission(root, 0o700)
+    source = files_of(place, hdfs={"user": "somebody"})
+
+    with pytest.raises(StoreDenied, match=r"^list hdfs://\S+: .*AccessControl.*; files are read"):
+        list(source.files())
 
 
 def test_a_name_service_comes_from_the_files_of_the_secret(
@@ -206,6 +221,26 @@ def test_an_upload_that_is_gone_is_lost(place: Place, store: HdfsStore) -> None:
         store.complete(upload)
 
     assert (place.keys(), place.open_uploads()) == ([], [])
+
+
+@pytest.mark.full
+def test_a_file_that_is_being_written_is_another_version_once_it_is_closed(place: Place) -> None:
+    client, root = client_of(place)
+    source = files_of(place)
+    writing = client.create(f"{root}/a", WriteOptions(block_size=1 << 20))
+    (empty,) = source.files()
+    writing.write(b"x" * (5 << 19))
+    wait_for(lambda: [file.size for file in source.files()] == [2 << 20], "two blocks are full")
+    (begun,) = source.files()
+    assert (empty.size, begun.modified) == (0, empty.modified)  # so settle cannot tell
+
+    assert source.read(begun, 0, 2 << 20) == b"x" * (2 << 20)
+    writing.close()
+
+    (ended,) = source.files()
+    assert ended.size == 5 << 19
+    with pytest.raises(FileChanged):
+        source.read(begun, 0, 1)
 
 
 @pytest.mark.full

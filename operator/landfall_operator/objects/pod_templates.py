@@ -208,7 +208,7 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     parts: tuple[Any, ...] = (group.spec, *group.spec.topics)
     references = (
         *(kafka.properties_secret_ref for kafka in (group.spec.source.kafka,) if kafka),
-        *(feed.s3.credentials_secret_ref for feed in group.spec.source.files),
+        *(feed.access.credentials_secret_ref for feed in group.spec.source.files),
         *(root.access.credentials_secret_ref for root in group.spec.roots),
         *(
             registry.secret_ref

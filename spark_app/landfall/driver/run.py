@@ -44,6 +44,7 @@ from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
 from landfall.store.measured import measured
 from landfall.store.probe import probe
+from landfall.store.urls import open_files
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +99,10 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK
-    check_secrets(group.spec.roots)
+    check_secrets((*group.spec.roots, *group.spec.source.files))
     store = open_stores(group.spec)
+    for feed in group.spec.source.files:
+        open_files(feed)  # now, so that a library which is missing is refused before anything runs
     check_publishers(group, store)
     # Now, not beside Spark: while that starts, standard error is its own.
     if group.spec.source.kafka:

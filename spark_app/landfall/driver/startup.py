@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from landfall.api.secrets import read_secret, secret_folder
-from landfall.api.spec import ConsumerGroup, Root
+from landfall.api.spec import ConsumerGroup, Feed, Root
 from landfall.network import Address, trouble
 
 log = logging.getLogger(__name__)
@@ -76,16 +76,16 @@ def store_servers(root: Root) -> Servers:
     )
 
 
-def check_secrets(roots: Iterable[Root]) -> None:
-    """Return if the secrets that roots name are there, and are the store's to read.
+def check_secrets(places: Iterable[Root | Feed]) -> None:
+    """Return if the secrets that roots and feeds name are there, and are the store's to read.
 
     Only at the start is an absent one a wrong spec: while a group runs, it may come back.
 
     Raises:
         Stalled: SPEC_INVALID, there is no such secret.
     """
-    for root in roots:
-        secret, is_hdfs = root.access.credentials_secret_ref, root.access_field == "hdfs"
+    for each in places:
+        secret, is_hdfs = each.access.credentials_secret_ref, each.access_field == "hdfs"
         # A keytab is no text.
         if secret and not (is_hdfs and secret_folder(secret.name).is_dir()):
             read_secret(secret.name)

@@ -157,7 +157,8 @@ class SourceFiles(Protocol):
     """Files of other programs, by version. They are only read; nothing is ever written there.
 
     Names are relative to the root that it was opened on, and may have any characters. The methods
-    raise ``Retry`` and ``StoreDenied`` as those of a store do.
+    raise ``Retry`` and ``StoreDenied`` as those of a store do. The ETag of a file tells its
+    versions apart; only that of S3 says anything about the content.
     """
 
     def files(self, prefix: str = "", after: str = "") -> Iterator[ListedFile]:

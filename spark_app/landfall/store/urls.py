@@ -5,6 +5,8 @@ see ``StoreType``.
 """
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -22,15 +24,8 @@ def open_store(root: spec.Root) -> Store:
     """
     if root.store:
         return _store_type(root).of(root)
-    try:
+    with _clear_if_missing(f"{root.section}.url: {root.url}", root.access_field):
         store = _open_built_in(root)
-    except ModuleNotFoundError as error:
-        extra = root.access_field
-        raise Stalled(
-            Reason.SPEC_INVALID,
-            f"{root.section}.url: {root.url} needs the Python package {error.name}, which is not "
-            f"installed: pip install 'landfall[{extra}]', or an image built with it",
-        ) from error
     if store is None:
         raise Stalled(
             Reason.SPEC_INVALID,
@@ -73,17 +68,54 @@ def open_files(feed: spec.Feed) -> SourceFiles:
     """Where the files of a feed are, without a request to it.
 
     Raises:
+        Stalled: SPEC_INVALID, the library for this kind of store is not installed.
         StoreDenied: credentials are missing.
     """
-    scheme, _, rest = feed.url.partition("://")
-    if scheme == "file":
-        from landfall.store.folder_files import FolderFiles  # noqa: PLC0415
+    with _clear_if_missing(f"source.files: {feed.topic}: {feed.url}", feed.access_field):
+        return _open_files(feed)
 
-        return FolderFiles(Path("/", unquote(rest.partition("/")[2])))
+
+def _open_files(feed: spec.Feed) -> SourceFiles:
+    scheme, _, rest = feed.url.partition("://")
+    host, _, path = rest.partition("/")
+    match scheme:
+        case "abfss":
+            from landfall.store.azure.files import AzureFiles  # noqa: PLC0415
+
+            container, _, account = host.partition("@")
+            return AzureFiles(account, container, path, feed.azure)
+        case "gs":
+            from landfall.store.gcs.files import GcsFiles  # noqa: PLC0415
+
+            return GcsFiles(host, path, feed.gcs)
+        case "hdfs":
+            from landfall.store.hdfs.files import HdfsFiles  # noqa: PLC0415
+
+            return HdfsFiles(host, unquote(path), feed.hdfs)
+        case "file":
+            from landfall.store.folder_files import FolderFiles  # noqa: PLC0415
+
+            return FolderFiles(Path("/", unquote(path)))
     from landfall.store.s3.files import S3Files  # noqa: PLC0415
 
-    bucket, _, prefix = rest.partition("/")
-    return S3Files(bucket, prefix, feed.s3)
+    return S3Files(host, path, feed.s3)
+
+
+@contextmanager
+def _clear_if_missing(where: str, extra: str) -> Iterator[None]:
+    """Say which extra has a package that is imported inside and not installed.
+
+    Raises:
+        Stalled: SPEC_INVALID, that package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{where} needs the Python package {error.name}, which is not installed: "
+            f"pip install 'landfall[{extra}]', or an image built with it",
+        ) from error
 
 
 def _store_type(root: spec.Root) -> StoreType:

@@ -19,6 +19,7 @@ class Place:
         stamps: for each visible key, what changes when the object is written again.
         uploading: the keys of objects of which parts were uploaded that are not visible, sorted.
         read: the bytes of an object.
+        write: writes an object, in place of one that is there, as another program does.
         delete: deletes an object.
         lose: discards an upload that is not completed, as a lifecycle rule or an administrator may.
     """
@@ -27,8 +28,14 @@ class Place:
     stamps: Callable[[], dict[str, tuple[str, str]]]
     uploading: Callable[[], list[str]]
     read: Callable[[str], bytes]
+    write: Callable[[str, bytes], None]
     delete: Callable[[str], None]
     lose: Callable[[Upload], None]
+
+    @property
+    def access(self) -> dict[str, Any]:
+        """The fields that access it, as in YAML."""
+        return {name: value for name, value in self.output.items() if name != "url"}
 
     def keys(self, prefix: str = "") -> list[str]:
         """The visible keys, sorted."""

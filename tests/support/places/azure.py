@@ -30,6 +30,7 @@ def place(address: str) -> Place:
         stamps=lambda: _stamps(client),
         uploading=lambda: _uploading(client),
         read=lambda key: client.download_blob(f"{PREFIX}/{key}").readall(),
+        write=lambda key, body: _write(client, f"{PREFIX}/{key}", body),
         delete=lambda key: client.delete_blob(f"{PREFIX}/{key}"),
         lose=_lose(client),
     )
@@ -40,6 +41,10 @@ def _stamps(client: ContainerClient) -> dict[str, tuple[str, str]]:
         found.name.removeprefix(f"{PREFIX}/"): (found.etag, found.last_modified.isoformat())
         for found in client.list_blobs(name_starts_with=PREFIX)
     }
+
+
+def _write(client: ContainerClient, name: str, body: bytes) -> None:
+    client.upload_blob(name, body, overwrite=True)
 
 
 def _uploading(client: ContainerClient) -> list[str]:

@@ -29,6 +29,7 @@ def place(address: str) -> Place:
         },
         uploading=lambda: sorted({_key_of(found) for found in bucket.list_blobs(prefix=PARTS)}),
         read=lambda key: bucket.blob(PREFIX + key).download_as_bytes(),
+        write=lambda key, body: bucket.blob(PREFIX + key).upload_from_string(body),
         delete=lambda key: bucket.blob(PREFIX + key).delete(),
         lose=lambda upload: _lose(bucket, upload),
     )

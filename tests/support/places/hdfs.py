@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from uuid import uuid4
 
-from hdfs_native import Client, FileStatus
+from hdfs_native import Client, FileStatus, WriteOptions
 
 from landfall.objects import Upload
 from tests.support.places import Place
@@ -28,6 +28,7 @@ def place(address: str) -> Place:
         },
         uploading=lambda: _uploading(client, f"{root}/{HIDDEN}/uploads"),
         read=lambda key: _read(client, f"{root}/{key}"),
+        write=lambda key, body: _write(client, f"{root}/{key}", body),
         delete=lambda key: _delete(client, f"{root}/{key}"),
         lose=lambda upload: _lose(client, root, upload),
     )
@@ -60,6 +61,12 @@ def _read(client: Client, path: str) -> bytes:
     with client.read(path) as stream:
         content: bytes = stream.read()
         return content
+
+
+def _write(client: Client, path: str, body: bytes) -> None:
+    with client.create(path, WriteOptions(overwrite=True, create_parent=True)) as stream:
+        if body:
+            stream.write(body)
 
 
 def _delete(client: Client, path: str) -> None:

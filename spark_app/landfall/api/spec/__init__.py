@@ -39,7 +39,16 @@ from landfall.api.spec.s3 import S3, AssumeRole, LockMode, ObjectLock, S3Access,
 from landfall.api.spec.schedule import Idle, Schedule, ScheduledRange
 from landfall.api.spec.shared import SecretRef
 from landfall.api.spec.source import Kafka, Source, StartAtOffsets, StartAtTime, StartingOffsets
-from landfall.api.spec.stores import Azure, Gcs, Hdfs, StoreAccess
+from landfall.api.spec.stores import (
+    Azure,
+    AzureAccess,
+    Gcs,
+    GcsAccess,
+    Hdfs,
+    HdfsAccess,
+    StoreAccess,
+    StoreReading,
+)
 from landfall.api.spec.topics import TopicOverride
 
 __all__ = [
@@ -49,6 +58,7 @@ __all__ = [
     "AssumeRole",
     "Autoscaling",
     "Azure",
+    "AzureAccess",
     "BadRecords",
     "Codec",
     "Column",
@@ -58,8 +68,10 @@ __all__ = [
     "Decode",
     "Feed",
     "Gcs",
+    "GcsAccess",
     "GroupSpec",
     "Hdfs",
+    "HdfsAccess",
     "Idle",
     "Kafka",
     "Ledger",
@@ -83,6 +95,7 @@ __all__ = [
     "StartAtTime",
     "StartingOffsets",
     "StoreAccess",
+    "StoreReading",
     "TimeUnit",
     "Timestamp",
     "TopicOverride",

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from landfall.api.pod_spec import Model
+from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.spec.s3 import S3Access
 from landfall.api.spec.shared import TopicName
+from landfall.api.spec.stores import AzureAccess, GcsAccess, HdfsAccess, StoreReading, section_of
 from landfall.api.values import Bytes, Duration, Name, Pattern, Settings, matching
 
 MAX_FEEDS = 100
 """How many feeds a group has at most."""
-FILES_URL = "s3://[^/]+(/.*)?|file:///.+"
-"""The URLs of stores whose files can be a source."""
 
 
 class Feed(Model):
@@ -22,10 +22,27 @@ class Feed(Model):
 
     topic: TopicName
     """Name of the topic that the rows of these files are landed as."""
-    url: Annotated[str, matching(FILES_URL, "s3://BUCKET/PREFIX or file:///FOLDER")]
+    url: Annotated[
+        str,
+        matching(
+            URL_PATTERN,
+            "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, file:///FOLDER "
+            "or abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX",
+        ),
+    ]
     """Where the files are. Those in folders below belong to it, too."""
     s3: S3Access = S3Access()
     """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
+    azure: AzureAccess = AzureAccess()
+    """How to access Azure Blob Storage. Without credentials here, the default chain of Azure's
+    library is used, such as workload identity.
+    """
+    gcs: GcsAccess = GcsAccess()
+    """How to access Google Cloud Storage. Without credentials here, the application default
+    credentials are used, such as workload identity.
+    """
+    hdfs: HdfsAccess = HdfsAccess()
+    """How to access HDFS."""
     include: Pattern | None = None
     """Regular expression for the names of files, without ``url``; it must match the whole name. All
     files if not set.
@@ -61,6 +78,17 @@ class Feed(Model):
     """How often a file that cannot be read is tried. The files after it do not wait for it."""
     retry_interval: Duration = timedelta(minutes=5)
     """How long after an attempt a file that cannot be read is tried again."""
+
+    @property
+    def access(self) -> StoreReading:
+        """The section of the store that ``url`` names; ``s3`` for one without a section."""
+        access: StoreReading = getattr(self, self.access_field)
+        return access
+
+    @property
+    def access_field(self) -> str:
+        """The name of that section."""
+        return section_of(self.url)
 
     def counts(self, name: str) -> bool:
         """Whether a file of this name is one of the feed."""

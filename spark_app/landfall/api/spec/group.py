@@ -129,6 +129,16 @@ class GroupSpec(Model):
         return self
 
     @model_validator(mode="after")
+    def _hdfs_has_one_user(self) -> "GroupSpec":
+        # The client takes the user from the environment, so it holds for the whole process.
+        users = {root.hdfs.user for root in self.roots if root.kind == "hdfs"}
+        users |= {feed.hdfs.user for feed in self.source.files if feed.access_field == "hdfs"}
+        if len(users) > 1:
+            names = ", ".join(sorted(user or "none" for user in users))
+            raise ValueError(f"hdfs.user: must be the same in all sections of HDFS: {names}")
+        return self
+
+    @model_validator(mode="after")
     def _late_records_have_time(self) -> "GroupSpec":
         if self.completeness and not self.completeness.delay and not self.schedule:
             raise ValueError("completeness.delay: must be longer than zero without schedule")

@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.s3 import S3
-from landfall.api.spec.stores import SCHEMES, Azure, Gcs, Hdfs, StoreAccess
+from landfall.api.spec.stores import SCHEMES, Azure, Gcs, Hdfs, StoreAccess, section_of
 from landfall.api.values import matching
 
 URL_PATTERN = "(s3|gs)://[^/]+(/.*)?|abfss://[^/@]+@[^/@]+(/.*)?|hdfs://[^/]+/.+|file:///.+"
@@ -61,7 +61,7 @@ class Root(Model):
     @property
     def access_field(self) -> str:
         """The name of that section."""
-        return SCHEMES.get(self.url.partition("://")[0], "s3")
+        return section_of(self.url)
 
     @property
     def kind(self) -> str:

@@ -1,4 +1,4 @@
-"""The sections of ``spec.output`` that say how a store is accessed, one for each kind of store."""
+"""The sections that say how a store is accessed, one for each kind of store."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,6 +17,11 @@ SCHEMES: Mapping[str, str] = MappingProxyType(
 """The section of ``spec.output`` for each scheme of ``output.url``; ``file`` needs none."""
 PLACE = frozenset({"url", "store", *SCHEMES.values()})
 """The fields of ``spec.output`` that name a store and say how it is accessed."""
+
+
+def section_of(url: str) -> str:
+    """The name of the section for the store of a URL; ``s3`` for one that needs none."""
+    return SCHEMES.get(url.partition("://")[0], "s3")
 
 
 class StoreReading(Model):
@@ -41,7 +46,7 @@ class StoreAccess(StoreReading):
     """Size of the parts that objects are uploaded in, in bytes."""
 
 
-class Azure(StoreAccess):
+class AzureAccess(StoreReading):
     """How to access Azure Blob Storage. Without credentials here, Azure's default chain is used."""
 
     endpoint: (
@@ -50,7 +55,7 @@ class Azure(StoreAccess):
         ]
         | None
     ) = None
-    """URL of the account, if it is not that of ``output.url``, as of an emulator."""
+    """URL of the account, if it is not that of ``url``, as of an emulator."""
     credentials_secret_ref: SecretRef | None = None
     """Secret with the key ``AZURE_STORAGE_KEY``, the key of the account, or
     ``AZURE_STORAGE_SAS_TOKEN``, a shared access signature, or ``AZURE_TENANT_ID``,
@@ -58,7 +63,11 @@ class Azure(StoreAccess):
     """
 
 
-class Gcs(StoreAccess):
+class Azure(AzureAccess, StoreAccess):
+    """How to access Azure Blob Storage. Without credentials here, Azure's default chain is used."""
+
+
+class GcsAccess(StoreReading):
     """How to access Google Cloud Storage. Without credentials here, Google's default are used."""
 
     endpoint: (
@@ -70,13 +79,17 @@ class Gcs(StoreAccess):
     """Secret with the key ``key.json``, the key file of a service account."""
 
 
-class Hdfs(StoreAccess):
+class Gcs(GcsAccess, StoreAccess):
+    """How to access Google Cloud Storage. Without credentials here, Google's default are used."""
+
+
+class HdfsAccess(StoreReading):
     """How to access HDFS."""
 
     endpoint: (
         Annotated[str, matching(r"hdfs://[^/\s]+/?", "a URL such as hdfs://namenode:8020")] | None
     ) = None
-    """URL of the name node, if it is not that of ``output.url``."""
+    """URL of the name node, if it is not that of ``url``."""
     credentials_secret_ref: SecretRef | None = None
     """Secret with the files of a Hadoop client, ``core-site.xml`` and ``hdfs-site.xml``, and a
     Kerberos ``keytab``.
@@ -85,13 +98,18 @@ class Hdfs(StoreAccess):
     """Name of the user on a cluster without Kerberos. That of the process if not set."""
     principal: Name | None = None
     """Kerberos principal that the key ``keytab`` of the Secret is for."""
+
+    @model_validator(mode="after")
+    def _principal_has_a_keytab(self) -> "HdfsAccess":
+        if self.principal and not self.credentials_secret_ref:
+            raise ValueError("principal needs credentialsSecretRef, a Secret with the key keytab")
+        return self
+
+
+class Hdfs(HdfsAccess, StoreAccess):
+    """How to access HDFS."""
+
     part_bytes: Annotated[Bytes, Field(ge=2**20, le=4000 * 2**20)] = 128 * 2**20
     """Size of the parts that objects are uploaded in, in bytes. An object of one part is only
     renamed; several are read and written once more, by the driver.
     """
-
-    @model_validator(mode="after")
-    def _principal_has_a_keytab(self) -> "Hdfs":
-        if self.principal and not self.credentials_secret_ref:
-            raise ValueError("principal needs credentialsSecretRef, a Secret with the key keytab")
-        return self

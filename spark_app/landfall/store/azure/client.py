@@ -1,4 +1,4 @@
-"""Creates a client of an Azure container from ``spec.output.azure``: credentials and timeouts.
+"""Creates a client of an Azure container from a section ``azure``: credentials and timeouts.
 
 The first credentials that are given are used: the secret, with the key of the account, a shared
 access signature (SAS), or an application and its secret; then the default chain of Azure's library
@@ -8,22 +8,25 @@ refused as if its credentials were wrong, which is then sent once more: a rotate
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests as http
 from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential, TokenCredential
+from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
-from azure.storage.blob import ContainerClient, ExponentialRetry
+from azure.storage.blob import BlobProperties, ContainerClient, ExponentialRetry
 from requests.adapters import HTTPAdapter
 
 from landfall import __version__
 from landfall.api import spec
 from landfall.api.secrets import read_secret
 from landfall.errors import Stalled, StoreDenied
+from landfall.store.azure.errors import blames_credentials, translate_errors
 
+Value = TypeVar("Value")
 KEY, SAS = "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"
 APPLICATION = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 CONNECTIONS = 64
@@ -42,7 +45,7 @@ class RenewableContainer:
     """
 
     def __init__(
-        self, account: str, container: str, settings: spec.Azure, requests: Counter[str]
+        self, account: str, container: str, settings: spec.AzureAccess, requests: Counter[str]
     ) -> None:
         """Read the Secret, without a request.
 
@@ -72,9 +75,36 @@ class RenewableContainer:
             self.current, self._secret = self._open(found), found
             return True
 
+    def renewed(self, call: Callable[[], Value]) -> Value:
+        """The result of a call, which is made again if the Secret has changed meanwhile."""
+        client = self.current
+        try:
+            return call()
+        except HttpResponseError as error:
+            if not (blames_credentials(error) and self.renew(client)):
+                raise
+            return call()
+
+    def listed(self, url: str, hint: str = "", **choice: Any) -> Iterator[BlobProperties]:
+        """The blobs that ``list_blobs`` finds; ``url`` and ``hint`` are for messages."""
+        client = self.current
+        found = iter(client.list_blobs(**choice))
+        while True:
+            # Each page is a request of its own, made when the caller comes to it.
+            with translate_errors("list", url, hint):
+                try:
+                    blob = next(found, None)
+                except HttpResponseError as error:
+                    if blames_credentials(error):
+                        self.renew(client)  # for the next listing: pages belong together
+                    raise
+            if blob is None:
+                return
+            yield blob
+
 
 def container_client(
-    account: str, container: str, settings: spec.Azure, requests: Counter[str]
+    account: str, container: str, settings: spec.AzureAccess, requests: Counter[str]
 ) -> ContainerClient:
     """A client that keeps the credentials it was made with; see ``RenewableContainer``.
 
@@ -86,7 +116,7 @@ def container_client(
 
 def _open(
     at: tuple[str, str],
-    settings: spec.Azure,
+    settings: spec.AzureAccess,
     secret: Mapping[str, str] | None,
     requests: Counter[str],
 ) -> ContainerClient:
@@ -95,7 +125,7 @@ def _open(
     credential = _credential(settings, secret, account.partition(".")[0])
     if endpoint.startswith("http:") and hasattr(credential, "get_token"):
         raise StoreDenied(
-            f"output.azure.endpoint: {endpoint} is not https, which tokens need; only a key or a "
+            f"azure.endpoint: {endpoint} is not https, which tokens need; only a key or a "
             "shared access signature can be sent there"
         )
     lock = threading.Lock()
@@ -129,7 +159,7 @@ def _session() -> http.Session:
     return session
 
 
-def _read(settings: spec.Azure) -> Mapping[str, str] | None:
+def _read(settings: spec.AzureAccess) -> Mapping[str, str] | None:
     """The Secret; None if there is none to read."""
     if not settings.credentials_secret_ref:
         return None
@@ -139,7 +169,9 @@ def _read(settings: spec.Azure) -> Mapping[str, str] | None:
         raise StoreDenied(str(error)) from error
 
 
-def _credential(settings: spec.Azure, secret: Mapping[str, str] | None, account: str) -> Credential:
+def _credential(
+    settings: spec.AzureAccess, secret: Mapping[str, str] | None, account: str
+) -> Credential:
     if secret is None or settings.credentials_secret_ref is None:
         return DefaultAzureCredential()
     return credential_of(settings.credentials_secret_ref.name, secret, account)
@@ -160,6 +192,11 @@ def credential_of(name: str, secret: Mapping[str, str], account: str) -> Credent
             f"secret {name!r} has neither {KEY} nor {SAS}, and lacks {' and '.join(missing)}"
         )
     return ClientSecretCredential(*(secret[each].strip() for each in APPLICATION))
+
+
+def is_folder(found: BlobProperties) -> bool:
+    """Whether this is a directory of an account with a hierarchical namespace."""
+    return (found.metadata or {}).get("hdi_isfolder") == "true"
 
 
 def _operation(request: Any) -> str:

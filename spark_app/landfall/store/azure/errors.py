@@ -54,10 +54,11 @@ def blames_credentials(error: azure.HttpResponseError) -> bool:
 
 
 @contextmanager
-def translate_errors(operation: str, url: str) -> Iterator[None]:
+def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]:
     """Translate any error of Azure's client raised inside, as in the table of the module.
 
-    ``operation`` and ``url``, such as ``abfss://logs@account…/key``, are for the message.
+    ``operation`` and ``url``, such as ``abfss://logs@account…/key``, are for the message; ``hint``
+    is what a refusal is to say, too.
     """
     request = f"{operation} {url}"
     try:
@@ -65,20 +66,20 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
     except azure.ClientAuthenticationError as error:
         raise StoreDenied(f"{request}: {_reason(error)}") from error
     except azure.HttpResponseError as error:
-        raise _translate_response(error, request) from error
+        raise _translate_response(error, request, hint) from error
     except (azure.AzureError, OSError) as error:
         # Only the error's type: its text may quote a URL with a signature.
         raise StoreAway(f"{request}: {type(error).__name__}") from error
 
 
-def _translate_response(error: azure.HttpResponseError, request: str) -> LandfallError:
+def _translate_response(error: azure.HttpResponseError, request: str, hint: str) -> LandfallError:
     code, status = code_of(error), int(error.status_code or 0)
     message = f"{request}: {_reason(error)}"
     if code in _UNSUPPORTED:
         return Stalled(Reason.STORE_UNSAFE, message)
     if status >= 500 or status in _TEMPORARY_STATUS or code in _TEMPORARY:
         return StoreAway(message)
-    return StoreDenied(message)
+    return StoreDenied(f"{message}; {hint}" if hint else message)
 
 
 def _reason(error: azure.HttpResponseError) -> str:

@@ -19,10 +19,10 @@ import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 from uuid import uuid4
 
 from azure.core import MatchConditions
@@ -33,14 +33,13 @@ from landfall.api import spec
 from landfall.errors import Retry
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created
-from landfall.store.azure.client import RenewableContainer
-from landfall.store.azure.errors import blames_credentials, code_of, translate_errors
+from landfall.store.azure.client import RenewableContainer, is_folder
+from landfall.store.azure.errors import code_of, translate_errors
 from landfall.store.completion import ensure
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobClient, BlobProperties
 
-Value = TypeVar("Value")
 TOKEN = "landfalltoken"  # noqa: S105  # the name of a metadata field
 """Metadata field with an upload's token. Names must be identifiers of C#: without a dash."""
 ETAG = "landfalletag"
@@ -86,7 +85,7 @@ class AzureStore:
         """Create the key if it is absent."""
         with translate_errors("create", self._url(key)):
             try:
-                self._renewed(lambda: self._put(key, body, overwrite=False))
+                self._client.renewed(lambda: self._put(key, body, overwrite=False))
             except ResourceExistsError as error:
                 if code_of(error) == _EXISTS:
                     return Created.TAKEN
@@ -103,22 +102,21 @@ class AzureStore:
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
         """Visible objects in key order, 5,000 per request."""
-        listed = iter(
-            self._client.current.list_blobs(
-                name_starts_with=self._root + prefix,
-                include=["metadata"],
-                start_from=self._root + after if after else None,
-            )
+        listed = self._client.listed(
+            self._url(prefix),
+            name_starts_with=self._root + prefix,
+            include=["metadata"],
+            start_from=self._root + after if after else None,
         )
-        while found := self._next(listed, prefix):
+        for found in listed:
             key = found.name.removeprefix(self._root)
-            if key > after and not _is_folder(found):
+            if key > after and not is_folder(found):
                 yield ObjectStat(key, found.size, _etag(found))
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
         with translate_errors("overwrite", self._url(key)):
-            self._renewed(lambda: self._put(key, body, overwrite=True))
+            self._client.renewed(lambda: self._put(key, body, overwrite=True))
 
     def read_range(self, key: str, start: int, length: int) -> bytes | None:
         """Some of a value's bytes, by a ranged GET. Azure knows no range from the end."""
@@ -129,7 +127,7 @@ class AzureStore:
             start = max(found.size + start, 0)
         with translate_errors("read", self._url(key)):
             try:
-                return self._renewed(
+                return self._client.renewed(
                     lambda: self._blob(key).download_blob(offset=start, length=length).readall()
                 )
             except HttpResponseError as error:
@@ -147,7 +145,7 @@ class AzureStore:
     def _delete(self, key: str) -> None:
         with translate_errors("delete", self._url(key)):
             try:
-                self._renewed(lambda: self._blob(key).delete_blob())
+                self._client.renewed(lambda: self._blob(key).delete_blob())
             except HttpResponseError as error:
                 if code_of(error) not in _ABSENT:
                     raise
@@ -163,7 +161,7 @@ class AzureStore:
         md5 = hashlib.md5(body, usedforsecurity=False)
         part = Part(md5.hexdigest(), len(body))
         with translate_errors("put part", self._url(key)):
-            self._renewed(
+            self._client.renewed(
                 lambda: self._blob(key).stage_block(
                     _block(upload_id, number, part),
                     body,
@@ -191,7 +189,7 @@ class AzureStore:
         metadata = {TOKEN: upload.token, ETAG: multipart_etag(upload.parts)}
         with translate_errors("complete", self._url(upload.key)):
             try:
-                self._renewed(
+                self._client.renewed(
                     lambda: self._blob(upload.key).commit_block_list(
                         blocks, metadata=metadata, match_condition=MatchConditions.IfMissing
                     )
@@ -205,7 +203,7 @@ class AzureStore:
     def _is_open(self, upload: Upload) -> bool:
         with translate_errors("list blocks", self._url(upload.key)):
             try:
-                _, uncommitted = self._renewed(
+                _, uncommitted = self._client.renewed(
                     lambda: self._blob(upload.key).get_block_list("uncommitted")
                 )
             except HttpResponseError as error:
@@ -235,12 +233,12 @@ class AzureStore:
         """Size, ETag and token of an object; None if there is none."""
         with translate_errors("stat", self._url(key)):
             try:
-                found = self._renewed(lambda: self._blob(key).get_blob_properties())
+                found = self._client.renewed(lambda: self._blob(key).get_blob_properties())
             except HttpResponseError as error:
                 if code_of(error) in _ABSENT:
                     return None
                 raise
-        if _is_folder(found):
+        if is_folder(found):
             return None
         return ObjectStat(key, found.size, _etag(found), (found.metadata or {}).get(TOKEN, ""))
 
@@ -248,7 +246,7 @@ class AzureStore:
         """Read an object as a stream, which raises ``Retry`` if the connection breaks."""
         with translate_errors("open", self._url(key)):
             try:
-                found = self._renewed(lambda: self._blob(key).download_blob())
+                found = self._client.renewed(lambda: self._blob(key).download_blob())
             except HttpResponseError as error:
                 if code_of(error) not in _ABSENT:
                     raise
@@ -264,29 +262,8 @@ class AzureStore:
             body, length=len(body), overwrite=overwrite, validate_content=True, max_concurrency=1
         )
 
-    def _renewed(self, call: Callable[[], Value]) -> Value:
-        """The result of a call, which is made again if the Secret has changed meanwhile."""
-        client = self._client.current
-        try:
-            return call()
-        except HttpResponseError as error:
-            if not (blames_credentials(error) and self._client.renew(client)):
-                raise
-            return call()
-
     def _blob(self, key: str) -> "BlobClient":
         return self._client.current.get_blob_client(self._root + key)
-
-    def _next(self, listed: "Iterator[BlobProperties]", prefix: str) -> "BlobProperties | None":
-        # Each page is a request of its own, made when the caller comes to it.
-        client = self._client.current
-        with translate_errors("list", self._url(prefix)):
-            try:
-                return next(listed, None)
-            except HttpResponseError as error:
-                if blames_credentials(error):
-                    self._client.renew(client)  # for the next listing: pages belong together
-                raise
 
     def _url(self, key: str) -> str:
         return f"{self._url_of_root}{self._root}{key}"
@@ -326,8 +303,3 @@ def _block(upload_id: str, number: int, part: Part) -> str:
 
 def _etag(found: "BlobProperties") -> str:
     return (found.metadata or {}).get(ETAG, "")
-
-
-def _is_folder(found: "BlobProperties") -> bool:
-    """Whether this is a directory of an account with a hierarchical namespace."""
-    return (found.metadata or {}).get("hdi_isfolder") == "true"

@@ -1,4 +1,4 @@
-"""Creates a client of a bucket from ``spec.output.gcs``: credentials, attempts and timeouts.
+"""Creates a client of a bucket from a section ``gcs``: credentials, attempts and timeouts.
 
 The first credentials that are given are used: the secret, with the key file of a service account;
 none, if ``endpoint`` names another server; then Google's default ones (environment, workload
@@ -11,16 +11,18 @@ import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import google.auth
 from google.api_core.client_info import ClientInfo
+from google.api_core.exceptions import GoogleAPICallError, NotFound
 from google.auth.credentials import AnonymousCredentials, Credentials
+from google.auth.exceptions import RefreshError
 from google.auth.transport.requests import AuthorizedSession
-from google.cloud.storage import Bucket, Client
+from google.cloud.storage import Blob, Bucket, Client
 from google.cloud.storage.retry import DEFAULT_RETRY
 from google.oauth2 import service_account
 from requests.adapters import HTTPAdapter
@@ -29,6 +31,7 @@ from landfall import __version__
 from landfall.api import spec
 from landfall.api.secrets import read_secret
 from landfall.errors import Stalled, StoreDenied
+from landfall.store.gcs.errors import blames_credentials, is_absent, translate_errors
 
 Value = TypeVar("Value")
 KEY = "key.json"
@@ -49,7 +52,7 @@ class RenewableBucket:
         requests: gets the number of HTTP requests, retries included, by operation.
     """
 
-    def __init__(self, name: str, settings: spec.Gcs, requests: Counter[str]) -> None:
+    def __init__(self, name: str, settings: spec.GcsAccess, requests: Counter[str]) -> None:
         """Read the Secret, without a request.
 
         Raises:
@@ -57,6 +60,14 @@ class RenewableBucket:
         """
         self._name, self._settings, self._requests = name, settings, requests
         self._lock = threading.Lock()
+        self.how: dict[str, Any] = {
+            "retry": Attempts(settings.max_attempts),
+            "timeout": (
+                settings.connect_timeout.total_seconds(),
+                settings.read_timeout.total_seconds(),
+            ),
+        }
+        """The arguments of a request that say how often it is tried, and for how long."""
         self._key = _read_key(settings)
         self.current = _bucket(name, settings, self._key, requests)
 
@@ -75,6 +86,42 @@ class RenewableBucket:
             self.current = _bucket(self._name, self._settings, found, self._requests)
             self._key = found
             return True
+
+    def renewed(self, call: Callable[[], Value]) -> Value:
+        """The result of a call, which is made again if the Secret has changed meanwhile."""
+        client = self.current
+        try:
+            return call()
+        except (GoogleAPICallError, RefreshError) as error:
+            if not (blames_credentials(error) and self.renew(client)):
+                raise
+            return call()
+
+    def found(self, call: Callable[[], Value]) -> Value | None:
+        """The result of a call; None if the object does not exist."""
+        try:
+            return self.renewed(call)
+        except NotFound as error:
+            if is_absent(error):
+                return None
+            raise
+
+    def listed(self, url: str, hint: str = "", **choice: Any) -> Iterator[Blob]:
+        """The objects that ``list_blobs`` finds; ``url`` and ``hint`` are for messages."""
+        client = self.current
+        found = iter(client.client.list_blobs(client, **choice, **self.how))
+        while True:
+            # Each page is a request of its own, made when the caller comes to it.
+            with translate_errors("list", url, hint):
+                try:
+                    blob = next(found, None)
+                except (GoogleAPICallError, RefreshError) as error:
+                    if blames_credentials(error):
+                        self.renew(client)  # for the next listing: pages belong together
+                    raise
+            if blob is None:
+                return
+            yield blob
 
 
 class Attempts:
@@ -99,7 +146,7 @@ class Attempts:
         return tried
 
 
-def bucket_client(name: str, settings: spec.Gcs, requests: Counter[str]) -> Bucket:
+def bucket_client(name: str, settings: spec.GcsAccess, requests: Counter[str]) -> Bucket:
     """A client that keeps the credentials it was made with; see ``RenewableBucket``.
 
     Raises:
@@ -108,7 +155,7 @@ def bucket_client(name: str, settings: spec.Gcs, requests: Counter[str]) -> Buck
     return _bucket(name, settings, _read_key(settings), requests)
 
 
-def _bucket(name: str, settings: spec.Gcs, key: str | None, requests: Counter[str]) -> Bucket:
+def _bucket(name: str, settings: spec.GcsAccess, key: str | None, requests: Counter[str]) -> Bucket:
     # Otherwise the client gets the bucket in a thread of its own, for traces that nobody records:
     # requests that a test cannot count, and for which Landfall needs no right.
     os.environ.setdefault(_NO_LOOKUPS, "true")
@@ -126,7 +173,7 @@ def _bucket(name: str, settings: spec.Gcs, key: str | None, requests: Counter[st
     return client.bucket(name)
 
 
-def _read_key(settings: spec.Gcs) -> str | None:
+def _read_key(settings: spec.GcsAccess) -> str | None:
     """The key file in the Secret; None if there is no Secret to read."""
     if not settings.credentials_secret_ref:
         return None
@@ -140,7 +187,7 @@ def _read_key(settings: spec.Gcs) -> str | None:
     return secret[KEY]
 
 
-def _credentials(settings: spec.Gcs, key: str | None) -> Credentials:
+def _credentials(settings: spec.GcsAccess, key: str | None) -> Credentials:
     if key is not None:
         try:
             made: Credentials = service_account.Credentials.from_service_account_info(  # type: ignore[no-untyped-call]

@@ -63,16 +63,17 @@ def blames_credentials(error: Exception) -> bool:
 
 
 @contextmanager
-def translate_errors(operation: str, url: str) -> Iterator[None]:
+def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]:
     """Translate any error of Google's client raised inside, as in the table of the module.
 
-    ``operation`` and ``url``, such as ``gs://logs/key``, are for the message.
+    ``operation`` and ``url``, such as ``gs://logs/key``, are for the message; ``hint`` is what a
+    refusal is to say, too.
     """
     request = f"{operation} {url}"
     try:
         yield
     except google.GoogleAPICallError as error:
-        raise _translate_response(error, request) from error
+        raise _translate_response(error, request, hint) from error
     except google.RetryError as error:
         raise StoreAway(f"{request}: {_cause(error)}") from error
     except auth.TransportError as error:
@@ -84,14 +85,14 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
         raise StoreAway(f"{request}: {type(error).__name__}") from error
 
 
-def _translate_response(error: google.GoogleAPICallError, request: str) -> LandfallError:
+def _translate_response(error: google.GoogleAPICallError, request: str, hint: str) -> LandfallError:
     code, status = code_of(error), int(error.code or 0)
     message = f"{request}: {code} ({status})"
     if code in _UNSUPPORTED or status == HTTPStatus.NOT_IMPLEMENTED:
         return Stalled(Reason.STORE_UNSAFE, message)
     if status >= 500 or status in _TEMPORARY_STATUS or code in _TEMPORARY:
         return StoreAway(message)
-    return StoreDenied(message)
+    return StoreDenied(f"{message}; {hint}" if hint else message)
 
 
 def _cause(error: google.RetryError) -> str:

@@ -26,16 +26,14 @@ from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from hashlib import md5
 from itertools import groupby
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from google.api_core.exceptions import (
-    GoogleAPICallError,
     NotFound,
     PreconditionFailed,
     RequestRangeNotSatisfiable,
 )
-from google.auth.exceptions import RefreshError
 from google.cloud.storage import Blob
 
 from landfall.api import spec
@@ -44,8 +42,8 @@ from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_eta
 from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.gcs import advice
-from landfall.store.gcs.client import Attempts, RenewableBucket
-from landfall.store.gcs.errors import blames_credentials, is_absent, translate_errors
+from landfall.store.gcs.client import RenewableBucket
+from landfall.store.gcs.errors import translate_errors
 from landfall.store.gcs.parts import (
     PARTS,
     folder_of,
@@ -55,7 +53,6 @@ from landfall.store.gcs.parts import (
     upload_of,
 )
 
-Value = TypeVar("Value")
 TOKEN, ETAG = "landfall-token", "landfall-etag"
 """Metadata fields with an upload's token, and with ``multipart_etag``: a composed object has no MD5
 in Google's own.
@@ -85,15 +82,9 @@ class GcsStore:
         """
         self._url_of_root = f"gs://{bucket}/"
         self._root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        self._how: dict[str, Any] = {
-            "retry": Attempts(settings.max_attempts),
-            "timeout": (
-                settings.connect_timeout.total_seconds(),
-                settings.read_timeout.total_seconds(),
-            ),
-        }
         with translate_errors("connect", self._url_of_root):
             self._client = RenewableBucket(bucket, settings, self.requests)
+        self._how = self._client.how
 
     def __repr__(self) -> str:
         return f"GcsStore({self._url('')})"
@@ -104,7 +95,9 @@ class GcsStore:
         """Create the key if it is absent."""
         with translate_errors("create", self._url(key)):
             try:
-                self._renewed(lambda: self._put(self._blob(key), body, if_generation_match=0))
+                self._client.renewed(
+                    lambda: self._put(self._blob(key), body, if_generation_match=0)
+                )
             except PreconditionFailed:
                 return Created.TAKEN
         return Created.WON
@@ -112,7 +105,7 @@ class GcsStore:
     def read(self, key: str) -> bytes | None:
         """The whole value; None if the key does not exist. Its checksum is compared."""
         with translate_errors("read", self._url(key)):
-            return self._found(lambda: self._download(self._blob(key), checksum="auto"))
+            return self._client.found(lambda: self._download(self._blob(key), checksum="auto"))
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
         """Visible objects in key order, a thousand per request. Parts are not visible."""
@@ -125,14 +118,16 @@ class GcsStore:
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
         with translate_errors("overwrite", self._url(key)):
-            self._renewed(lambda: self._put(self._blob(key), body))
+            self._client.renewed(lambda: self._put(self._blob(key), body))
 
     def read_range(self, key: str, start: int, length: int) -> bytes | None:
         """Some of a value's bytes, by a ranged GET. From the end, it gets all that follow."""
         end = start + length - 1 if start >= 0 else None
         with translate_errors("read", self._url(key)):
             try:
-                found = self._found(lambda: self._download(self._blob(key), start=start, end=end))
+                found = self._client.found(
+                    lambda: self._download(self._blob(key), start=start, end=end)
+                )
             except RequestRangeNotSatisfiable:  # there are no bytes from there on
                 return b""
         return None if found is None else found[:length]
@@ -144,7 +139,7 @@ class GcsStore:
 
     def _delete(self, key: str) -> None:
         with translate_errors("delete", self._url(key)):
-            self._found(lambda: self._blob(key).delete(**self._how))
+            self._client.found(lambda: self._blob(key).delete(**self._how))
 
     # -------------------------------------------------------------------------------------- uploads
 
@@ -156,7 +151,7 @@ class GcsStore:
         """Upload a part as an object. The store rejects one that does not have its checksum."""
         part = Part(md5(body, usedforsecurity=False).hexdigest(), len(body))
         with translate_errors("put part", self._url(key)):
-            self._renewed(
+            self._client.renewed(
                 lambda: self._put(self._short_lived(part_name(key, upload_id, number, part)), body)
             )
         return part
@@ -194,7 +189,7 @@ class GcsStore:
             made.compose([self._blob(each) for each in sources], if_generation_match=0, **self._how)
 
         try:
-            self._renewed(compose)
+            self._client.renewed(compose)
         except PreconditionFailed as error:
             if name == upload.key:
                 raise Retry("an object is there already") from error
@@ -237,7 +232,7 @@ class GcsStore:
     def stat(self, key: str) -> ObjectStat | None:
         """Size, ETag and token of an object; None if there is none."""
         with translate_errors("stat", self._url(key)):
-            found = self._found(lambda: self._described(key))
+            found = self._client.found(lambda: self._described(key))
         if found is None:
             return None
         return ObjectStat(key, found.size, _etag(found), (found.metadata or {}).get(TOKEN, ""))
@@ -248,13 +243,13 @@ class GcsStore:
         All bytes are of the generation that was there when it was opened.
         """
         with translate_errors("open", self._url(key)):
-            found = self._found(lambda: self._described(key))
+            found = self._client.found(lambda: self._described(key))
         if found is None:
             raise FileNotFoundError(self._url(key))
 
         def download(start: int, end: int) -> bytes:
             with translate_errors("read", self._url(key)):
-                return self._renewed(
+                return self._client.renewed(
                     lambda: self._download(self._blob(key, found.generation), start=start, end=end)
                 )
 
@@ -276,7 +271,7 @@ class GcsStore:
         try:
             with translate_errors("get bucket", self._url_of_root):
                 bucket = self._client.current.client.bucket(self._client.current.name)
-                self._renewed(lambda: bucket.reload(**self._how))
+                self._client.renewed(lambda: bucket.reload(**self._how))
         except StoreDenied:
             return None
         return bucket
@@ -301,47 +296,12 @@ class GcsStore:
         return blob
 
     def _list(self, prefix: str, fields: str, start_offset: str | None = None) -> Iterator[Blob]:
-        client = self._client.current
-        listed = iter(
-            client.client.list_blobs(
-                client,
-                prefix=self._root + prefix,
-                start_offset=start_offset,
-                fields=fields,
-                **self._how,
-            )
+        return self._client.listed(
+            self._url(prefix),
+            prefix=self._root + prefix,
+            start_offset=start_offset,
+            fields=fields,
         )
-        while True:
-            # Each page is a request of its own, made when the caller comes to it.
-            with translate_errors("list", self._url(prefix)):
-                try:
-                    found = next(listed, None)
-                except (GoogleAPICallError, RefreshError) as error:
-                    if blames_credentials(error):
-                        self._client.renew(client)  # for the next listing: pages belong together
-                    raise
-            if found is None:
-                return
-            yield found
-
-    def _found(self, call: Callable[[], Value]) -> Value | None:
-        """The result of a call; None if the object does not exist."""
-        try:
-            return self._renewed(call)
-        except NotFound as error:
-            if is_absent(error):
-                return None
-            raise
-
-    def _renewed(self, call: Callable[[], Value]) -> Value:
-        """The result of a call, which is made again if the Secret has changed meanwhile."""
-        client = self._client.current
-        try:
-            return call()
-        except (GoogleAPICallError, RefreshError) as error:
-            if not (blames_credentials(error) and self._client.renew(client)):
-                raise
-            return call()
 
     def _blob(self, key: str, generation: int | None = None) -> Blob:
         return self._client.current.blob(self._root + key, generation=generation)

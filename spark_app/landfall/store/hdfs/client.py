@@ -1,4 +1,4 @@
-"""Sets up a client of HDFS from ``spec.output.hdfs``: name node, user, configuration, Kerberos."""
+"""Sets up a client of HDFS from a section ``hdfs``: name node, user, configuration, Kerberos."""
 
 import os
 from typing import Any
@@ -8,10 +8,10 @@ from landfall.api.secrets import secret_folder
 from landfall.errors import Stalled, StoreDenied
 
 KEYTAB = "keytab"
-"""Key of the Secret with a Kerberos keytab, for the principal ``output.hdfs.principal``."""
+"""Key of the Secret with a Kerberos keytab, for the principal ``hdfs.principal``."""
 
 
-def client_options(authority: str, settings: spec.Hdfs) -> dict[str, Any]:
+def client_options(authority: str, settings: spec.HdfsAccess) -> dict[str, Any]:
     """The arguments of a client, which makes no request until it is used.
 
     Args:
@@ -22,7 +22,8 @@ def client_options(authority: str, settings: spec.Hdfs) -> dict[str, Any]:
         StoreDenied: the Secret is not there.
     """
     if settings.user:
-        # The client takes it from nowhere else, so it holds for the process, which has one group.
+        # The client takes it from nowhere else, so it holds for the process, which has one group;
+        # its spec has one user.
         os.environ["HADOOP_USER_NAME"] = settings.user
     folder = _folder(settings)
     return {
@@ -37,7 +38,7 @@ def client_options(authority: str, settings: spec.Hdfs) -> dict[str, Any]:
     }
 
 
-def _folder(settings: spec.Hdfs) -> str | None:
+def _folder(settings: spec.HdfsAccess) -> str | None:
     """The folder of the Secret, in which the client finds ``core-site.xml`` and the like."""
     if not settings.credentials_secret_ref:
         return None
@@ -49,7 +50,7 @@ def _folder(settings: spec.Hdfs) -> str | None:
     needed = folder / KEYTAB if settings.principal else folder
     if not needed.exists():
         raise StoreDenied(
-            f"no secret {name!r} with what output.hdfs needs: there is no {needed}; "
+            f"no secret {name!r} with what the section hdfs needs: there is no {needed}; "
             "$LANDFALL_SECRETS names the folder that holds one per secret"
         )
     return str(folder)

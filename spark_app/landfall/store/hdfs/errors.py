@@ -41,17 +41,17 @@ _LINE_END = re.compile(r"\\n|\n")
 
 
 @contextmanager
-def translate_errors(operation: str, url: str) -> Iterator[None]:
+def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]:
     """Translate any error of the client raised inside, as in the table of the module.
 
-    ``operation`` and ``url`` are for the message.
+    ``operation`` and ``url`` are for the message; ``hint`` is what a refusal is to say, too.
     """
     try:
         yield
     except LandfallError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
-        raise _translated(f"{operation} {url}", str(error)) from error
+        raise _translated(f"{operation} {url}", str(error), hint) from error
 
 
 def exception_of(text: str) -> str:
@@ -60,9 +60,11 @@ def exception_of(text: str) -> str:
     return found["name"] if found else ""
 
 
-def _translated(request: str, text: str) -> LandfallError:
+def _translated(request: str, text: str, hint: str) -> LandfallError:
     first, name = _LINE_END.split(text, maxsplit=1)[0], exception_of(text)
     message = f"{request}: {first}"
     if name in _UNSUPPORTED:
         return Stalled(Reason.STORE_UNSAFE, message)
-    return StoreDenied(message) if name in _DENIED else StoreAway(message)
+    if name not in _DENIED:
+        return StoreAway(message)
+    return StoreDenied(f"{message}; {hint}" if hint else message)

@@ -23,7 +23,7 @@ LONGEST_PAUSE = 5.0
 class Requests:
     """Runs requests, and repeats those whose repetition does no harm. Thread-safe."""
 
-    def __init__(self, settings: spec.Hdfs) -> None:
+    def __init__(self, settings: spec.HdfsAccess) -> None:
         self._seconds = settings.read_timeout.total_seconds()
         self._attempts = settings.max_attempts
         self.count = 0

@@ -1,0 +1,74 @@
+"""Files in Azure, Google Cloud Storage and HDFS are landed in S3 row by row, each row once."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from landfall.api.contract import ExitCode
+from tests.integration.conftest import keys
+from tests.support.feed_scene import TP, FeedScene, once, rows
+from tests.support.places import Place, save_secrets
+from tests.support.places.kinds import KINDS, SECRETS
+from tests.support.processes import Processes
+from tests.support.s3 import Bucket
+from tests.support.source_files import feed_of
+
+pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.full]
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Where other programs leave files."""
+    save_secrets(tmp_path / "secrets", SECRETS)
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path / "secrets"))
+    return KINDS[request.param](request.getfixturevalue(request.param))
+
+
+@pytest.fixture
+def files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FeedScene:
+    """A bucket of S3 for what is landed."""
+    for name, value in keys(bucket.server).items():
+        monkeypatch.setenv(name, value)
+    return FeedScene(bucket)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    yield made
+    made.clear()
+
+
+def test_files_are_landed_whatever_their_names(place: Place, files: FeedScene) -> None:
+    place.write("2026/11/b.json.gz", gzip.compress(rows(range(100))))
+    place.write("2026/11/a.json", rows(range(100, 300)))
+    place.write("2026/12/empty.json", b"")
+    assert files.land(**feed_of(place)) is ExitCode.OK
+    place.write("2026/11/late.json", rows(range(300, 310)))
+    place.write("2026-13.json", rows(range(310, 320)))
+
+    assert files.land(**feed_of(place)) is ExitCode.OK
+
+    assert files.landed() == once(range(320))
+    assert files.feed.end == 5
+    assert files.faults() == []
+
+
+def test_a_file_that_is_written_anew_before_it_is_read(
+    place: Place, files: FeedScene, processes: Processes
+) -> None:
+    place.write("a.json", rows(range(10)))
+    place.write("b.json", rows(range(100, 110)))
+    feed = feed_of(place)
+    assert processes.struck(files.document(**feed), "KILL after create DISCOVER").end() == -9
+    place.write("b.json", rows(range(10, 25)))
+
+    for _ in range(2):  # its part is parked, and then replaced by the new version
+        code = files.land(**feed, onChange="Ignore")
+
+    assert code is ExitCode.OK
+    assert files.landed() == once(range(25))
+    assert files.state().checkpoint[TP] == 3_000_000_000
+    assert files.faults() == []
