@@ -10,8 +10,7 @@ times; then it stays parked until somebody decides.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,13 +18,18 @@ from landfall import ledger
 from landfall.api import spec
 from landfall.api.contract import LANE
 from landfall.discovery import part_lists
+from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker, Look
 from landfall.discovery.rules import OnChange, Rules
 from landfall.driver.deps import Append, DriverDeps, record_failure
+from landfall.driver.feed_failures import FeedFailures
+from landfall.driver.left_out import LeftOut
+from landfall.driver.open_feed import OpenFeed
+from landfall.driver.wakeups import Wakeups
 from landfall.errors import PartUnreadable, Reason, Retry, Stalled, cause
 from landfall.files import FilePart
-from landfall.ledger import KnownFiles, PartList, State
+from landfall.ledger import KnownFiles, State
 from landfall.ledger.feeds import MAX_PARKED, SPAN, number_of, part_offsets
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.part_lists import ListedPart
@@ -37,31 +41,10 @@ log = logging.getLogger(__name__)
 
 MAX_PLANNED = 20_000
 """Of how many unlanded parts of a feed the sizes are known at once."""
+MAX_LOOKS = 16
+"""How many feeds are looked at at once, so that some that do not answer keep no other waiting."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _ON_CHANGE = {"LandAgain": OnChange.LAND, "Ignore": OnChange.IGNORE, "Stall": OnChange.IGNORE}
-
-
-@dataclass
-class _OpenFeed:
-    """A feed, and what is going on with it.
-
-    Attributes:
-        spec: of the feed.
-        looker: used by the job alone while there is one.
-        job: a look or a merge that is going on.
-        looked: when the last look was begun.
-        hurries: the next look need not wait.
-        parked: when this driver has parked a part.
-        read: the lists whose parts are planned.
-    """
-
-    spec: spec.Feed
-    looker: FeedLooker
-    job: Future[Look | KnownFiles] | None = None
-    looked: datetime | None = None
-    hurries: bool = False
-    parked: dict[int, datetime] = field(default_factory=dict)
-    read: dict[PartList, tuple[ListedPart, ...]] = field(default_factory=dict)
 
 
 class Feeds:
@@ -78,18 +61,32 @@ class Feeds:
         self._group, self._deps, self._append = group.metadata.name, deps, append
         self._wake = wake
         self._specs = {TopicPartition(f.topic, 0): f for f in group.spec.source.files}
-        self._open: dict[TopicPartition, _OpenFeed] = {}
-        self._pool = deps.background.pool(4, "discovery")
+        self._open: dict[TopicPartition, OpenFeed] = {}
+        self._pool = deps.background.pool(min(max(1, len(self._specs)), MAX_LOOKS), "discovery")
+        self._failures = FeedFailures()
         self._unseen = set(self._specs)
 
     @property
     def are_found(self) -> bool:
-        """Whether all files that were there at the start have numbers, of those that may."""
-        return not self._unseen
+        """Whether all files that were there at the start have numbers, of those that may.
+
+        Feeds that could not be looked at for long are not waited for.
+        """
+        return self._unseen <= self._failures.problems().keys()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of feeds, though all is well."""
+        found = list[str]()
+        for tp, opened in self._open.items():
+            if opened.wakeups and opened.wakeups.problem:
+                found.append(f"{tp}: events are not received: {opened.wakeups.problem}")
+            found.append(opened.left_out.note)
+        return tuple(filter(None, found))
 
     def problems(self, state: State) -> tuple[Stalled, ...]:
-        """What is wrong with files that are not landed: an error for each feed that has any."""
-        return tuple(
+        """What is wrong with feeds, and with files that are not landed: an error for each."""
+        return *self._failures.problems().values(), *(
             _parked(tp, state.feeds[tp])
             for tp in self._specs
             if tp in state.feeds and state.feeds[tp].parked
@@ -105,13 +102,16 @@ class Feeds:
             feed = state.feeds.get(tp)
             if feed is None:
                 continue  # it is about to enter
-            opened = self._feed(tp)
             try:
+                if self._is_paused(tp, now):
+                    continue
+                opened = self._feed(tp)
                 state = self._finish(tp, opened, state)
-            except (Retry, Stalled) as error:  # the next look finds the same
+                if opened.is_due(now):
+                    self._begin(opened, state.feeds[tp], now)
+            except (Retry, Stalled) as error:  # the next look finds the same; others do not wait
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
-            if opened.job is None and self._is_due(opened, now):
-                self._begin(opened, state.feeds[tp], now)
+                self._failures.add(tp, error, now)
         self._log_of(state)
         return state
 
@@ -121,11 +121,14 @@ class Feeds:
 
     def stop(self) -> None:
         """Begin no more looks."""
+        for opened in self._open.values():
+            if opened.wakeups:
+                opened.wakeups.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------------------------- looking
 
-    def _feed(self, tp: TopicPartition) -> _OpenFeed:
+    def _feed(self, tp: TopicPartition) -> OpenFeed:
         if tp not in self._open:
             one = self._specs[tp]
             reader = reader_of_feed(one)
@@ -139,26 +142,34 @@ class Feeds:
                 relist=one.relist,
             )
             keys = FeedKeys(self._group, LANE, one.topic)
-            source = self._deps.open_files(one)
-            looker = FeedLooker(self._deps.store, keys, source, rules)
-            self._open[tp] = _OpenFeed(one, looker)
+            source, store = self._deps.open_files(one), self._deps.store
+            contents = KnownContents(store) if one.dedupe else None
+            opened = OpenFeed(
+                one, FeedLooker(store, keys, source, rules, contents), LeftOut(str(tp))
+            )
+            if one.events:
+                opened.wakeups = Wakeups(one, self._deps.open_events, self._wake)
+                opened.wakeups.start()
+            self._open[tp] = opened
         return self._open[tp]
 
-    def _is_due(self, opened: _OpenFeed, now: datetime) -> bool:
-        if opened.looked is None or opened.hurries:
-            return True
-        return now - opened.looked >= opened.spec.discovery_interval
+    def _is_paused(self, tp: TopicPartition, now: datetime) -> bool:
+        """Whether a feed that could not even be opened is not tried yet."""
+        since = self._failures.since(tp, now) if tp not in self._open else None
+        return since is not None and since < self._specs[tp].discovery_interval
 
-    def _begin(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> None:
+    def _begin(self, opened: OpenFeed, feed: ledger.Feed, now: datetime) -> None:
+        opened.looked, opened.hurries = now, False
         if opened.looker.has_to_merge(feed):
             opened.job = self._pool.submit(opened.looker.merge, feed)
         else:
             again = self._to_try_again(opened, feed, now)
-            opened.looked, opened.hurries = now, False
+            if opened.wakeups:
+                opened.looker.add_hints(opened.wakeups.take())
             opened.job = self._pool.submit(opened.looker.look, feed, again, now)
         opened.job.add_done_callback(lambda _: self._wake())
 
-    def _to_try_again(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
+    def _to_try_again(self, opened: OpenFeed, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
         """Parked parts that may be readable now; a driver that starts tries all at once."""
         opened.parked = {n: at for n, at in opened.parked.items() if n in feed.parked}
         return tuple(
@@ -168,17 +179,18 @@ class Feeds:
             and now - opened.parked.get(number, _NEVER) >= opened.spec.retry_interval
         )
 
-    def _finish(self, tp: TopicPartition, opened: _OpenFeed, state: State) -> State:
+    def _finish(self, tp: TopicPartition, opened: OpenFeed, state: State) -> State:
         """Append what a job that has ended has found."""
         if opened.job is None or not opened.job.done():
             return state
         job, opened.job = opened.job, None
         found = job.result()
+        self._failures.clear(tp)
         if isinstance(found, KnownFiles):
             return self._adopt_index(tp, opened, state, found)
         return self._adopt(tp, opened, state, found)
 
-    def _adopt(self, tp: TopicPartition, opened: _OpenFeed, state: State, seen: Look) -> State:
+    def _adopt(self, tp: TopicPartition, opened: OpenFeed, state: State, seen: Look) -> State:
         taken = {*seen.again, *seen.replaced}
         if not state.feeds[tp].parked.keys() >= taken:
             opened.hurries = True  # a decision has taken some meanwhile
@@ -195,23 +207,23 @@ class Feeds:
             )
             log.info("files found", extra=_fields(tp, seen))
         opened.looker.adopt(seen)
-        opened.hurries = seen.found.has_more
+        opened.hurries, opened.waits = seen.found.has_more, seen.found.waiting_files > 0
         if not opened.hurries:
             self._unseen.discard(tp)
-        for name, why in seen.found.skipped.reasons:
-            log.warning("file left out", extra={"feed": str(tp), "file": name, "why": why})
+        opened.left_out.sees(seen.found)
         self._stop_changed(tp, opened, seen)
         return state
 
     def _adopt_index(
-        self, tp: TopicPartition, opened: _OpenFeed, state: State, known: KnownFiles
+        self, tp: TopicPartition, opened: OpenFeed, state: State, known: KnownFiles
     ) -> State:
         before = state.feeds[tp].known
         state = self._append(partial(ledger.Discover, topic_partition=tp, known=known))
+        opened.hurries = True  # a look was due when the index was merged
         opened.looker.adopt_index(known, before)
         return state
 
-    def _stop_changed(self, tp: TopicPartition, opened: _OpenFeed, seen: Look) -> None:
+    def _stop_changed(self, tp: TopicPartition, opened: OpenFeed, seen: Look) -> None:
         """Stop a feed for files that were written anew after they were landed, if it asks so."""
         changed = seen.found.skipped.changed
         files = self._deps.observer.log

@@ -87,7 +87,8 @@ def park(state: State, hole: Hole) -> State:
     if not len(offsets) or offsets.end != part_offsets(number).end:
         raise ValueError(f"{hole.piece}: not what is left of one part, which ends at a full span")
     if hole.decision:
-        return state
+        given_up = {**feed.given_up, number: list_of(feed, number)}
+        return _with(state, tp, replace(feed, given_up=given_up))
     if hole.attempt < 1:
         raise ValueError(f"{hole.piece}: parked without an attempt")
     if len(feed.parked) >= MAX_PARKED:
@@ -127,6 +128,7 @@ def discover(state: State, record: Discover) -> State:
             tuple(each for each in lists if each.end > needed),
             known,
             {number: part for number, part in feed.parked.items() if number not in taken},
+            {**feed.given_up, **{number: feed.parked[number].listed for number in record.ignored}},
         ),
     )
 

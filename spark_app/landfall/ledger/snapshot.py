@@ -42,6 +42,7 @@ class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
     lists: tuple[PartList, ...] = ()
     known: KnownFiles | None = None
     parked: tuple[tuple[int, ParkedPart], ...] = ()
+    given_up: tuple[tuple[int, PartList], ...] = ()
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -168,11 +169,14 @@ def decode_state(body: bytes) -> State:
         run_totals=stored.run_totals,
         run_work=stored.run_work,
         feeds={
-            each.topic_partition: Feed(each.end, each.lists, each.known, dict(each.parked))
+            each.topic_partition: Feed(
+                each.end, each.lists, each.known, dict(each.parked), dict(each.given_up)
+            )
             for each in stored.feeds
         },
     )
 
 
 def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
-    return _Feed(tp, feed.end, feed.lists, feed.known, tuple(sorted(feed.parked.items())))
+    parked, given_up = tuple(sorted(feed.parked.items())), tuple(sorted(feed.given_up.items()))
+    return _Feed(tp, feed.end, feed.lists, feed.known, parked, given_up)

@@ -122,12 +122,15 @@ class Feed:
             of them was named; in order.
         known: what is stored of the files with the lowest numbers; None for nothing.
         parked: parts that could not be landed, by number.
+        given_up: the lists with parts that decisions gave up, by number: what is in them was not
+            landed, or not all of it.
     """
 
     end: int = 0
     lists: tuple[PartList, ...] = ()
     known: KnownFiles | None = None
     parked: Mapping[int, ParkedPart] = field(default_factory=dict)
+    given_up: Mapping[int, PartList] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

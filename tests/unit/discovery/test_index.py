@@ -7,7 +7,7 @@ import pytest
 from landfall.discovery import index, part_lists, stored
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.known import (
-    PIECE_NAME_BYTES,
+    PIECE_TEXT_BYTES,
     VERSION,
     IndexPiece,
     KnownFile,
@@ -17,7 +17,6 @@ from landfall.discovery.known import (
     decode_piece,
     encode_manifest,
     encode_piece,
-    version_of,
 )
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
@@ -32,7 +31,7 @@ def part(name: str, etag: str = "e", **more: int) -> ListedPart:
 
 
 def file(name: str, number: int, etag: str = "e", listed_to: int = 8) -> KnownFile:
-    return KnownFile(name, version_of(etag), 8, listed_to, number)
+    return KnownFile(name, etag, 8, listed_to, number)
 
 
 class Feed:
@@ -68,7 +67,7 @@ def test_a_name_is_found_in_lists_and_in_the_index_made_of_them() -> None:
 
     assert before == [file("a", 2), file("b", 3, "e2"), None, file("d", 1)]
     assert [feed.opened().find(name) for name in "abcd"] == before
-    assert (known.through, known.files, feed.opened().recent_files) == (4, 3, 0)
+    assert (known.through, known.files, len(feed.opened().recent)) == (4, 3, 0)
 
 
 def test_lists_after_the_index_count_more() -> None:
@@ -77,7 +76,7 @@ def test_lists_after_the_index_count_more() -> None:
     feed.adds([part("a", start=4)])
 
     assert feed.opened().find("a") == file("a", 1)
-    assert feed.opened().recent_files == 1
+    assert len(feed.opened().recent) == 1
 
 
 def test_a_part_that_gets_another_number_makes_no_version_known() -> None:
@@ -117,7 +116,7 @@ def test_a_piece_of_long_names_has_fewer() -> None:
 
     sizes = [len(some) for some in cut_into_pieces(files, is_last=True)]
 
-    assert sizes == [PIECE_NAME_BYTES // 1024, PIECE_NAME_BYTES // 1024, 3616]
+    assert sizes == [PIECE_TEXT_BYTES // 1025, PIECE_TEXT_BYTES // 1025, 3632]
     assert [len(some) for some in cut_into_pieces(files, is_last=False)] == [6667, 6667, 6666]
 
 

@@ -167,6 +167,8 @@ def test_a_decision_gives_a_part_up() -> None:
     after = folded(state, hole(state, 0, SPAN, decision=ASKED))
 
     assert (after.checkpoint[FEED], after.feeds[FEED].parked) == (SPAN, {})
+    assert after.feeds[FEED].given_up == {0: listed(0, 1)}
+    assert decode_state(encode_state(after)) == after
 
 
 @pytest.mark.parametrize(
@@ -210,6 +212,8 @@ def test_parked_parts_get_other_numbers_or_are_taken_out() -> None:
     after = folded(state, record)
 
     assert (after.feeds[FEED].parked, after.feeds[FEED].end) == ({}, 6)
+    assert after.feeds[FEED].given_up == {2: listed(0, 4)}
+    assert decode_state(encode_state(after)) == after
     assert after.decision_ids == ("r1",)
 
 

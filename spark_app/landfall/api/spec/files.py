@@ -4,9 +4,10 @@ import re
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from landfall.api.pod_spec import Model
+from landfall.api.spec.file_events import FileEvents
 from landfall.api.spec.s3 import S3Access
 from landfall.api.spec.shared import TopicName
 from landfall.api.values import Bytes, Duration, Name, Pattern, Settings, matching
@@ -15,6 +16,13 @@ MAX_FEEDS = 100
 """How many feeds a group has at most."""
 FILES_URL = "s3://[^/]+(/.*)?|file:///.+"
 """The URLs of stores whose files can be a source."""
+
+
+class Dedupe(Model):
+    """Which files have the contents of others, and are left out."""
+
+    by: Literal["ETag"] = "ETag"
+    """``ETag``: files of the same ETag and size, whatever their names, have the same contents."""
 
 
 class Feed(Model):
@@ -57,10 +65,25 @@ class Feed(Model):
     feed until somebody chooses; Ignore leaves the new contents out; LandAgain lands all rows of the
     new file.
     """
+    dedupe: Dedupe | None = None
+    """Leaves out files that have the contents of another file of the feed, under another name. Such
+    files are counted and named in the log. Files are told apart by their names alone if not set.
+    """
+    events: FileEvents | None = None
+    """Notifications of new files, which make the driver look at once. Nothing depends on them: what
+    they do not tell is found by ``discoveryInterval`` and ``relist``.
+    """
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     """How often a file that cannot be read is tried. The files after it do not wait for it."""
     retry_interval: Duration = timedelta(minutes=5)
     """How long after an attempt a file that cannot be read is tried again."""
+
+    @model_validator(mode="after")
+    def _events_and_etags_are_of_s3(self) -> "Feed":
+        for field, value in (("dedupe", self.dedupe), ("events", self.events)):
+            if value and not self.url.startswith("s3:"):
+                raise ValueError(f"{field}: only files in S3 have them, not {self.url}")
+        return self
 
     def counts(self, name: str) -> bool:
         """Whether a file of this name is one of the feed."""
