@@ -71,6 +71,10 @@ class KnownContents:
         self._recent = {_fingerprint_of(file): file.name for file in index.recent.values()}
         self._index = index
 
+    def let_go(self) -> None:
+        """Let go of what ``follow`` finds again without a request of its own."""
+        self._index, self._recent, self._read = None, {}, ("", ())
+
     def learn(self, parts: Iterable[ListedPart]) -> None:
         """Add the files in a list that the index has just learned."""
         self._recent |= {fingerprint(p.etag, p.size): p.name for p in parts if p.is_new}

@@ -142,6 +142,10 @@ class FeedLooker:
 
     def merge(self, feed: Feed) -> KnownFiles:
         """Store an index that also has the files of the oldest lists; see ``index.merge``."""
+        # Their files are in memory once more while they are merged.
+        self._index = None
+        if self._contents:
+            self._contents.let_go()
         return merge(self._slots, self._keys, feed.known, feed.lists)
 
     def adopt_index(self, known: KnownFiles, before: KnownFiles | None) -> None:

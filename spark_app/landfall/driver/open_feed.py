@@ -45,9 +45,11 @@ class OpenFeed:
 
     def is_due(self, now: datetime) -> bool:
         """Whether it is time for the next look."""
-        if self.job is not None or self.looked is None:
-            return self.job is None
-        return self.hurries or now - self.looked >= self._pause
+        if self.job is not None:
+            return False
+        if self.looked is None or self.hurries:
+            return True
+        return now - self.looked >= self._pause
 
     @property
     def _pause(self) -> timedelta:

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaExcepti
 from confluent_kafka import TopicPartition as Position
 
 from landfall.api.spec import EventTopic
-from landfall.errors import LandfallError, Reason, SourceAway, Stalled
+from landfall.errors import LandfallError, SourceAway
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 from landfall.source.properties import create_client, properties_of
 
@@ -97,8 +97,7 @@ class TopicEvents:
             raise self._translate(error) from error
 
     def _translate(self, error: KafkaException) -> LandfallError:
-        translated = translate_error(error, f"events in topic {self._topic}")
-        if isinstance(translated, Stalled):
-            return Stalled(Reason(translated.reason), str(translated))
-        cause = self._errors.cause
-        return SourceAway(f"events in topic {self._topic}: {cause}") if cause else translated
+        what = f"events in topic {self._topic}"
+        translated, cause = translate_error(error, what), self._errors.cause
+        is_away = isinstance(translated, SourceAway)
+        return SourceAway(f"{what}: {cause}") if is_away and cause else translated

@@ -1,9 +1,11 @@
 """Feeds are looked at each by itself: what goes wrong with one is in no other's way."""
 
+import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from landfall.source.files_log import FilesLog
 from landfall.store.memory import MemoryStore
 from landfall.store.memory_files import MemoryFiles
 from tests.support.fakes import FakeRunner, group
+from tests.support.waiting import eventually
 
 START = datetime(2026, 11, 25, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -62,6 +65,30 @@ class Failing(MemoryFiles):
             raise self.error
 
 
+class Notifications:
+    """A source of notifications that a test fills."""
+
+    def __init__(self) -> None:
+        self.given: SimpleQueue[bytes | Exception] = SimpleQueue()
+        self.taken = 0
+
+    def tell(self, key: str) -> None:
+        where = {"bucket": {"name": "a"}, "object": {"key": key}}
+        self.given.put(json.dumps({"Records": [{"s3": where}]}).encode())
+
+    def receive(self) -> list[bytes]:
+        found = self.given.get()
+        if isinstance(found, Exception):
+            raise found
+        return [found]
+
+    def forget(self) -> None:
+        self.taken += 1
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 @dataclass
 class Group:
     """Feeds ``a`` and ``b``, each in a bucket of its own, and what finds their files."""
@@ -85,6 +112,7 @@ class Group:
         self.append(lambda header: ledger.Add(header=header, entries=entries))
         self.log = FilesLog(self.group)
         self.counters = DriverCounters(START)
+        self.events = {topic: Notifications() for topic in "ab"}
         self.deps = DriverDeps(
             self.store,
             Observer(self.log, timedelta(0)),
@@ -94,6 +122,7 @@ class Group:
             self.counters,
             Inline(),
             self.open_files,
+            lambda feed: self.events[feed.topic],
         )
         self.feeds = Feeds(self.group, self.deps, self.append, lambda: None)
 
@@ -248,6 +277,56 @@ def test_a_file_that_is_gone_when_it_is_read_is_parked(caplog: pytest.LogCapture
         )
     ]
     assert "file parked" in caplog.messages
+
+
+RARELY = {
+    "discoveryInterval": "24h",
+    "relist": "24h",
+    "settle": "1m",
+    "events": {"sqs": {"queueUrl": "https://sqs/files"}},
+}
+
+
+def test_a_notification_lets_the_driver_look_at_once_and_again_when_the_file_has_settled() -> None:
+    made = Group(RARELY)
+    made.buckets["a"].write("m", b"1\n")
+    made.looks(minutes=0)
+    made.looks(minutes=2)
+    assert made.ends() == {"a": 1, "b": 0}
+    made.buckets["a"].write("late", b"2\n")
+    made.looks(minutes=0.2)
+    before = made.buckets["a"].requests.copy()
+
+    made.events["a"].tell("in/late")
+    eventually(lambda: made.events["a"].taken, bool)
+    made.looks(minutes=0)
+    made.looks(minutes=0.9)
+    assert made.ends() == {"a": 1, "b": 0}
+    assert made.buckets["a"].requests - before == {"files": 1, "find": 1}
+    made.looks(minutes=0.2)
+
+    assert made.ends() == {"a": 2, "b": 0}
+    assert made.buckets["a"].requests - before == {"files": 2, "find": 2}
+    requests = made.buckets["a"].requests.copy()
+    made.looks(minutes=60)
+    assert made.buckets["a"].requests == requests
+
+
+def test_notifications_that_are_away_are_a_note_and_stop_nothing() -> None:
+    made = Group(RARELY)
+    made.events["a"].given.put(StoreDenied("receive https://sqs/files: AccessDenied (403)"))
+    made.buckets["a"].write("m", b"1\n")
+
+    made.looks(minutes=0)
+    eventually(lambda: made.feeds.notes, bool)
+    made.looks(minutes=2)
+
+    assert made.ends() == {"a": 1, "b": 0}
+    assert made.problems() == []
+    assert made.feeds.notes == (
+        "a/0: events are not received: receive https://sqs/files: AccessDenied (403)",
+    )
+    made.feeds.stop()
 
 
 def test_copies_are_counted_in_the_status() -> None:

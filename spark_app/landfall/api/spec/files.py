@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -87,5 +88,7 @@ class Feed(Model):
 
     def counts(self, name: str) -> bool:
         """Whether a file of this name is one of the feed."""
-        is_excluded = self.exclude is not None and re.fullmatch(self.exclude, name)
-        return not is_excluded and (self.include is None or bool(re.fullmatch(self.include, name)))
+        # Names may have line breaks, which ``.`` matches here.
+        fits = partial(re.fullmatch, string=name, flags=re.DOTALL)
+        is_excluded = self.exclude is not None and fits(self.exclude)
+        return not is_excluded and (self.include is None or bool(fits(self.include)))
