@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from dev.servers.server import Kind, Server
+from landfall.api.spec import EventTopic
+from landfall.errors import Reason, Retry, Stalled
+from landfall.source import event_topic
+from landfall.source.event_topic import TopicEvents
 from tests.integration.conftest import keys
 from tests.support.feed_scene import TP, FeedScene, once, rows
-from tests.support.kafka import Broker
+from tests.support.kafka import Broker, Message
 from tests.support.landing import wait_for
 from tests.support.processes import Processes
 from tests.support.s3 import S3Server
 from tests.support.s3_events import s3_with_events
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("drivers")
 
@@ -73,3 +78,35 @@ def test_a_late_name_is_landed_long_before_anybody_lists(
     assert "event left out" in driver.said
     assert files.state().checkpoint[TP] == 3_000_000_000
     assert files.faults() == []
+
+
+def test_a_topic_is_read_from_its_end_on_and_in_all_its_partitions(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"before"])
+    events = TopicEvents(EventTopic(bootstrap_servers=kafka.bootstrap, topic=topic))
+    received = list[bytes]()
+
+    def receives() -> list[bytes]:
+        received.extend(events.receive())
+        return received
+
+    receives()  # where the end is, is asked once the client reads
+    kafka.produce(topic, [b"one", None])
+    eventually(receives, [b"one", b""].__eq__)
+    kafka.add_partitions(topic, 2)
+    monkeypatch.setattr(event_topic, "REFRESH_SECONDS", 0.0)
+    kafka.produce(topic, [Message(b"two", partition=1)])
+    eventually(receives, [b"one", b"", b"two"].__eq__)
+    events.forget()
+    events.close()
+
+
+def test_a_topic_that_is_not_there_and_brokers_that_are_away_are_named(kafka: Broker) -> None:
+    with pytest.raises(Stalled, match="no-such-topic") as missing:
+        TopicEvents(EventTopic(bootstrap_servers=kafka.bootstrap, topic="no-such-topic"))
+    with pytest.raises(Retry, match="events in topic t"):
+        TopicEvents(EventTopic(bootstrap_servers="127.0.0.1:9", topic="t"))
+
+    assert missing.value.reason is Reason.TOPIC_MISSING

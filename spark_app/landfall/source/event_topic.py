@@ -42,6 +42,8 @@ class TopicEvents:
             "enable.auto.commit": False,
             "auto.offset.reset": "latest",
             "allow.auto.create.topics": False,
+            # Else a partition that the client does not know yet is not read for five minutes.
+            "topic.metadata.refresh.interval.ms": 10_000,
             "log_level": 2,
             "error_cb": self._errors.record,
         }
@@ -83,7 +85,8 @@ class TopicEvents:
             if described.error is not None:
                 raise translate_error(described.error, self._topic)
             new = described.partitions.keys() - self._partitions
-            self._consumer.incremental_assign([Position(self._topic, n, start) for n in new])
+            if new:
+                self._consumer.incremental_assign([Position(self._topic, n, start) for n in new])
         except KafkaException as error:
             raise self._translate(error) from error
         self._partitions |= new

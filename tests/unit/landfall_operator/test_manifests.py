@@ -16,6 +16,7 @@ from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
 from landfall_operator.objects.pod_templates import (
     account_of,
+    driver_secrets_of,
     driver_template,
     executor_template,
     secrets_of,
@@ -343,6 +344,19 @@ def test_a_secret_that_a_step_names_is_mounted() -> None:
     assert secrets_of(group(**spec)) == ("kafka.auth", "mail-hash", "s3")
     plug_in = {"use": "shop.steps:Sign", "options": {"secret": "what only the plug-in knows"}}
     assert secrets_of(group(**{**spec, "transforms": [plug_in]})) == ("kafka.auth", "s3")
+
+
+def test_the_secret_of_events_is_mounted_by_drivers_alone() -> None:
+    queue = {"queueUrl": "https://sqs/files", "credentialsSecretRef": {"name": "sqs"}}
+    topic = {"bootstrapServers": "kafka:9092", "topic": "events"}
+    files = [
+        {"topic": "a", "url": "s3://logs/a", "events": {"sqs": queue}},
+        {"topic": "b", "url": "s3://logs/b", "events": {"kafka": topic}},
+    ]
+    spec = group(**{**FULL, "source": {"files": files}})
+
+    assert driver_secrets_of(spec) == ("s3", "sqs")
+    assert secrets_of(spec) == ("s3",)
 
 
 def test_the_secret_of_a_publisher_is_mounted_by_drivers_alone() -> None:
