@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ bench-fleet: setup ## Measure an operator with 1,000 groups on a real API server
 
 bench-ledger: ready ## Write a ledger of a million slots, and measure opening, locate and the check of its chain (ARGS="--slots 20000")
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)
+
+bench-files: setup ## Measure finding new files among ten million known ones (ARGS="--dedupe --files 1000000")
+	@$(BIN)/python -m tests.bench.bench_discovery $(ARGS)
 
 bench-publish: setup ## Measure publishers of tables that are 100, 500 and 1,000 COMMITs behind (ARGS="--commits 1000 --kinds Iceberg")
 	@$(BIN)/python -m tests.bench.publishing $(ARGS)

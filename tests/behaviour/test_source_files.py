@@ -33,6 +33,9 @@ ODD_NAMES = [
     "a/b.csv",
     "a/b/c.csv",
     "aé",
+    "line\nbreak",
+    "line\r\nbreak\ttab",
+    "/".join(["long" * 60] * 4),
     "日本/x",
     "😀",
 ]

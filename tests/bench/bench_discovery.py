@@ -1,12 +1,15 @@
 """What finding new files among ten million known ones costs: memory, time, and objects.
 
     .venv/bin/python -m tests.bench.bench_discovery [--files 10000000] [--new 10000] [--spread]
+        [--dedupe]
 
 Names are as an hourly export writes them; with ``--spread`` they begin with a hash, so that new
 names are everywhere. Stored objects are in a folder. A first index is made as a driver makes it:
 lists of 10,000 parts each, ``MAX_MERGED`` of them per merge. With ``--spread`` that would rewrite
 each piece each time, so the first index is then made of names in order, too; what is measured is
-the look that comes after. Memory is the peak resident set, less that after the imports.
+the look that comes after. With ``--dedupe`` files that have the contents of others are left out,
+and a tenth of the new files are such. Memory is the peak resident set, less that after the imports;
+a driver does no more at a time.
 """
 
 import argparse
@@ -16,11 +19,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
 from landfall.discovery import index, part_lists
+from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looking import Position, look
 from landfall.discovery.rules import Rules
@@ -74,8 +79,8 @@ def etag(name: str) -> str:
     return f'"{hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()}"'
 
 
-def listed(name: str) -> ListedFile:
-    return ListedFile(name, etag(name), SIZE, MODIFIED)
+def listed(name: str, contents: str = "") -> ListedFile:
+    return ListedFile(name, etag(contents or name), SIZE, MODIFIED)
 
 
 def make_lists(store: FileStore, names: Iterator[str], first: int, count: int) -> list[PartList]:
@@ -105,14 +110,23 @@ def build(store: Counted, name: Name, files: int) -> KnownFiles:
 
 
 def bucket(name: Name, files: int, new: int) -> Iterator[ListedFile]:
-    """All files in the order of names, those that are new among them or at the end."""
+    """All files in the order of names, those that are new among them or at the end.
+
+    Each tenth of these has the contents of a file somewhere else.
+    """
     every = files // new if name is spread else files + 1
     for number in range(files):
         yield listed(name(number))
         if number % every == every - 1:
-            yield listed(f"{name(number)}.new")
+            yield listed(f"{name(number)}.new", copied(name, number // every, files))
     if name is not spread:
-        yield from (listed(name(files + number)) for number in range(new))
+        for number in range(new):
+            yield listed(name(files + number), copied(name, number, files))
+
+
+def copied(name: Name, number: int, files: int) -> str:
+    """The name of the file that a new one is a copy of; empty if it is none."""
+    return "" if number % 10 else name(number * 7919 % files)
 
 
 class Step:
@@ -134,7 +148,7 @@ class Step:
         self.begun, self.cpu = time.monotonic(), time.process_time()
 
 
-def main(files: int, new: int, name: Name) -> None:
+def main(files: int, new: int, name: Name, *, dedupe: bool) -> None:
     idle_mb = peak_mb()
     rules = Rules(reader_of("JsonLines", {}).parts, settle=timedelta(minutes=1))
     with tempfile.TemporaryDirectory() as folder:
@@ -144,8 +158,16 @@ def main(files: int, new: int, name: Name) -> None:
         step.ends(f"index of {known.files:,} files")
 
         opened = index.open_index(store, KEYS, known, ())
+        contents = KnownContents(store)
+        if dedupe:
+            contents.follow(opened)
+            rules = replace(rules, same_contents=contents.other_name)
+            step.ends("contents of all files")
+
         found = look(bucket(name, files, new), opened.find, Position(), rules, NOW)
-        assert sum(len(each.parts) for each in found.files) == new
+        left_out = -(-new // 10) if dedupe else 0
+        assert found.skipped.duplicates == left_out
+        assert sum(len(each.parts) for each in found.files) == new - left_out
         step.ends(f"relist, {len(found.files):,} new")
 
         named = part_lists.write(store, KEYS, known.through, found.parts())
@@ -164,8 +186,12 @@ def main(files: int, new: int, name: Name) -> None:
         step.ends("look, 1 new")
 
         merged = index.merge(store, KEYS, known, [named])
-        assert merged.files == files + new
+        assert merged.files == files + new - left_out
         step.ends("merge of the list")
+
+        if dedupe:
+            contents.follow(index.open_index(store, KEYS, merged, ()))
+            step.ends("contents of the new pieces")
         unneeded = [*index.unneeded(store, KEYS, merged)]
         step.ends(f"{len(unneeded)} objects to delete")
 
@@ -177,5 +203,6 @@ if __name__ == "__main__":
     parser.add_argument("--files", type=int, default=10_000_000)
     parser.add_argument("--new", type=int, default=MAX_LISTED)
     parser.add_argument("--spread", action="store_true", help="new names are everywhere")
+    parser.add_argument("--dedupe", action="store_true", help="leave out copies of other files")
     options = parser.parse_args(sys.argv[1:])
-    main(options.files, options.new, spread if options.spread else dated)
+    main(options.files, options.new, spread if options.spread else dated, dedupe=options.dedupe)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from landfall.discovery import index, known, part_lists
+from landfall.discovery import index, known, looking, part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looking import Found, Position, look
 from landfall.discovery.rules import Rules
@@ -35,9 +36,15 @@ def cut(name: str, size: int) -> tuple[FilePart, ...]:
 class Discovering(RuleBasedStateMachine):
     """A bucket, a ledger's lists, and one driver at a time."""
 
-    @initialize(most=st.integers(1, 6), ordered=st.booleans(), piece=st.integers(1, 4))
-    def begin(self, most: int, ordered: bool, piece: int) -> None:
+    @initialize(
+        most=st.integers(1, 6),
+        ordered=st.booleans(),
+        piece=st.integers(1, 4),
+        page=st.sampled_from([1, 2, 1000]),
+    )
+    def begin(self, most: int, ordered: bool, piece: int, page: int) -> None:
         self.piece_files, known.PIECE_FILES = known.PIECE_FILES, piece
+        self.page_files, looking.PAGE_FILES = looking.PAGE_FILES, page
         self.rules = Rules(
             cut, settle=SETTLE, relist=RELIST, most_parts=most, ordered_names=ordered
         )
@@ -54,6 +61,7 @@ class Discovering(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "piece_files"):
             known.PIECE_FILES = self.piece_files
+            looking.PAGE_FILES = self.page_files
 
     # ------------------------------------------------------------------------- what others do
 
@@ -95,6 +103,15 @@ class Discovering(RuleBasedStateMachine):
         self.index = index.open_index(self.store, KEYS, self.known, self.lists)
         self.position = Position()
 
+    @rule(names=st.sets(NAMES))
+    def is_given_hints(self, names: set[str]) -> None:
+        self.position = self.position.with_hints(sorted(names))
+
+    def late(self, after: str) -> Iterator[ListedFile]:
+        for name in sorted(self.position.late, key=str.encode):
+            if name.encode() <= after.encode() and name in self.bucket:
+                yield self.bucket[name]
+
     def listing(self, after: str) -> Iterator[ListedFile]:
         for name in sorted(self.bucket, key=str.encode):
             if name.encode() > after.encode():
@@ -104,7 +121,8 @@ class Discovering(RuleBasedStateMachine):
     def finds(self) -> Found:
         after = self.position.start_after(self.rules, self.now)
         self.listed = []
-        return look(self.listing(after), self.index.find, self.position, self.rules, self.now)
+        listing = chain(self.late(after), self.listing(after))
+        return look(listing, self.index.find, self.position, self.rules, self.now)
 
     @rule()
     def looks(self) -> None:
@@ -182,7 +200,7 @@ class Discovering(RuleBasedStateMachine):
         for _ in range(400):
             has_more = self.looks_once().has_more
             is_due = self.position.is_relist_due(self.rules, self.now)
-            if not has_more and not is_due and self.position.back_to is None:
+            if not (has_more or is_due or self.position.waiting):
                 break
             self.now += SETTLE
         assert not self.position.waiting

@@ -5,8 +5,9 @@ from functools import partial
 
 from landfall import ledger
 from landfall.discovery.looker import Look
-from landfall.driver.feeds import Feeds, _OpenFeed
+from landfall.driver.feeds import Feeds
 from landfall.driver.loop import Driver
+from landfall.driver.open_feeds import OpenFeed
 from landfall.errors import PartUnreadable
 from landfall.ledger import Decision, State
 from landfall.ledger.feeds import number_of, part_offsets
@@ -24,7 +25,7 @@ class AdoptsUnrecorded(Driver):
 
 
 class _AdoptsUnrecorded(Feeds):
-    def _adopt(self, tp: TopicPartition, opened: _OpenFeed, state: State, seen: Look) -> State:
+    def _adopt(self, tp: TopicPartition, opened: OpenFeed, state: State, seen: Look) -> State:
         if state.feeds[tp].end > number_of(state.checkpoint[tp]):
             opened.looker.adopt(seen)
             return state

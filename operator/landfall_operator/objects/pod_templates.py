@@ -196,9 +196,11 @@ def account_of(group: ConsumerGroup) -> str:
 
 
 def driver_secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
-    """Names of the Secrets that drivers mount, sorted: what publishes is in the driver alone."""
+    """Names of the Secrets that drivers mount, sorted: it alone publishes and receives events."""
     of_publishers = {each.secret_ref.name for each in group.spec.publish if each.secret_ref}
-    return tuple(sorted({*secrets_of(group), *of_publishers}))
+    events = (feed.events for feed in group.spec.source.files if feed.events)
+    of_events = {name for each in events for name in each.secrets}
+    return tuple(sorted({*secrets_of(group), *of_publishers, *of_events}))
 
 
 def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:

@@ -49,9 +49,14 @@ class KnownIndex:
         self._piece: Mapping[str, KnownFile] = {}
 
     @property
-    def recent_files(self) -> int:
-        """How many files are in memory because the stored index does not have their lists yet."""
-        return len(self._recent)
+    def pieces(self) -> tuple[IndexPiece, ...]:
+        """The pieces that are stored."""
+        return self._manifest.pieces
+
+    @property
+    def recent(self) -> Mapping[str, KnownFile]:
+        """Files that are in memory, by name, because the pieces do not have their lists yet."""
+        return self._recent
 
     def learn(self, first: int, parts: Sequence[ListedPart]) -> None:
         """Add the parts of a list, from number ``first`` on: once a DISCOVER names it."""
@@ -63,7 +68,7 @@ class KnownIndex:
         Raises:
             Stalled, Retry: as ``find``.
         """
-        pieces = (_read_piece(self._slots, piece) for piece in self._manifest.pieces)
+        pieces = (read_piece(self._slots, piece) for piece in self._manifest.pieces)
         in_pieces = chain.from_iterable(pieces)  # one of which is in memory at a time
         recent = (self._recent[name] for name in sorted(self._recent))
         older: KnownFile | None = None
@@ -97,7 +102,7 @@ class KnownIndex:
         if number != self._number:
             # Let go of the one before the next is read.
             self._number, self._piece = -1, {}
-            self._piece = {file.name: file for file in _read_piece(self._slots, pieces[number])}
+            self._piece = {file.name: file for file in read_piece(self._slots, pieces[number])}
             self._number = number
         return self._piece.get(name)
 
@@ -233,7 +238,7 @@ def _merged_pieces(
         if start == end:
             yield pieces[number]
             continue
-        files = {file.name: file for file in _read_piece(slots, pieces[number])} if pieces else {}
+        files = {file.name: file for file in read_piece(slots, pieces[number])} if pieces else {}
         files |= {name: changes[name].after(files.get(name)) for name in names[start:end]}
         ordered = [files[name] for name in sorted(files)]
         is_last = number + 1 >= len(pieces)
@@ -251,5 +256,11 @@ def _store_piece(
     return IndexPiece(files[0].name, files[-1].name, key, sha256, len(files))
 
 
-def _read_piece(slots: Slots, piece: IndexPiece) -> tuple[KnownFile, ...]:
+def read_piece(slots: Slots, piece: IndexPiece) -> tuple[KnownFile, ...]:
+    """The files in a piece, in the order of their names.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, the piece is gone or damaged.
+        Retry: the store failed.
+    """
     return decode_piece(piece, stored.load(slots, piece.key, piece.sha256))

@@ -8,7 +8,6 @@ listings.
 The fields of ``KnownFile`` are persisted, as arrays in this order.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
@@ -23,8 +22,8 @@ VERSION = 1
 """Version of the format. Pieces and manifests of any other version are rejected."""
 PIECE_FILES = 50_000
 """How many files a piece has at most."""
-PIECE_NAME_BYTES = 8 * 2**20
-"""How many bytes the names in a piece have at most, if it has more than one file."""
+PIECE_TEXT_BYTES = 8 * 2**20
+"""How many bytes names and ETags in a piece have at most, if it has more than one file."""
 
 
 class FileState(StrEnum):
@@ -45,7 +44,7 @@ class KnownFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
     Attributes:
         name: name of the file.
-        version: ``version_of`` its ETag.
+        etag: its ETag, in full: nothing shorter tells two versions apart for certain.
         size: of the whole file, in bytes.
         listed_to: the byte up to which its parts have numbers.
         number: the last of these numbers.
@@ -54,7 +53,7 @@ class KnownFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     """
 
     name: str
-    version: str
+    etag: str
     size: int
     listed_to: int
     number: int
@@ -98,16 +97,11 @@ _manifests = msgspec.json.Decoder(Manifest)
 _pieces = msgspec.json.Decoder(_Piece)
 
 
-def version_of(etag: str) -> str:
-    """What stands for an ETag of any length: two of one file differ but once in 2**64."""
-    return hashlib.blake2b(etag.encode(), digest_size=8).hexdigest()
-
-
 def state_of(file: ListedFile, known: KnownFile | None) -> FileState:
     """What is known of a listed file, by what is known of its name."""
     if known is None:
         return FileState.NEW
-    if (known.size, known.version) != (file.size, version_of(file.etag)):
+    if (known.size, known.etag) != (file.size, file.etag):
         return FileState.CHANGED
     return FileState.STARTED if known.listed_to < file.size else FileState.KNOWN
 
@@ -126,7 +120,7 @@ def learn(known: dict[str, KnownFile], first: int, parts: Iterable[ListedPart]) 
             goes_on = 0 < part.start < part.size
             file = KnownFile(
                 part.name,
-                version_of(part.etag),
+                part.etag,
                 part.size,
                 part.end,
                 number,
@@ -191,12 +185,12 @@ def cut_into_pieces(files: Sequence[KnownFile], *, is_last: bool) -> Iterator[Se
     The last piece of an index is filled before another one begins, since most names grow. Any other
     piece is cut into even ones, which have room for names between.
     """
-    sizes = [len(file.name.encode()) for file in files]
-    many, long = -(-len(files) // PIECE_FILES), -(-sum(sizes) // PIECE_NAME_BYTES)
+    sizes = [len(file.name.encode()) + len(file.etag) for file in files]
+    many, long = -(-len(files) // PIECE_FILES), -(-sum(sizes) // PIECE_TEXT_BYTES)
     most = PIECE_FILES if is_last else -(-len(files) // max(many, long, 1))
     start = taken = 0
     for at, size in enumerate(sizes):
-        if at > start and (at - start >= most or taken + size > PIECE_NAME_BYTES):
+        if at > start and (at - start >= most or taken + size > PIECE_TEXT_BYTES):
             yield files[start:at]
             start, taken = at, 0
         taken += size

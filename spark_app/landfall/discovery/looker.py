@@ -5,20 +5,25 @@ one call at a time. What a look has found counts once a DISCOVER names its list:
 then, and only then. A look that is not adopted is made again.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from itertools import chain
 
 from landfall.discovery import part_lists
+from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import MAX_MERGED, KnownIndex, merge, open_index, unneeded
 from landfall.discovery.known import FileState, state_of
 from landfall.discovery.looking import Found, Position, listed_part, look
 from landfall.discovery.named_files import NamedFiles, tried_again
 from landfall.discovery.rules import Rules
+from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
 from landfall.ledger import Feed, KnownFiles, ParkedPart, PartList
 from landfall.ledger.feeds import MAX_LISTED
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.part_lists import ListedPart, check_name
+from landfall.objects import ListedFile
 from landfall.store import Slots, SourceFiles
 
 
@@ -50,13 +55,32 @@ class FeedLooker:
         keys: their keys.
         source: where the files are.
         rules: which of them count; how changed files are dealt with.
+        contents: finds files that have the contents of others, which get no numbers then; None if
+            only names are compared.
     """
 
-    def __init__(self, slots: Slots, keys: FeedKeys, source: SourceFiles, rules: Rules) -> None:
+    def __init__(
+        self,
+        slots: Slots,
+        keys: FeedKeys,
+        source: SourceFiles,
+        rules: Rules,
+        contents: KnownContents | None = None,
+    ) -> None:
         self._slots, self._keys, self._source, self._rules = slots, keys, source, rules
+        self._contents = contents
         self._index: KnownIndex | None = None
         self._position = Position()
         self._parked: dict[int, ListedPart] = {}
+
+    def add_hints(self, names: Iterable[str]) -> None:
+        """Look these names up at the next look, as far as its listing does not come to them.
+
+        They are hints: what is there is judged as if a listing had shown it. Names that no file can
+        have, and those that do not count, are left out.
+        """
+        counted = filter(self._rules.counts, filter(_can_be, names))
+        self._position = self._position.with_hints(counted)
 
     def look(self, feed: Feed, again: tuple[int, ...], now: datetime) -> Look:
         """Look at the bucket, and store the list of what is to get numbers.
@@ -68,7 +92,8 @@ class FeedLooker:
             now: the time.
 
         Raises:
-            Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged.
+            Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged;
+                STORE_UNSAFE, the store does not list names in order.
             Retry: a store does not answer; StoreDenied, it refuses.
         """
         unlanded_parts = {**feed.parked, **feed.ignored}
@@ -80,18 +105,27 @@ class FeedLooker:
             is_unlanded=unlanded.__contains__,
             most_parts=min(room, self._rules.most_parts),
         )
+        index = self._opened(feed)
+        if self._contents:
+            self._contents.follow(index)
+            unread = {(part.name, part.etag) for part in parked.values()}
+            rules = replace(rules, same_contents=partial(self._same_contents, unread))
         after = self._position.start_after(rules, now)
-        listing = self._source.files(after=after)
-        found = look(listing, self._opened(feed).find, self._position, rules, now)
+        late = self._look_up_late(after)
+        listing = chain(late, self._source.files(after=after))
+        try:
+            found = look(listing, index.find, self._position, rules, now)
+        except ValueError as error:
+            raise Stalled(Reason.STORE_UNSAFE, f"{self._source}: {error}") from error
         changed = {f.file.name for f in found.files if f.state is FileState.CHANGED}
         replaced = tuple(n for n, part in sorted(parked.items()) if part.name in changed)
         again = tuple(n for n in again if n not in replaced)[: MAX_LISTED - len(found.parts())]
         tried = (tried_again(n, parked[n], feed.parked[n]) for n in again)
-        parts = (*found.parts(), *tried)
-        if not parts:
+        numbered = (*found.parts(), *tried)
+        if not numbered:
             return Look(found)
-        listed = self.store_list(feed, parts)
-        return Look(found, listed, parts, again, replaced)
+        listed = self.store_list(feed, numbered)
+        return Look(found, listed, numbered, again, replaced)
 
     def adopt(self, seen: Look) -> None:
         """Go on from a look whose list a DISCOVER names, or that found nothing."""
@@ -144,6 +178,8 @@ class FeedLooker:
         """Know what is in a list, once a DISCOVER names it."""
         if self._index:
             self._index.learn(listed.first, parts)
+        if self._contents:
+            self._contents.learn(parts)
 
     def look_at_all(self) -> None:
         """Let the next look begin with the first name."""
@@ -156,6 +192,10 @@ class FeedLooker:
 
     def merge(self, feed: Feed) -> KnownFiles:
         """Store an index that also has the files of the oldest lists; see ``index.merge``."""
+        # Their files are in memory once more while they are merged.
+        self._index = None
+        if self._contents:
+            self._contents.let_go()
         return merge(self._slots, self._keys, feed.known, feed.lists)
 
     def adopt_index(self, known: KnownFiles, before: KnownFiles | None) -> None:
@@ -167,6 +207,35 @@ class FeedLooker:
         """
         self._index = None
         self._slots.delete_slots(list(unneeded(self._slots, self._keys, known, before)))
+
+    def _look_up_late(self, after: str) -> list[ListedFile]:
+        """Files of hints, to which a listing after this name does not come.
+
+        Nothing depends on them: a name that the store refuses, or does not have, is forgotten; one
+        for which it does not answer is looked up again. The next listing of all names finds more.
+        """
+        files, names = list[ListedFile](), set(self._position.late)
+        for name in sorted(name for name in names if name <= after):
+            try:
+                found = self._source.find(name)
+            except StoreDenied:
+                found = None
+            except StoreAway:
+                continue
+            if found is None:
+                names.discard(name)
+            else:
+                files.append(found)
+        self._position = replace(self._position, late=frozenset(names))
+        return files
+
+    def _same_contents(self, unread: Collection[tuple[str, str]], file: ListedFile) -> str | None:
+        """Another file with the same contents of which no part is unread for good, or for now."""
+        if self._contents is None:
+            return None
+        return self._contents.other_name(
+            file, lambda it: not it.is_left_out and (it.name, it.etag) not in unread
+        )
 
     def _opened(self, feed: Feed) -> KnownIndex:
         if self._index is None:
@@ -182,6 +251,15 @@ class FeedLooker:
                 if number in parked:
                     self._parked[number] = parts[number - listed.first]
         return dict(self._parked)
+
+
+def _can_be(name: str) -> bool:
+    """Whether there can be a file of this name."""
+    try:
+        check_name(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _unlanded_files(

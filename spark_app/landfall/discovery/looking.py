@@ -7,8 +7,10 @@ and finds the same files again. A driver that starts has no position, and lists 
 
 Between two listings of all names, a look only lists what is new: names after the last one, from the
 smallest name on that has not settled. A name that appears before is found by the next listing of
-all. Nothing is lost by what a position does not have: to be new, a file need only be listed and not
-known.
+all, or at once by a hint: ``Position.late`` has names that are looked up one by one,
+and come before the listing. Those that have not settled are looked up, too, if that takes fewer
+requests than a listing from there on. Nothing is lost by what a position does not have: to be new,
+a file need only be listed and not known.
 
 ==============  ==========================================  ===================================
 known as        and                                         then
@@ -18,7 +20,7 @@ known as        and                                         then
 ``NEW``,        it has not settled                          it waits, and is looked at again
 ``CHANGED``     it changed, ``on_change`` is ``IGNORE``,    it is reported
                 and not ``is_unlanded``
-..              ``seen_etag``, of another name              it is reported
+..              it has the ``same_contents`` as another     it is reported
 ..              the reader cannot read it                   it is reported
 ..              else                                        all its parts get numbers
 ==============  ==========================================  ===================================
@@ -31,8 +33,9 @@ the order holds among the files of one look.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 from landfall.discovery.known import FileState, KnownFile, state_of
 from landfall.discovery.rules import OnChange, Rules
@@ -42,6 +45,10 @@ from landfall.objects import ListedFile
 
 MAX_WAITING = 10_000
 """Of how many files that wait is remembered since when; of more, only where the first one is."""
+MAX_LATE = 1_000
+"""How many names are looked up one by one; the next listing of all names finds the others."""
+PAGE_FILES = 1_000
+"""How many files a listing has per request, by which it is compared with looking names up."""
 MAX_REPORTED = 100
 """Of how many files without numbers a look gives the names."""
 
@@ -68,6 +75,8 @@ class Position:
         has_more: the last look ended before the listing did.
         waiting: files that wait, by name: the first ``MAX_WAITING``.
         relisted: when the last listing of all names began; None if there was none.
+        late: names that the next look looks up if its listing begins after them.
+        behind: how many files were listed from ``back_to`` on.
     """
 
     after: str = ""
@@ -75,6 +84,13 @@ class Position:
     has_more: bool = False
     waiting: Mapping[str, Waiting] = field(default_factory=dict)
     relisted: datetime | None = None
+    late: frozenset[str] = frozenset()
+    behind: int = 0
+
+    def with_hints(self, names: Iterable[str]) -> "Position":
+        """Where the next look begins if somebody says that there is something under these names."""
+        late = dict.fromkeys((*sorted(self.late), *names))
+        return replace(self, late=frozenset(islice(late, MAX_LATE)))
 
     def is_relist_due(self, rules: Rules, now: datetime) -> bool:
         """Whether the next listing is of all names. One that has not ended goes on before."""
@@ -106,11 +122,13 @@ class Skipped:
         files: how many.
         reasons: the names of the first of them, and why.
         changed: those among the first that were written anew.
+        duplicates: how many of them have the contents of others.
     """
 
     files: int = 0
     reasons: tuple[tuple[str, str], ...] = ()
     changed: tuple[str, ...] = ()
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +176,8 @@ def look(
     """Look at a bucket.
 
     Args:
-        listing: the files after ``position.start_after(rules, now)``, in the order of their names.
+        listing: the files after ``position.start_after(rules, now)``, in the order of their names;
+            before them those of ``position.late`` that are not after it.
         find: what is known of a name, by all lists that DISCOVERs name.
         position: of the last look whose list a DISCOVER names.
         rules: which files count, and when.
@@ -179,35 +198,47 @@ class _Look:
         self.find, self.position, self.rules, self.now = find, position, rules, now
         self.last = self.start = position.start_after(rules, now)
         self.has_more = False
+        self.looked_up: set[str] = set()
         self.parts = 0
         self.files: list[FoundFile] = []
-        self.etags: set[str] = set()
+        self.contents: dict[tuple[str, int], str] = {}
+        self.late: set[str] = set()
         self.back_to: str | None = None
+        self.behind = 0
         self.waiting: dict[str, Waiting] = {}
         self.waiting_files = 0
-        self.skipped_files = 0
+        self.skipped_files = self.duplicates = 0
         self.reasons: list[tuple[str, str]] = []
         self.changed: list[str] = []
 
     def takes(self, file: ListedFile) -> bool:
         """Whether the file is dealt with: if it is not, the next look begins with it."""
-        if file.name <= self.last:
+        is_late = self._is_late(file.name)
+        if file.name <= self.last and not is_late:
             raise ValueError(f"lists {file.name!r} after {self.last!r}")
+        self.behind += self.back_to is not None
         if self.rules.counts(file.name):
             known = self.find(file.name)
             state = state_of(file, known)
             if state is not FileState.KNOWN and not self._numbers(file, state, known):
                 self.has_more = True
                 return False
-        self.last = file.name
+        if is_late:
+            self.looked_up.add(file.name)
+        else:
+            self.last = file.name
         return True
+
+    def _is_late(self, name: str) -> bool:
+        """Whether it is one of the names that are looked up, to which the listing does not come."""
+        return name <= self.start and name in self.position.late
 
     def found(self) -> Found:
         """What this look has found."""
         ordered = sorted(self.files, key=self._order)
         return Found(
             tuple(ordered),
-            Skipped(self.skipped_files, tuple(self.reasons), tuple(self.changed)),
+            Skipped(self.skipped_files, tuple(self.reasons), tuple(self.changed), self.duplicates),
             self.waiting_files,
             self._next_position(),
         )
@@ -220,7 +251,8 @@ class _Look:
     def _next_position(self) -> Position:
         before, is_relist = self.position, self.position.is_relist_due(self.rules, self.now)
         goes_on = before.has_more and not is_relist
-        back_to = before.back_to if goes_on and before.back_to is not None else self.back_to
+        is_before = goes_on and before.back_to is not None
+        back_to = before.back_to if is_before else self.back_to
         # Of names that this listing did not come to, what was remembered stays so.
         later = {
             name: waiting
@@ -228,13 +260,25 @@ class _Look:
             if (goes_on and name <= self.start) or (self.has_more and name > self.last)
         }
         names = sorted({**later, **self.waiting})[:MAX_WAITING]
+        late = self.late | {name for name in before.late if self._is_left(name)}
+        behind = self.behind + (before.behind if is_before else 0)
+        if not self.has_more and len(names) <= MAX_LATE and len(names) * PAGE_FILES < behind:
+            late, back_to = late.union(names), None  # looking up is less than listing from there on
         return Position(
             self.last,
             back_to,
             self.has_more,
             {name: self.waiting.get(name) or later[name] for name in names},
             self.now if is_relist else before.relisted,
+            frozenset(sorted(late)[:MAX_LATE]),
+            0 if back_to is None else behind,
         )
+
+    def _is_left(self, name: str) -> bool:
+        """Whether a name that was to be looked up is still to be."""
+        if name <= self.start:
+            return name not in self.looked_up
+        return self.has_more and name > self.last
 
     def _numbers(self, file: ListedFile, state: FileState, known: KnownFile | None) -> bool:
         """Whether there was room for the file, which is not known, or it needs none."""
@@ -261,7 +305,7 @@ class _Look:
             return False
         self.parts += len(parts[:room])
         self.files.append(FoundFile(file, state, parts[:room]))
-        self.etags.add(file.etag)
+        self.contents[file.etag, file.size] = file.name
         return len(parts) <= room
 
     def _is_settled(self, file: ListedFile) -> bool:
@@ -272,7 +316,9 @@ class _Look:
         # The clock of the store may be ahead of ours: then what counts is how long we saw it.
         if not is_other and self.now - min(file.modified, since) >= settle:
             return True
-        if self.back_to is None:
+        if self._is_late(file.name):
+            self.late.add(file.name)
+        elif self.back_to is None:
             self.back_to = self.last
         self.waiting_files += 1
         if len(self.waiting) < MAX_WAITING:
@@ -285,11 +331,15 @@ class _Look:
             if len(self.changed) < MAX_REPORTED:
                 self.changed.append(file.name)
             return "was written anew"
-        seen = self.rules.seen_etag
-        if seen is None or state is FileState.STARTED or not file.etag:
-            return ""
-        is_seen = file.etag in self.etags or seen(file.etag)
-        return f"has ETag {file.etag}, as a file that has numbers" if is_seen else ""
+        other = self._same_contents(file) if state is not FileState.STARTED else None
+        self.duplicates += other is not None
+        return "" if other is None else f"has the contents of {other!r}, by ETag {file.etag}"
+
+    def _same_contents(self, file: ListedFile) -> str | None:
+        """Another file with the same contents that has numbers, or gets some now."""
+        if self.rules.same_contents is None or not (file.etag and file.size):
+            return None
+        return self.contents.get((file.etag, file.size)) or self.rules.same_contents(file)
 
     def _skip(self, file: ListedFile, reason: str) -> None:
         self.skipped_files += 1

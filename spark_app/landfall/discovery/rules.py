@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from landfall.files import FilePart
 from landfall.ledger.feeds import MAX_LISTED
+from landfall.objects import ListedFile
 
 Cut = Callable[[str, int], tuple[FilePart, ...]]
 """The parts of a file by its name and size, as ``FileReader.parts``.
@@ -39,8 +40,9 @@ class Rules:
         is_unlanded: whether no row is landed of the version of a file that has numbers, nor will
             be: then the new version gets numbers, whatever ``on_change`` says.
         relist: how long after a listing of all names the next one is due.
-        seen_etag: whether a file with this ETag was landed under another name; such files get no
-            numbers. None if files are only known by their names.
+        same_contents: the name of another file that has numbers and the contents of this one, if
+            there is one; see ``landfall.discovery.contents``. Such a file gets no numbers. None if
+            files are only known by their names.
         most_parts: how many parts get numbers in one look.
 
     Raises:
@@ -55,7 +57,7 @@ class Rules:
     on_change: OnChange = OnChange.LAND
     is_unlanded: Callable[[str], bool] = lambda _: False
     relist: timedelta = timedelta(hours=1)
-    seen_etag: Callable[[str], bool] | None = None
+    same_contents: Callable[[ListedFile], str | None] | None = None
     most_parts: int = MAX_LISTED
     _include: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
     _exclude: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)

@@ -12,6 +12,7 @@ from landfall.driver.observer import Observer
 from landfall.driver.runner import Runner
 from landfall.errors import LandfallError
 from landfall.ledger import Record, State
+from landfall.source.file_events import EventSource, open_events
 from landfall.store import SourceFiles, Store
 from landfall.store.urls import open_files
 
@@ -39,6 +40,7 @@ class DriverDeps:
         counters: what this process has done since it started.
         background: makes thread pools and notifiers.
         open_files: where the files of a feed are.
+        open_events: who tells of new files of a feed.
     """
 
     store: Store
@@ -49,6 +51,7 @@ class DriverDeps:
     counters: DriverCounters
     background: Background = field(default_factory=Threads)
     open_files: Callable[[Feed], SourceFiles] = open_files
+    open_events: Callable[[Feed], EventSource | None] = open_events
 
 
 def record_failure(deps: DriverDeps, reason: str, error: LandfallError) -> None:

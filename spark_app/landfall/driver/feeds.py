@@ -26,6 +26,7 @@ from landfall.discovery.looker import FeedLooker, Look
 from landfall.driver.decide.file_requests import FilesPlan
 from landfall.driver.decide.requests import Refusal
 from landfall.driver.deps import Append, DriverDeps, record_failure
+from landfall.driver.feed_failures import FeedFailures
 from landfall.driver.file_requests import (
     AskedOfFiles,
     PreparedFiles,
@@ -34,7 +35,9 @@ from landfall.driver.file_requests import (
     prepare_files,
     why_no_feed,
 )
+from landfall.driver.left_out import LeftOut
 from landfall.driver.open_feeds import OpenFeed
+from landfall.driver.wakeups import Wakeups
 from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled, cause
 from landfall.ledger import Decision, KnownFiles, State
 from landfall.ledger.feeds import MAX_PARKED, SPAN, number_of, part_offsets
@@ -47,6 +50,8 @@ log = logging.getLogger(__name__)
 
 MAX_PLANNED = 20_000
 """Of how many unlanded parts of a feed the sizes are known at once."""
+MAX_LOOKS = 16
+"""How many feeds are looked at at once, so that some that do not answer keep no other waiting."""
 
 
 class Feeds:
@@ -64,17 +69,26 @@ class Feeds:
         self._wake = wake
         self._specs = {TopicPartition(f.topic, 0): f for f in group.spec.source.files}
         self._open: dict[TopicPartition, OpenFeed] = {}
-        self._pool = deps.background.pool(4, "discovery")
+        self._pool = deps.background.pool(min(max(1, len(self._specs)), MAX_LOOKS), "discovery")
+        self._failures = FeedFailures()
         self._unseen = set(self._specs)
 
     @property
     def are_found(self) -> bool:
-        """Whether all files that were there at the start have numbers, of those that may."""
-        return not self._unseen
+        """Whether all files that were there at the start have numbers, of those that may.
+
+        Feeds that could not be looked at for long are not waited for.
+        """
+        return self._unseen <= self._failures.problems().keys()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of feeds, though all is well."""
+        return tuple(note for opened in self._open.values() for note in opened.notes)
 
     def problems(self, state: State) -> tuple[Stalled, ...]:
-        """What is wrong with files that are not landed: an error for each feed that has any."""
-        return tuple(
+        """What is wrong with feeds, and with files that are not landed: an error for each."""
+        return *self._failures.problems().values(), *(
             _parked(tp, state.feeds[tp])
             for tp in self._specs
             if tp in state.feeds and state.feeds[tp].parked
@@ -85,8 +99,8 @@ class Feeds:
         files = self._deps.observer.log
         stopped = files.stopped if isinstance(files, FilesLog) else {}
         return tuple(
-            self._feed(tp).status(state.feeds[tp], state.checkpoint[tp], stopped.get(tp))
-            for tp in self._specs
+            opened.status(state.feeds[tp], state.checkpoint[tp], stopped.get(tp))
+            for tp, opened in self._open.items()
             if tp in state.feeds
         )
 
@@ -100,13 +114,16 @@ class Feeds:
             feed = state.feeds.get(tp)
             if feed is None:
                 continue  # it is about to enter
-            opened = self._feed(tp)
             try:
+                if self._is_paused(tp, now):
+                    continue
+                opened = self._feed(tp)
                 state = self._finish(tp, opened, state)
-            except (Retry, Stalled) as error:  # the next look finds the same
+                if opened.is_due(now):
+                    self._begin(opened, state.feeds[tp], now)
+            except (Retry, Stalled) as error:  # the next look finds the same; others do not wait
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
-            if opened.job is None and opened.is_due(now):
-                self._begin(opened, state.feeds[tp], now)
+                self._failures.add(tp, error, now)
         self._log_of(state)
         return state
 
@@ -127,6 +144,9 @@ class Feeds:
 
     def stop(self) -> None:
         """Begin no more looks."""
+        for opened in self._open.values():
+            if opened.wakeups:
+                opened.wakeups.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------------------------- looking
@@ -136,18 +156,30 @@ class Feeds:
             one = self._specs[tp]
             source = self._deps.open_files(one)
             looker = feed_looker(self._group, self._deps.store, one, source)
-            self._open[tp] = OpenFeed(one, looker)
+            opened = OpenFeed(one, looker, LeftOut(str(tp)))
+            if one.events:
+                opened.wakeups = Wakeups(one, self._deps.open_events, self._wake)
+                opened.wakeups.start()
+            self._open[tp] = opened
         return self._open[tp]
+
+    def _is_paused(self, tp: TopicPartition, now: datetime) -> bool:
+        """Whether a feed that could not even be opened is not tried yet."""
+        since = self._failures.since(tp, now) if tp not in self._open else None
+        return since is not None and since < self._specs[tp].discovery_interval
 
     def _begin(self, opened: OpenFeed, feed: ledger.Feed, now: datetime) -> None:
         if opened.asked:
             asked = opened.asked.popleft()
             opened.job = self._pool.submit(_prepared, opened.looker, feed, asked)
         elif opened.looker.has_to_merge(feed):
+            opened.looked, opened.hurries = now, False
             opened.job = self._pool.submit(opened.looker.merge, feed)
         else:
-            again = opened.to_try_again(feed, now)
             opened.looked, opened.hurries = now, False
+            again = opened.to_try_again(feed, now)
+            if opened.wakeups:
+                opened.looker.add_hints(opened.wakeups.take())
             opened.job = self._pool.submit(opened.looker.look, feed, again, now)
         opened.job.add_done_callback(lambda _: self._wake())
 
@@ -157,6 +189,7 @@ class Feeds:
             return state
         job, opened.job = opened.job, None
         found = job.result()
+        self._failures.clear(tp)
         match found:
             case KnownFiles():
                 return self._adopt_index(tp, opened, state, found)
@@ -187,8 +220,7 @@ class Feeds:
         opened.hurries = seen.found.has_more
         if not opened.hurries:
             self._unseen.discard(tp)
-        for name, why in seen.found.skipped.reasons:
-            log.warning("file left out", extra={"feed": str(tp), "file": name, "why": why})
+        opened.left_out.sees(seen.found)
         position, changed = seen.found.position, seen.found.skipped.changed
         if position.relisted != opened.relisted:
             opened.relisted, opened.changed = position.relisted, set()
@@ -235,6 +267,7 @@ class Feeds:
     ) -> State:
         before = state.feeds[tp].known
         state = self._append(partial(ledger.Discover, topic_partition=tp, known=known))
+        opened.hurries = True  # a look was due when the index was merged
         opened.looker.adopt_index(known, before)
         return state
 

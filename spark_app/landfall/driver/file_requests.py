@@ -14,6 +14,7 @@ from landfall import ledger
 from landfall.api import spec
 from landfall.api.contract import LANE
 from landfall.api.verbs import Answer, FilesRequest
+from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker
 from landfall.discovery.rules import OnChange, Rules
@@ -80,7 +81,8 @@ def feed_looker(group: str, slots: Slots, feed: spec.Feed, source: SourceFiles) 
         on_change=_ON_CHANGE[feed.on_change],
         relist=feed.relist,
     )
-    return FeedLooker(slots, FeedKeys(group, LANE, feed.topic), source, rules)
+    contents = KnownContents(slots) if feed.dedupe else None
+    return FeedLooker(slots, FeedKeys(group, LANE, feed.topic), source, rules, contents)
 
 
 def why_no_feed(state: State, feeds: tuple[spec.Feed, ...], topic: str) -> str:

@@ -226,7 +226,7 @@ class Driver:
         )
         beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
-        messages = [list_errors(wrong), self.counters.warning, beside]
+        messages = [list_errors(wrong), self.counters.warning, *self._feeds.notes, beside]
         self.counters.message = "\n".join(filter(None, messages))
         self._report()
 

@@ -3,7 +3,7 @@
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from landfall import ledger
 from landfall.api import spec
@@ -12,10 +12,14 @@ from landfall.api.next_steps import next_step
 from landfall.discovery.looker import FeedLooker, Look
 from landfall.driver.feed_status import feed_status
 from landfall.driver.file_requests import AskedOfFiles, PreparedFiles
+from landfall.driver.left_out import LeftOut
+from landfall.driver.wakeups import Wakeups
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.part_lists import ListedPart
 
+EVENT_PAUSE = timedelta(seconds=5)
+"""How long after a look the next one begins at the earliest because of notifications."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -26,8 +30,10 @@ class OpenFeed:
     Attributes:
         spec: of the feed.
         looker: used by the job alone while there is one.
+        left_out: files that get no numbers.
+        wakeups: notifications of new files; None if nobody sends any.
         job: a look, a merge or a request that is going on.
-        looked: when the last look was begun.
+        looked: when the last look or merge was begun.
         hurries: the next look need not wait.
         parked: when this driver has parked a part.
         read: the lists whose parts are planned.
@@ -40,6 +46,8 @@ class OpenFeed:
 
     spec: spec.Feed
     looker: FeedLooker
+    left_out: LeftOut
+    wakeups: Wakeups | None = None
     job: Future[Look | KnownFiles | PreparedFiles] | None = None
     looked: datetime | None = None
     hurries: bool = False
@@ -52,10 +60,29 @@ class OpenFeed:
     waiting_files: int = 0
 
     def is_due(self, now: datetime) -> bool:
-        """Whether there is something to do beside the driver's thread."""
+        """Whether something is due beside the driver's thread, where nothing goes on."""
+        if self.job is not None:
+            return False
         if self.looked is None or self.hurries or self.asked:
             return True
-        return now - self.looked >= self.spec.discovery_interval
+        return now - self.looked >= self._pause
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the feed, though all is well."""
+        away = self.wakeups.problem if self.wakeups else ""
+        events = f"{self.spec.topic}/0: events are not received: {away}" if away else ""
+        return tuple(filter(None, (events, self.left_out.note)))
+
+    @property
+    def _pause(self) -> timedelta:
+        """How long after a look the next one is due."""
+        interval = self.spec.discovery_interval
+        if self.wakeups and self.wakeups.has_hints:
+            return min(interval, EVENT_PAUSE)
+        if self.wakeups and self.waiting_files:  # there was a hint, but it had not settled
+            return min(interval, max(self.spec.settle, EVENT_PAUSE))
+        return interval
 
     def to_try_again(self, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
         """Parked parts that may be readable now; a driver that starts tries all at once."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaException
 
 from landfall.api.secrets import read_secret
-from landfall.api.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup, EventTopic, Kafka
 from landfall.api.values import Scalar, did_you_mean
 from landfall.errors import Reason, Stalled
 from landfall.source.property_names import NAMES, OF_JAVA
@@ -69,17 +69,25 @@ def kafka_properties(group: ConsumerGroup) -> dict[str, str]:
     Raises:
         Stalled: SPEC_INVALID, a property is reserved, or a line is not ``key=value``.
     """
-    kafka = group.spec.source.require_kafka()
+    merged = properties_of(group.spec.source.require_kafka(), _SECTION)
+    return {**merged, "group.id": group.kafka_group_id}
+
+
+def properties_of(kafka: Kafka | EventTopic, section: str) -> dict[str, str]:
+    """The librdkafka properties that a section of the spec gives, with the brokers' addresses.
+
+    Raises:
+        Stalled: SPEC_INVALID, as ``kafka_properties``; the message begins with ``section``.
+    """
     plain = {key: _text(value) for key, value in kafka.properties.items() if value is not None}
     secret = read_secret(kafka.properties_secret_ref.name) if kafka.properties_secret_ref else {}
-    merged = {**plain, **secret_properties(secret, f"{_SECTION}.propertiesSecretRef")}
+    merged = {**plain, **secret_properties(secret, f"{section}.propertiesSecretRef")}
     if reserved := sorted(_RESERVED & merged.keys()):
-        raise Stalled(Reason.SPEC_INVALID, f"{_FIELD}: landfall sets {', '.join(reserved)} itself")
-    return {
-        "bootstrap.servers": kafka.bootstrap_servers,
-        "group.id": group.kafka_group_id,
-        **merged,
-    }
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{section}.properties: landfall sets {', '.join(reserved)} itself",
+        )
+    return {"bootstrap.servers": kafka.bootstrap_servers, **merged}
 
 
 def secret_properties(secret: Mapping[str, str], field: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from landfall.discovery import index, part_lists, stored
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.known import (
-    PIECE_NAME_BYTES,
+    PIECE_TEXT_BYTES,
     VERSION,
     FileState,
     IndexPiece,
@@ -20,7 +20,6 @@ from landfall.discovery.known import (
     encode_manifest,
     encode_piece,
     state_of,
-    version_of,
 )
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
@@ -37,7 +36,7 @@ def part(name: str, etag: str = "e", **more: int) -> ListedPart:
 
 
 def file(name: str, number: int, etag: str = "e", first: int | None = None) -> KnownFile:
-    return KnownFile(name, version_of(etag), 8, 8, number, number if first is None else first)
+    return KnownFile(name, etag, 8, 8, number, number if first is None else first)
 
 
 class Feed:
@@ -73,7 +72,7 @@ def test_a_name_is_found_in_lists_and_in_the_index_made_of_them() -> None:
 
     assert before == [file("a", 2), file("b", 3, "e2"), None, file("d", 1)]
     assert [feed.opened().find(name) for name in "abcd"] == before
-    assert (known.through, known.files, feed.opened().recent_files) == (4, 3, 0)
+    assert (known.through, known.files, len(feed.opened().recent)) == (4, 3, 0)
 
 
 def test_lists_after_the_index_count_more() -> None:
@@ -82,7 +81,7 @@ def test_lists_after_the_index_count_more() -> None:
     feed.adds([part("a", start=4)])
 
     assert feed.opened().find("a") == file("a", 1, first=0)
-    assert feed.opened().recent_files == 1
+    assert len(feed.opened().recent) == 1
     feed.merges()
     assert feed.opened().find("a") == file("a", 1, first=0)
 
@@ -92,7 +91,7 @@ def test_a_version_that_is_left_out_is_known() -> None:
 
     found = feed.opened().find("a")
 
-    assert found == KnownFile("a", version_of("new"), 8, 8, 2, 2, is_left_out=True)
+    assert found == KnownFile("a", "new", 8, 8, 2, 2, is_left_out=True)
     assert state_of(ListedFile("a", "new", 8, MODIFIED), found) is FileState.KNOWN
     before = [*feed.opened().files()]
     feed.merges()
@@ -136,7 +135,7 @@ def test_a_piece_of_long_names_has_fewer() -> None:
 
     sizes = [len(some) for some in cut_into_pieces(files, is_last=True)]
 
-    assert sizes == [PIECE_NAME_BYTES // 1024, PIECE_NAME_BYTES // 1024, 3616]
+    assert sizes == [PIECE_TEXT_BYTES // 1025, PIECE_TEXT_BYTES // 1025, 3632]
     assert [len(some) for some in cut_into_pieces(files, is_last=False)] == [6667, 6667, 6666]
 
 

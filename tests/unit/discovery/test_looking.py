@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from landfall.discovery import looking
-from landfall.discovery.known import FileState, KnownFile, version_of
+from landfall.discovery.known import FileState, KnownFile
 from landfall.discovery.looking import FoundFile, Position, Skipped, Waiting, look
 from landfall.discovery.rules import OnChange, Rules
 from landfall.files import FilePart
@@ -34,7 +34,7 @@ def file(name: str, age: float = 3600, size: int = 10, etag: str = "e") -> Liste
 
 def known_of(listed: ListedFile, to: int | None = None) -> KnownFile:
     done = listed.size if to is None else to
-    return KnownFile(listed.name, version_of(listed.etag), listed.size, done, 0)
+    return KnownFile(listed.name, listed.etag, listed.size, done, 0)
 
 
 def looks(
@@ -97,7 +97,8 @@ def test_a_file_waits_until_it_has_settled() -> None:
 
     assert names(found) == ["a", "c"]
     assert found.waiting_files == 1
-    assert found.position == Position("c", "a", waiting={"b": Waiting(10, "e", NOW)}, relisted=NOW)
+    waiting = {"b": Waiting(10, "e", NOW)}
+    assert found.position == Position("c", "a", waiting=waiting, relisted=NOW, behind=1)
     assert found.position.start_after(rules, NOW) == "a"
 
 
@@ -210,16 +211,86 @@ def test_a_changed_file_of_which_nothing_is_landed_takes_its_place_in_any_case()
     assert found.skipped.changed == ("b",)
 
 
-def test_an_etag_that_was_seen_is_no_new_file() -> None:
-    rules = replace(RULES, seen_etag={"old"}.__contains__)
+def test_a_file_with_the_contents_of_another_is_no_new_one() -> None:
+    def other(each: ListedFile) -> str | None:
+        return "first" if each.etag == "old" else None
+
+    rules = replace(RULES, same_contents=other)
     started = known_of(file("e", size=20, etag="old"), to=10)
     files = [file("a", etag="old"), file("b", etag="x"), file("c", etag="x"), file("d", etag="")]
+    files += [file("e", size=20, etag="old"), file("f", etag="x", size=9)]
+    files += [file("g", etag="old", size=0)]
 
-    found = looks(*files, file("e", size=20, etag="old"), known=[started], rules=rules)
+    found = looks(*files, known=[started], rules=rules)
 
-    assert names(found) == ["e", "b", "d"]
-    assert [name for name, _ in found.skipped.reasons] == ["a", "c"]
-    assert found.skipped.reasons[0][1] == "has ETag old, as a file that has numbers"
+    assert names(found) == ["e", "b", "d", "f", "g"]
+    assert (found.skipped.files, found.skipped.duplicates) == (2, 2)
+    assert found.skipped.reasons == (
+        ("a", "has the contents of 'first', by ETag old"),
+        ("c", "has the contents of 'b', by ETag x"),
+    )
+
+
+def test_a_name_of_a_hint_is_looked_up_before_the_listing_goes_on() -> None:
+    position = Position("m", relisted=NOW).with_hints(["b", "c", "z"])
+
+    found = looks(file("b"), file("z"), position=position)
+
+    assert names(found) == ["b", "z"]
+    assert found.position == Position("z", relisted=NOW, late=frozenset("c"))
+
+
+def test_a_late_file_that_has_not_settled_is_looked_up_again() -> None:
+    rules = replace(RULES, settle=SETTLE)
+    position = Position("m", relisted=NOW).with_hints(["b"])
+
+    found = looks(file("b", age=0), rules=rules, position=position)
+
+    waiting = {"b": Waiting(10, "e", NOW)}
+    assert found.position == Position("m", None, False, waiting, NOW, frozenset("b"))
+    assert found.position.start_after(rules, NOW) == "m"
+
+
+def test_a_late_file_without_room_is_looked_up_again() -> None:
+    rules = replace(RULES, most_parts=3)
+    position = Position("m", relisted=NOW).with_hints("abc")
+
+    found = looks(file("a", size=20), file("b", size=20), file("c"), rules=rules, position=position)
+
+    assert (names(found), found.has_more) == (["a"], True)
+    assert found.position.late == frozenset("bc")
+    assert found.position.start_after(rules, NOW) == "m"
+
+
+def test_a_limited_number_of_names_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "MAX_LATE", 3)
+
+    position = Position().with_hints("ab").with_hints("cde")
+
+    assert position.late == frozenset("abc")
+
+
+def test_a_listing_of_all_names_needs_no_late_ones() -> None:
+    position = Position("m").with_hints(["b"])
+
+    found = looks(file("a"), file("b"), position=position)
+
+    assert (names(found), found.position.late) == (["a", "b"], frozenset())
+
+
+def test_a_few_that_wait_far_back_are_looked_up_instead_of_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(looking, "PAGE_FILES", 2)
+    rules = replace(RULES, settle=SETTLE)
+    files = [file("b", age=0), *map(file, "cdefg")]
+
+    found = looks(*files, rules=rules, known=[known_of(each) for each in files[1:]])
+
+    assert found.position == Position(
+        "g", waiting={"b": Waiting(10, "e", NOW)}, relisted=NOW, late=frozenset("b")
+    )
+    assert found.position.start_after(rules, NOW) == "g"
 
 
 def test_names_that_cannot_be_read_are_reported() -> None:

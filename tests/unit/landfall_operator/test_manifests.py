@@ -362,6 +362,19 @@ def test_the_secrets_of_feeds_are_mounted_by_drivers_and_executors() -> None:
     assert secrets_of(spec) == driver_secrets_of(spec) == ("of-azure", "of-gcs", "s3")
 
 
+def test_the_secret_of_events_is_mounted_by_drivers_alone() -> None:
+    queue = {"queueUrl": "https://sqs/files", "credentialsSecretRef": {"name": "sqs"}}
+    topic = {"bootstrapServers": "kafka:9092", "topic": "events"}
+    files = [
+        {"topic": "a", "url": "s3://logs/a", "events": {"sqs": queue}},
+        {"topic": "b", "url": "s3://logs/b", "events": {"kafka": topic}},
+    ]
+    spec = group(**{**FULL, "source": {"files": files}})
+
+    assert driver_secrets_of(spec) == ("s3", "sqs")
+    assert secrets_of(spec) == ("s3",)
+
+
 def test_the_secret_of_a_publisher_is_mounted_by_drivers_alone() -> None:
     lake = {"name": "lake", "type": "Iceberg", "secretRef": {"name": "catalog"}}
     spec = group(**{**FULL, "publish": [lake, {**lake, "name": "second"}]})

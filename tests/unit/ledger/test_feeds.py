@@ -247,6 +247,8 @@ def test_parked_parts_get_other_numbers_or_are_taken_out() -> None:
     after = folded(state, record)
 
     assert (after.feeds[FEED].parked, after.feeds[FEED].end) == ({}, 6)
+    assert after.feeds[FEED].ignored.keys() == {2}
+    assert decode_state(encode_state(after)) == after
     assert after.decision_ids == ("r1",)
 
 

@@ -20,7 +20,8 @@ from landfall.api.spec.decode import (
     TransformStep,
 )
 from landfall.api.spec.effective import TopicSpecs, with_decode_option
-from landfall.api.spec.files import Feed
+from landfall.api.spec.file_events import EventQueue, EventTopic, FileEvents
+from landfall.api.spec.files import Dedupe, Feed
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
 from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route
 from landfall.api.spec.parsing import parse_group
@@ -66,7 +67,11 @@ __all__ = [
     "ColumnType",
     "ConsumerGroup",
     "Decode",
+    "Dedupe",
+    "EventQueue",
+    "EventTopic",
     "Feed",
+    "FileEvents",
     "Gcs",
     "GcsAccess",
     "GroupSpec",

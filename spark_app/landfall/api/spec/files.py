@@ -2,11 +2,13 @@
 
 import re
 from datetime import timedelta
+from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from landfall.api.pod_spec import Model
+from landfall.api.spec.file_events import FileEvents
 from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.spec.s3 import S3Access
 from landfall.api.spec.shared import TopicName
@@ -15,6 +17,13 @@ from landfall.api.values import Bytes, Duration, Name, Pattern, Settings, matchi
 
 MAX_FEEDS = 100
 """How many feeds a group has at most."""
+
+
+class Dedupe(Model):
+    """Which files have the contents of others, and are left out."""
+
+    by: Literal["ETag"] = "ETag"
+    """``ETag``: files of the same ETag and size, whatever their names, have the same contents."""
 
 
 class Feed(Model):
@@ -74,6 +83,14 @@ class Feed(Model):
     feed until somebody chooses; Ignore leaves the new contents out; LandAgain lands all rows of the
     new file.
     """
+    dedupe: Dedupe | None = None
+    """Leaves out files that have the contents of another file of the feed, under another name. Such
+    files are counted and named in the log. Files are told apart by their names alone if not set.
+    """
+    events: FileEvents | None = None
+    """Notifications of new files, which make the driver look at once. Nothing depends on them: what
+    they do not tell is found by ``discoveryInterval`` and ``relist``.
+    """
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     """How often a file that cannot be read is tried. The files after it do not wait for it."""
     retry_interval: Duration = timedelta(minutes=5)
@@ -90,7 +107,16 @@ class Feed(Model):
         """The name of that section."""
         return section_of(self.url)
 
+    @model_validator(mode="after")
+    def _events_and_etags_are_of_s3(self) -> "Feed":
+        for field, value in (("dedupe", self.dedupe), ("events", self.events)):
+            if value and not self.url.startswith("s3:"):
+                raise ValueError(f"{field}: only files in S3 have them, not {self.url}")
+        return self
+
     def counts(self, name: str) -> bool:
         """Whether a file of this name is one of the feed."""
-        is_excluded = self.exclude is not None and re.fullmatch(self.exclude, name)
-        return not is_excluded and (self.include is None or bool(re.fullmatch(self.include, name)))
+        # Names may have line breaks, which ``.`` matches here.
+        fits = partial(re.fullmatch, string=name, flags=re.DOTALL)
+        is_excluded = self.exclude is not None and fits(self.exclude)
+        return not is_excluded and (self.include is None or bool(fits(self.include)))

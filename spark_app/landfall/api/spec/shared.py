@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from landfall.api.pod_spec import Model
-from landfall.api.values import DnsName, matching
+from landfall.api.values import DnsName, Name, matching
 
 
 def _not_dots(name: str) -> str:
@@ -18,6 +18,16 @@ TopicName = Annotated[
     str,
     matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"),
     AfterValidator(_not_dots),
+]
+
+
+_ADDRESS = r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):[0-9]{1,5}"
+BootstrapServers = Annotated[
+    Name,
+    matching(
+        rf"{_ADDRESS}(,\s*{_ADDRESS})*",
+        "HOST:PORT, or several separated by commas, such as kafka-0:9092,kafka-1:9092",
+    ),
 ]
 
 

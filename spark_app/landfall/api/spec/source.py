@@ -9,12 +9,11 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.files import MAX_FEEDS, Feed
-from landfall.api.spec.shared import SecretRef, TopicName, distinct
+from landfall.api.spec.shared import BootstrapServers, SecretRef, TopicName, distinct
 from landfall.api.spec_errors import VARIANT
-from landfall.api.values import Duration, Instant, Name, Pattern, Setting, matching
+from landfall.api.values import Duration, Instant, Pattern, Setting, matching
 from landfall.errors import Reason, Stalled
 
-_ADDRESS = r"([A-Za-z_]+://)?(\[[0-9A-Fa-f:.]+\]|[^\s,:/\[\]]+):[0-9]{1,5}"
 PartitionNumber = Annotated[
     str, matching(r"0|[1-9][0-9]{0,8}", "a Kafka partition number in quotes")
 ]
@@ -63,13 +62,7 @@ StartingOffsets = Annotated[
 class Kafka(Model):
     """The Kafka cluster, the topics to land, and where to start."""
 
-    bootstrap_servers: Annotated[
-        Name,
-        matching(
-            rf"{_ADDRESS}(,\s*{_ADDRESS})*",
-            "HOST:PORT, or several separated by commas, such as kafka-0:9092,kafka-1:9092",
-        ),
-    ]
+    bootstrap_servers: BootstrapServers
     """Comma-separated broker addresses, such as ``kafka-0:9092,kafka-1:9092``."""
     topics: Annotated[tuple[TopicName, ...], AfterValidator(distinct)] = ()
     """Names of the topics to land. Exactly one of ``topics`` and ``topicPattern`` is required."""

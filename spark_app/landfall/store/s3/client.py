@@ -118,17 +118,28 @@ def s3_client(settings: spec.S3Access, requests: Counter[str]) -> "S3Client":
     Raises:
         StoreDenied: there is no role to assume without credentials.
     """
-    region = region_of(settings)
-    credentials = RenewableCredentials(lambda: _credentials(settings, region))
-    session = _session(settings, credentials)
-    client: S3Client = boto3.Session(botocore_session=session).client(
-        "s3", endpoint_url=settings.endpoint, region_name=region, config=_config(settings)
-    )
+    client: S3Client = aws_client("s3", settings)
     _count(client, requests)
     client.meta.events.register("before-call.s3.UploadPart", _send_body_as_bytes)
     if settings.requester_pays:
         client.meta.events.register("before-call.s3", _pay)
-    client.meta.events.register("needs-retry.s3", partial(_renew_if_refused, credentials))  # type: ignore[arg-type]  # its answers count
+    return client
+
+
+def aws_client(service: str, settings: spec.S3Access) -> Any:
+    """A thread-safe client of a service of AWS, with the credentials and timeouts of S3's.
+
+    Raises:
+        StoreDenied: there is no role to assume without credentials.
+    """
+    region = region_of(settings)
+    credentials = RenewableCredentials(lambda: _credentials(settings, region))
+    session: Any = boto3.Session(botocore_session=_session(settings, credentials))
+    client = session.client(
+        service, endpoint_url=settings.endpoint, region_name=region, config=_config(settings)
+    )
+    renew = partial(_renew_if_refused, credentials)
+    client.meta.events.register(f"needs-retry.{service}", renew)
     return client
 
 

@@ -1,0 +1,112 @@
+"""Notifications of a real S3 server, through a real Kafka, make a driver look at once."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dev.servers.server import Kind, Server
+from landfall.api.spec import EventTopic
+from landfall.errors import Reason, Retry, Stalled
+from landfall.source import event_topic
+from landfall.source.event_topic import TopicEvents
+from tests.integration.conftest import keys
+from tests.support.feed_scene import TP, FeedScene, once, rows
+from tests.support.kafka import Broker, Message
+from tests.support.landing import wait_for
+from tests.support.processes import Processes
+from tests.support.s3 import S3Server
+from tests.support.s3_events import s3_with_events
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.xdist_group("drivers")
+
+
+@pytest.fixture
+def events(kafka: Broker) -> str:
+    """A topic for notifications."""
+    return kafka.create_topic()
+
+
+@pytest.fixture
+def files(
+    kafka: Broker,
+    events: str,
+    own_server: Callable[[Kind], Server],
+    monkeypatch: pytest.MonkeyPatch,
+) -> FeedScene:
+    """A bucket whose server tells of what is written."""
+    status = own_server(s3_with_events(kafka.bootstrap, events)).up()
+    assert status.address
+    bucket = S3Server(status.address, status.env).create_bucket()
+    for name, value in keys(bucket.server).items():
+        monkeypatch.setenv(name, value)
+    return FeedScene(bucket)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(tmp_path)
+    yield made
+    made.clear()
+
+
+def test_a_late_name_is_landed_long_before_anybody_lists(
+    files: FeedScene, kafka: Broker, events: str, processes: Processes
+) -> None:
+    files.put("m.json", rows(range(10)))
+    topic = {"bootstrapServers": kafka.bootstrap, "topic": events}
+    rarely = {"discoveryInterval": "1h", "relist": "1h", "events": {"kafka": topic}}
+    driver = processes.run(files.document(**rarely))
+    wait_for(lambda: files.landed() == once(range(10)), "the first file is landed")
+
+    hostile = {"s3": {"bucket": {"name": files.bucket.name}, "object": {"key": "in/gone.json"}}}
+    other = {"s3": {"bucket": {"name": "other"}, "object": {"key": "in/a.json"}}}
+    bodies = [b"garbage", b"x" * 900_000, json.dumps({"Records": [hostile, other]}).encode()]
+
+    def writes_late_names() -> bool:
+        """Write until an event comes after the driver began to read the topic."""
+        kafka.produce(events, bodies)
+        files.put("a b+c%2F é.json", rows(range(10, 20)))
+        return files.feed.end > 1
+
+    wait_for(writes_late_names, "a late name has a number")
+    files.put("0.json", rows(range(20, 30)))
+    wait_for(lambda: files.landed() == once(range(30)), "both late files are landed")
+
+    assert "event left out" in driver.said
+    assert files.state().checkpoint[TP] == 3_000_000_000
+    assert files.faults() == []
+
+
+def test_a_topic_is_read_from_its_end_on_and_in_all_its_partitions(
+    kafka: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"before"])
+    events = TopicEvents(EventTopic(bootstrap_servers=kafka.bootstrap, topic=topic))
+    received = list[bytes]()
+
+    def receives() -> list[bytes]:
+        received.extend(events.receive())
+        return received
+
+    receives()  # where the end is, is asked once the client reads
+    kafka.produce(topic, [b"one", None])
+    eventually(receives, [b"one", b""].__eq__)
+    kafka.add_partitions(topic, 2)
+    monkeypatch.setattr(event_topic, "REFRESH_SECONDS", 0.0)
+    kafka.produce(topic, [Message(b"two", partition=1)])
+    eventually(receives, [b"one", b"", b"two"].__eq__)
+    events.forget()
+    events.close()
+
+
+def test_a_topic_that_is_not_there_and_brokers_that_are_away_are_named(kafka: Broker) -> None:
+    with pytest.raises(Stalled, match="no-such-topic") as missing:
+        TopicEvents(EventTopic(bootstrap_servers=kafka.bootstrap, topic="no-such-topic"))
+    with pytest.raises(Retry, match="events in topic t"):
+        TopicEvents(EventTopic(bootstrap_servers="127.0.0.1:9", topic="t"))
+
+    assert missing.value.reason is Reason.TOPIC_MISSING
