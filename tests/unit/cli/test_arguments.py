@@ -9,7 +9,8 @@ from landfall.cli.arguments import EXIT_CODES, parser
 
 COMMANDS = (
     *("run", "status", "fsck", "locate", "cat", "verify", "audit"),
-    *("explain", "try", *VERBS, "import-offsets", "migrate"),
+    *("explain", "try", "import-offsets", "migrate", "files"),
+    *(verb for verb in VERBS if not verb.startswith("files-")),
 )
 
 
@@ -39,6 +40,13 @@ def test_every_command_below_migrate_has_an_example(
     text = help_text(capsys, "migrate", command)
 
     assert f"examples:\n  landfall migrate {command} " in text
+
+
+@pytest.mark.parametrize("command", ["ls", "retry", "ignore"])
+def test_every_command_below_files_has_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"examples:\n  landfall files {command} " in help_text(capsys, "files", command)
 
 
 def test_the_help_explains_every_exit_code() -> None:
