@@ -152,7 +152,9 @@ def test_a_failure_that_goes_on_is_counted_each_time_and_logged_once_a_minute(
     assert (whys, deps.counters.failures) == (["a", "b", "b"], 5)
 
 
-def test_the_secret_of_a_feed_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_secret_of_a_feed_must_be_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
     gcs = {"credentialsSecretRef": {"name": "files"}}
     feed = Feed.model_validate({"topic": "t", "url": "gs://logs/in", "gcs": gcs})

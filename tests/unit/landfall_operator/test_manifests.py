@@ -16,6 +16,7 @@ from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
 from landfall_operator.objects.pod_templates import (
     account_of,
+    driver_secrets_of,
     driver_template,
     executor_template,
     secrets_of,
@@ -350,7 +351,11 @@ def test_the_secrets_of_feeds_are_mounted_by_drivers_and_executors() -> None:
     feeds = [
         {"topic": "a", "url": "abfss://logs@account/in", "azure": secret},
         {"topic": "b", "url": "gs://logs/in", "gcs": {"credentialsSecretRef": {"name": "of-gcs"}}},
-        {"topic": "c", "url": "gs://logs/in", "azure": {"credentialsSecretRef": {"name": "unused"}}},
+        {
+            "topic": "c",
+            "url": "gs://logs/in",
+            "azure": {"credentialsSecretRef": {"name": "unused"}},
+        },
     ]
     spec = group(**{**FULL, "source": {"files": feeds}})
 

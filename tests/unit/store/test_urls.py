@@ -86,7 +86,10 @@ def test_a_url_nobody_reads_is_refused(url: str) -> None:
     [
         ("s3://logs/in", "S3Files(s3://logs/in/)"),
         ("file:///data/my%20logs", "FolderFiles(/data/my logs)"),
-        ("abfss://logs@a.dfs.core.windows.net/in/", "AzureFiles(abfss://logs@a.dfs.core.windows.net/in/)"),
+        (
+            "abfss://logs@a.dfs.core.windows.net/in/",
+            "AzureFiles(abfss://logs@a.dfs.core.windows.net/in/)",
+        ),
         ("gs://logs/in", "GcsFiles(gs://logs/in/)"),
         ("hdfs://host:8020/my%20logs/", "HdfsFiles(hdfs://host:8020/my logs/)"),
     ],
@@ -94,7 +97,9 @@ def test_a_url_nobody_reads_is_refused(url: str) -> None:
 def test_a_url_names_where_files_are(url: str, shown: str) -> None:
     gcs = {"endpoint": "http://127.0.0.1:1"}  # Google's own would need credentials
 
-    feed = Feed.model_validate({"topic": "t", "url": url, "s3": {"region": "eu-central-1"}, "gcs": gcs})
+    feed = Feed.model_validate(
+        {"topic": "t", "url": url, "s3": {"region": "eu-central-1"}, "gcs": gcs}
+    )
 
     assert repr(open_files(feed)) == shown
 
@@ -114,7 +119,9 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(Stalled, match=rf"^source.files: t: {url} needs .*landfall\[{extra}\]") as no:
+    with pytest.raises(
+        Stalled, match=rf"^source.files: t: {url} needs .*landfall\[{extra}\]"
+    ) as no:
         open_files(Feed(topic="t", url=url))
 
     assert no.value.reason is Reason.SPEC_INVALID
