@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from landfall.api.contract import LANE, ExitCode
+from landfall.audit import PartitionResult, Unchecked
 from landfall.checks import Invariant
 from landfall.discovery import looker
 from tests.integration.conftest import keys
@@ -152,6 +153,17 @@ def test_a_file_that_is_written_anew_after_it_was_landed(
         assert files.landed() in (once([0, 1]), once([0, 1, 3]))
     else:
         assert files.landed() == landed
+
+
+def test_the_audit_reads_each_version_that_was_landed(files: FeedScene) -> None:
+    files.put("a.json", rows(range(10)))
+    files.put("b.json.gz", gzip.compress(rows(range(10, 20))))
+    assert files.land() is ExitCode.OK
+    assert files.audit() == PartitionResult(expected=20, found=20)
+
+    files.put("a.json", rows(range(30)))
+
+    assert files.audit() == PartitionResult(unchecked={Unchecked.VERSION: 20})
 
 
 STEPS = ["before create DISCOVER", "after create DISCOVER", "before create COMMIT"]

@@ -12,6 +12,9 @@ import yaml
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.audit import PartitionResult
+from landfall.audit.buckets import open_buckets
+from landfall.audit.inspection import inspect
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.in_process import InProcessRunner
@@ -92,6 +95,13 @@ class FeedScene:
         """What ``fsck --deep`` reports."""
         group = self.group()
         return examine(GroupStore(group, open_stores(group.spec)), deep=True)
+
+    def audit(self) -> PartitionResult:
+        """What ``audit`` finds in the rows of the feed; it may find no fault beside."""
+        group = self.group()
+        found = inspect(group, open_buckets(group.spec), None)
+        assert found.faults == []
+        return found.results[TOPIC, 0]
 
     def faults(self) -> list[str]:
         """What ``fsck --deep`` finds, and uploads that are still open."""

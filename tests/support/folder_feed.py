@@ -82,7 +82,7 @@ class FolderFeed:
         """Land what is there, in this process."""
         group = self.group(spec, **feed)
         options = Options(until_caught_up=True, http_port=0)
-        return drive(group, store or self.store(), InProcessRunner(), options)
+        return drive(group, store or open_stores(group.spec), InProcessRunner(), options)
 
     def store(self) -> Store:
         return open_stores(self.group().spec)

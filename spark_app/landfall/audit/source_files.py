@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from landfall.api.spec import Feed
 from landfall.audit import Unchecked
+from landfall.errors import Reason, Stalled
 
 _STAGING = ".landfall-staging"
 
@@ -57,10 +58,14 @@ def open_source(feed: Feed) -> SourceFolder:
 
     Raises:
         StoreDenied: credentials are missing.
+        Stalled: SPEC_INVALID, the auditor cannot read what the URL names.
     """
     scheme, _, rest = feed.url.partition("://")
     if scheme == "file":
         return _Folder(Path("/", unquote(rest.lstrip("/"))))
+    if scheme != "s3":
+        message = f"source.files: {feed.topic}: audit cannot read files in {feed.url}"
+        raise Stalled(Reason.SPEC_INVALID, message)
     from landfall.audit.source_bucket import SourceBucket  # noqa: PLC0415  # boto3 takes half a second
 
     host, _, path = rest.partition("/")
