@@ -7,7 +7,7 @@ committed, so that any number of drivers reads the same notifications, and none 
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException
+from confluent_kafka import OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as Position
 
 from landfall.api.spec import EventTopic
@@ -19,7 +19,7 @@ SECTION = "spec.source.files[].events.kafka"
 GROUP_ID = "landfall.file-events"
 """A client must have one; nothing is committed under it."""
 REFRESH_SECONDS = 300.0
-"""How often to look for new partitions of the topic."""
+"""How often to look whether the topic has other partitions."""
 _ANSWER_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
 _MAX_MESSAGES = 500
@@ -42,23 +42,22 @@ class TopicEvents:
             "enable.auto.commit": False,
             "auto.offset.reset": "latest",
             "allow.auto.create.topics": False,
-            # Else a partition that the client does not know yet is not read for five minutes.
-            "topic.metadata.refresh.interval.ms": 10_000,
             "log_level": 2,
             "error_cb": self._errors.record,
         }
         self._consumer = create_client(Consumer, properties, f"{SECTION}.properties")
-        self._partitions: set[int] = set()
         try:
-            self._assign(OFFSET_END)
+            self._partitions = self._find_partitions()
+            ends = [Position(self._topic, number, OFFSET_END) for number in self._partitions]
+            self._consumer.assign(ends)
         except BaseException:
             self.close()
             raise
 
     def receive(self) -> Sequence[bytes]:
         """See ``EventSource``."""
-        if time.monotonic() - self._assigned > REFRESH_SECONDS:
-            self._assign(OFFSET_BEGINNING)
+        if time.monotonic() - self._looked > REFRESH_SECONDS:
+            self._check()
         try:
             messages = self._consumer.consume(_MAX_MESSAGES, _WAIT_SECONDS)
         except KafkaException as error:
@@ -77,27 +76,24 @@ class TopicEvents:
         """See ``EventSource``."""
         self._consumer.close()
 
-    def _assign(self, start: int) -> None:
-        """Read new partitions of the topic, too, from ``start`` on."""
+    def _check(self) -> None:
+        """Return if the brokers answer, and the topic is as it was: else it is opened anew.
+
+        The client itself would wait for ever. What is written meanwhile is found by listing.
+        """
+        if self._find_partitions() != self._partitions:
+            raise SourceAway(f"events in topic {self._topic}: its partitions are others now")
+
+    def _find_partitions(self) -> frozenset[int]:
         try:
             found = fetch_metadata(self._consumer, self._errors, _ANSWER_SECONDS, self._topic)
-            described = found.topics[self._topic]
-            if described.error is not None:
-                raise translate_error(described.error, self._topic)
-            new = described.partitions.keys() - self._partitions
-            if new:
-                self._consumer.incremental_assign([Position(self._topic, n, start) for n in new])
         except KafkaException as error:
             raise self._translate(error) from error
-        self._partitions |= new
-        self._assigned = time.monotonic()
-
-    def _check(self) -> None:
-        """Return if the brokers answer: the client itself waits for them for ever."""
-        try:
-            fetch_metadata(self._consumer, self._errors, _ANSWER_SECONDS, self._topic)
-        except KafkaException as error:
-            raise self._translate(error) from error
+        described = found.topics[self._topic]
+        if described.error is not None:
+            raise translate_error(described.error, f"events in topic {self._topic}")
+        self._looked = time.monotonic()
+        return frozenset(described.partitions)
 
     def _translate(self, error: KafkaException) -> LandfallError:
         what = f"events in topic {self._topic}"
