@@ -1,4 +1,4 @@
-"""The ledger of ``tests.model.discovering``: its records, folded by the product's own functions."""
+"""The ledger of two models of files: its records, folded by the product's own functions."""
 
 from functools import cache
 from typing import NamedTuple
@@ -34,6 +34,7 @@ class Slot(NamedTuple):
         again: parked parts that a DISCOVER takes: with other numbers if it lists versions, else
             because the file has another version.
         known: what the files are that a DISCOVER names as known; None if it names none.
+        end: where a RUN ends the feed.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Slot(NamedTuple):
     versions: Versions = ()
     again: tuple[int, ...] = ()
     known: frozenset[Version] | None = None
+    end: int = 0
 
 
 @cache
@@ -84,6 +86,10 @@ def _record(state: State, slot: Slot) -> Record:
             decision = ledger.Decision("skip", "kim", "unreadable", "t")
             piece = Slice(TP, feeds.part_offsets(number))
             return ledger.Hole(header=header, piece=piece, reason="", decision=decision)
+        case "RUN":
+            ended = (ledger.ClosedTopic(TP.topic, ((TP.partition, slot.end),), 1),)
+            header = ledger.next_header(state, header.writer, "t", state.seq)
+            return ledger.Run(header=header, until=1, began="t", topics=ended)
         case _:
             return _discover(state, header, slot)
 

@@ -7,7 +7,7 @@ then, and only then. A look that is not adopted is made again.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
@@ -56,7 +56,9 @@ class FeedLooker:
         self._position = Position()
         self._parked: dict[int, ListedPart] = {}
 
-    def look(self, feed: Feed, again: tuple[int, ...], now: datetime) -> Look:
+    def look(
+        self, feed: Feed, again: tuple[int, ...], now: datetime, *, anew: bool = False
+    ) -> Look:
         """Look at the bucket, and store the list of what is to get numbers.
 
         Args:
@@ -64,6 +66,7 @@ class FeedLooker:
             again: parked parts that are to be tried again; those of files that were written anew
                 are replaced instead.
             now: the time.
+            anew: list all names, whenever the last listing of all was; one that goes on ends first.
 
         Raises:
             Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged.
@@ -76,6 +79,7 @@ class FeedLooker:
         room = max(1, MAX_LISTED - len(again))
         rules = replace(
             self._rules,
+            relist=timedelta(0) if anew else self._rules.relist,
             is_unlanded=unlanded.__contains__,
             most_parts=min(room, self._rules.most_parts),
         )

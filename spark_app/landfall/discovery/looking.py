@@ -68,6 +68,8 @@ class Position:
         has_more: the last look ended before the listing did.
         waiting: files that wait, by name: the first ``MAX_WAITING``.
         relisted: when the last listing of all names began; None if there was none.
+        waits_since: when the first of all files that wait was written, or was first seen as it is
+            now; None if none waits.
     """
 
     after: str = ""
@@ -75,6 +77,7 @@ class Position:
     has_more: bool = False
     waiting: Mapping[str, Waiting] = field(default_factory=dict)
     relisted: datetime | None = None
+    waits_since: datetime | None = None
 
     def is_relist_due(self, rules: Rules, now: datetime) -> bool:
         """Whether the next listing is of all names. One that has not ended goes on before."""
@@ -186,6 +189,7 @@ class _Look:
         self.back_to: str | None = None
         self.waiting: dict[str, Waiting] = {}
         self.waiting_files = 0
+        self.waits_since: datetime | None = None
         self.skipped_files = 0
         self.reasons: list[tuple[str, str]] = []
         self.changed: list[str] = []
@@ -222,6 +226,7 @@ class _Look:
         before, is_relist = self.position, self.position.is_relist_due(self.rules, self.now)
         goes_on = before.has_more and not is_relist
         back_to = before.back_to if goes_on and before.back_to is not None else self.back_to
+        waits_since = _first_of(before.waits_since if goes_on else None, self.waits_since)
         # Of names that this listing did not come to, what was remembered stays so.
         later = {
             name: waiting
@@ -235,6 +240,7 @@ class _Look:
             self.has_more,
             {name: self.waiting.get(name) or later[name] for name in names},
             self.now if is_relist else before.relisted,
+            waits_since,
         )
 
     def _numbers(self, file: ListedFile, state: FileState, known: KnownFile | None) -> bool:
@@ -271,11 +277,13 @@ class _Look:
         is_other = seen is not None and (seen.size, seen.etag) != (file.size, file.etag)
         since = self.now if seen is None or is_other else seen.since
         # The clock of the store may be ahead of ours: then what counts is how long we saw it.
-        if not is_other and self.now - min(file.modified, since) >= settle:
+        written = min(file.modified, since)
+        if not is_other and self.now - written >= settle:
             return True
         if self.back_to is None:
             self.back_to = self.last
         self.waiting_files += 1
+        self.waits_since = _first_of(self.waits_since, written)
         if len(self.waiting) < MAX_WAITING:
             self.waiting[file.name] = Waiting(file.size, file.etag, since)
         return False
@@ -299,6 +307,11 @@ class _Look:
 
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+def _first_of(*times: datetime | None) -> datetime | None:
+    """The earliest of these times, if there are any."""
+    return min((time for time in times if time is not None), default=None)
 
 
 def _from_byte(parts: tuple[FilePart, ...], start: int) -> tuple[FilePart, ...]:

@@ -31,7 +31,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.part_lists import ListedPart
 from landfall.plan import Backlog, PartSize
 from landfall.source.files import reader_of_feed
-from landfall.source.files_log import FilesLog
+from landfall.source.files_log import FilesLog, Listed
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,8 @@ class Feeds:
         self._open: dict[TopicPartition, _OpenFeed] = {}
         self._pool = deps.background.pool(4, "discovery")
         self._unseen = set(self._specs)
+        files = deps.observer.log
+        self._log = files if isinstance(files, FilesLog) else FilesLog(group)
 
     @property
     def are_found(self) -> bool:
@@ -95,8 +97,12 @@ class Feeds:
             if tp in state.feeds and state.feeds[tp].parked
         )
 
-    def look(self, state: State, now: datetime) -> State:
+    def look(self, state: State, now: datetime, until: datetime | None = None) -> State:
         """Append what looks have found, and begin those that are due.
+
+        Once ``until`` has come, the end of a closed range, all names are listed for it. When all
+        files of the range have numbers there is no other look: what is found later would be landed
+        with the range, and with many files it would never end.
 
         Raises:
             Fenced: another driver has opened the lane.
@@ -110,9 +116,10 @@ class Feeds:
                 state = self._finish(tp, opened, state)
             except (Retry, Stalled) as error:  # the next look finds the same
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
-            if opened.job is None and self._is_due(opened, now):
-                self._begin(opened, state.feeds[tp], now)
-        self._log_of(state)
+            closing = until if until and now >= until else None
+            if opened.job is None and self._is_due(tp, now, closing):
+                self._begin(tp, state.feeds[tp], now, closing)
+        self._log.take_in(state)
         return state
 
     def arrived(self, tp: TopicPartition, offsets: int) -> int:
@@ -144,18 +151,27 @@ class Feeds:
             self._open[tp] = _OpenFeed(one, looker)
         return self._open[tp]
 
-    def _is_due(self, opened: _OpenFeed, now: datetime) -> bool:
+    def _is_due(self, tp: TopicPartition, now: datetime, closing: datetime | None) -> bool:
+        opened, listed = self._open[tp], self._log.listed.get(tp)
         if opened.looked is None or opened.hurries:
             return True
+        if closing and opened.looked < closing:
+            return True
+        if closing and listed and listed.closes(closing):
+            return False
         return now - opened.looked >= opened.spec.discovery_interval
 
-    def _begin(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> None:
+    def _begin(
+        self, tp: TopicPartition, feed: ledger.Feed, now: datetime, closing: datetime | None
+    ) -> None:
+        opened, listed = self._open[tp], self._log.listed.get(tp)
         if opened.looker.has_to_merge(feed):
             opened.job = self._pool.submit(opened.looker.merge, feed)
         else:
             again = self._to_try_again(opened, feed, now)
+            anew = closing is not None and (listed is None or listed.began < closing)
             opened.looked, opened.hurries = now, False
-            opened.job = self._pool.submit(opened.looker.look, feed, again, now)
+            opened.job = self._pool.submit(opened.looker.look, feed, again, now, anew=anew)
         opened.job.add_done_callback(lambda _: self._wake())
 
     def _to_try_again(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
@@ -195,9 +211,12 @@ class Feeds:
             )
             log.info("files found", extra=_fields(tp, seen))
         opened.looker.adopt(seen)
-        opened.hurries = seen.found.has_more
+        position = seen.found.position
+        opened.hurries = position.has_more
         if not opened.hurries:
             self._unseen.discard(tp)
+            assert position.relisted is not None, "the first listing is of all names"
+            self._log.listed[tp] = Listed(position.relisted, position.waits_since)
         for name, why in seen.found.skipped.reasons:
             log.warning("file left out", extra={"feed": str(tp), "file": name, "why": why})
         self._stop_changed(tp, opened, seen)
@@ -214,19 +233,14 @@ class Feeds:
     def _stop_changed(self, tp: TopicPartition, opened: _OpenFeed, seen: Look) -> None:
         """Stop a feed for files that were written anew after they were landed, if it asks so."""
         changed = seen.found.skipped.changed
-        files = self._deps.observer.log
-        if opened.spec.on_change != "Stall" or not changed or not isinstance(files, FilesLog):
+        if opened.spec.on_change != "Stall" or not changed:
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        files.stopped[tp] = Stalled(
+        self._log.stopped[tp] = Stalled(
             Reason.FILE_CHANGED,
             f"{tp}: {changed[0]}{more} was written anew after it was landed; onChange: Ignore "
             "leaves the new contents out, LandAgain lands the new file as a whole",
         )
-
-    def _log_of(self, state: State) -> None:
-        if isinstance(files := self._deps.observer.log, FilesLog):
-            files.take_in(state)
 
     # ------------------------------------------------------------------------------------- landing
 
