@@ -6,8 +6,10 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.driver.closed_ranges import until
+from landfall.driver.goals import Endless
+from landfall.driver.status import DriverProgress
 from landfall.errors import Stalled
-from landfall.ledger.feeds import SPAN
+from landfall.ledger.feeds import SPAN, number_of
 from landfall.source.files_log import FilesLog, Listed
 from landfall.store.memory import MemoryStore
 from tests.support.fake_feeds import DAMAGED, HITS, FeedWorld, feed_group
@@ -102,6 +104,22 @@ def test_a_damaged_file_leaves_the_feed_and_its_mended_version_ends_the_range(
 def test_without_a_schedule_hours_of_files_are_never_complete() -> None:
     with pytest.raises(Stalled, match="completeness: needs schedule"):
         feed_group(completeness={"delay": "5m"})
+
+
+def test_a_driver_that_is_woken_knows_what_is_left_once_it_has_listed_all_names(
+    world: FeedWorld,
+) -> None:
+    one, known = world.driver(Endless, END), list[int]()
+
+    def report(progress: DriverProgress) -> None:
+        if progress.offsets_known and not known:  # the operator lets a driver go by this
+            known.extend(number_of(each.offsets.end) for each in progress.backlogs)
+            one.stop("seen")
+
+    one.report = report
+    one.run()
+
+    assert known == [2]
 
 
 def test_a_listing_closes_what_was_written_before_it_began() -> None:
