@@ -71,14 +71,14 @@ def group(folder: Path, servers: str) -> Json:
 def test_a_refused_broker_is_named_once_and_then_waited_for(tmp_path: Path) -> None:
     with running(tmp_path, "run", group(tmp_path, "127.0.0.1:1")) as said:
         first = line_with(said, "waiting for kafka")
-        status = line_with(said, "waiting for Kafka")
+        status = line_with(said, "waiting for the source")
         time.sleep(5)
         printed = said.read_text()
 
     assert "127.0.0.1:1: connection refused" in first
     assert "SourceUnavailable: topics: 127.0.0.1:1: Connection refused" in status
     assert "no topic matches" not in printed
-    assert (printed.count("landing failed"), printed.count("waiting for Kafka")) == (1, 1)
+    assert (printed.count("landing failed"), printed.count("waiting for the source")) == (1, 1)
 
 
 def test_a_silent_broker_and_an_unknown_host_are_named(tmp_path: Path, silent: str) -> None:

@@ -1,4 +1,4 @@
-"""The ledger of ``tests.model.discovering``: its records, folded by the product's own functions."""
+"""The ledger of two models of files: its records, folded by the product's own functions."""
 
 from functools import cache
 from typing import NamedTuple
@@ -35,6 +35,7 @@ class Slot(NamedTuple):
             because the file has another version.
         known: what the files are that a DISCOVER names as known; None if it names none.
         ignored: parked parts that a decision gives up.
+        end: where a RUN ends the feed.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class Slot(NamedTuple):
     again: tuple[int, ...] = ()
     known: frozenset[Version] | None = None
     ignored: tuple[int, ...] = ()
+    end: int = 0
 
 
 @cache
@@ -86,6 +88,10 @@ def _record(state: State, slot: Slot) -> Record:
             decision = ledger.Decision("skip", "kim", "unreadable", "t")
             piece = Slice(TP, feeds.part_offsets(number))
             return ledger.Hole(header=header, piece=piece, reason="", decision=decision)
+        case "RUN":
+            ended = (ledger.ClosedTopic(TP.topic, ((TP.partition, slot.end),), 1),)
+            header = ledger.next_header(state, header.writer, "t", state.seq)
+            return ledger.Run(header=header, until=1, began="t", topics=ended)
         case _:
             return _discover(state, header, slot)
 

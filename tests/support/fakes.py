@@ -208,7 +208,7 @@ class FakeRunner:
             return FailedSlice(slice_, error)
 
     def _landed(self, batch: Batch, slice_: Slice, bad: int) -> LandedSlice:
-        tp, kept = slice_.topic_partition, range(slice_.offsets.start + bad, slice_.offsets.end)
+        tp, kept = slice_.topic_partition, self._kept(slice_, bad)
         generation = batch.group.spec.generation
         key = object_names.ObjectName(
             tp.topic, "all", generation, tp.partition, slice_.offsets.start, ".txt"
@@ -217,8 +217,14 @@ class FakeRunner:
         body = "".join(f"{offset}\n" for offset in kept).encode()
         part = self.store.put_part(key, upload_id, 1, body)
         upload = Upload(key, upload_id, (part,), batch.token)
-        landed = LandedObject(upload, ObjectKind.DATA, len(kept), kept.start, kept.stop - 1, 0)
-        return LandedSlice(slice_, (landed,), len(kept), 0, bad, 0, len(body), ("bad",) * bool(bad))
+        landed = LandedObject(upload, ObjectKind.DATA, len(kept), kept[0], kept[-1], 0)
+        unused = len(slice_.offsets) - len(kept) - bad
+        why = ("bad",) * bool(bad)
+        return LandedSlice(slice_, (landed,), len(kept), 0, bad, unused, len(body), why)
+
+    def _kept(self, slice_: Slice, bad: int) -> Sequence[int]:
+        """The offsets that have a row which is landed."""
+        return range(slice_.offsets.start + bad, slice_.offsets.end)
 
 
 def driver(

@@ -158,9 +158,9 @@ PREPARING = ("make", "dev/kafka", "cd", "eval", "kubectl")
 """Commands that only a reader of the page types."""
 
 
-def shown() -> Iterator[tuple[str, str]]:
-    """Commands in the page, with what it shows of each."""
-    for block in code(PAGE, "console"):
+def shown(page: Path = PAGE) -> Iterator[tuple[str, str]]:
+    """Commands in a page, with what it shows of each."""
+    for block in code(page, "console"):
         for part in block.text.removeprefix("$ ").split("\n$ "):
             command, _, printed = part.partition("\n")
             if not command.startswith(PREPARING):

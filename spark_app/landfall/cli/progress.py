@@ -91,8 +91,8 @@ def _trouble(status: Status) -> str:
 
 def status_line(status: Status) -> str:
     """The status as one line, as a log shows it."""
-    # A driver that recovers has not asked Kafka yet.
-    unknown = "" if status.phase is Phase.RECOVERING else "waiting for Kafka,"
+    # A driver that recovers has not asked the source yet.
+    unknown = "" if status.phase is Phase.RECOVERING else "waiting for the source,"
     lag = f"{count(status.lag_records)} to go," if status.lag_known else unknown
     parts = (
         f"{status.time[11:19]} {status.group} {status.phase}:",

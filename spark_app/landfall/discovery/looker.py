@@ -7,7 +7,7 @@ then, and only then. A look that is not adopted is made again.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 
@@ -82,7 +82,9 @@ class FeedLooker:
         counted = filter(self._rules.counts, filter(_can_be, names))
         self._position = self._position.with_hints(counted)
 
-    def look(self, feed: Feed, again: tuple[int, ...], now: datetime) -> Look:
+    def look(
+        self, feed: Feed, again: tuple[int, ...], now: datetime, *, anew: bool = False
+    ) -> Look:
         """Look at the bucket, and store the list of what is to get numbers.
 
         Args:
@@ -90,6 +92,7 @@ class FeedLooker:
             again: parked parts that are to be tried again; those of files that were written anew
                 are replaced instead.
             now: the time.
+            anew: list all names, whenever the last listing of all was; one that goes on ends first.
 
         Raises:
             Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged;
@@ -102,6 +105,7 @@ class FeedLooker:
         room = max(1, MAX_LISTED - len(again))
         rules = replace(
             self._rules,
+            relist=timedelta(0) if anew else self._rules.relist,
             is_unlanded=unlanded.__contains__,
             most_parts=min(room, self._rules.most_parts),
         )

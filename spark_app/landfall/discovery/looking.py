@@ -77,6 +77,8 @@ class Position:
         relisted: when the last listing of all names began; None if there was none.
         late: names that the next look looks up if its listing begins after them.
         behind: how many files were listed from ``back_to`` on.
+        waits_since: when the first of all files that wait was written, or was first seen as it is
+            now; None if none waits.
     """
 
     after: str = ""
@@ -86,6 +88,7 @@ class Position:
     relisted: datetime | None = None
     late: frozenset[str] = frozenset()
     behind: int = 0
+    waits_since: datetime | None = None
 
     def with_hints(self, names: Iterable[str]) -> "Position":
         """Where the next look begins if somebody says that there is something under these names."""
@@ -208,6 +211,7 @@ class _Look:
         self.waiting: dict[str, Waiting] = {}
         self.waiting_files = 0
         self.skipped_files = self.duplicates = 0
+        self.waits_since: datetime | None = None
         self.reasons: list[tuple[str, str]] = []
         self.changed: list[str] = []
 
@@ -253,6 +257,7 @@ class _Look:
         goes_on = before.has_more and not is_relist
         is_before = goes_on and before.back_to is not None
         back_to = before.back_to if is_before else self.back_to
+        waits_since = before.waits_since if goes_on or self._is_any_unseen() else None
         # Of names that this listing did not come to, what was remembered stays so.
         later = {
             name: waiting
@@ -270,9 +275,14 @@ class _Look:
             self.has_more,
             {name: self.waiting.get(name) or later[name] for name in names},
             self.now if is_relist else before.relisted,
-            frozenset(sorted(late)[:MAX_LATE]),
+            frozenset(sorted(late, key=lambda name: (name not in names, name))[:MAX_LATE]),
             0 if back_to is None else behind,
+            _first_of(waits_since, self.waits_since),
         )
+
+    def _is_any_unseen(self) -> bool:
+        """Whether a name was to be looked up, and the store did not answer."""
+        return any(name <= self.start and name not in self.looked_up for name in self.position.late)
 
     def _is_left(self, name: str) -> bool:
         """Whether a name that was to be looked up is still to be."""
@@ -314,13 +324,15 @@ class _Look:
         is_other = seen is not None and (seen.size, seen.etag) != (file.size, file.etag)
         since = self.now if seen is None or is_other else seen.since
         # The clock of the store may be ahead of ours: then what counts is how long we saw it.
-        if not is_other and self.now - min(file.modified, since) >= settle:
+        written = min(file.modified, since)
+        if not is_other and self.now - written >= settle:
             return True
         if self._is_late(file.name):
             self.late.add(file.name)
         elif self.back_to is None:
             self.back_to = self.last
         self.waiting_files += 1
+        self.waits_since = _first_of(self.waits_since, written)
         if len(self.waiting) < MAX_WAITING:
             self.waiting[file.name] = Waiting(file.size, file.etag, since)
         return False
@@ -348,6 +360,11 @@ class _Look:
 
 
 _FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+def _first_of(*times: datetime | None) -> datetime | None:
+    """The earliest of these times, if there are any."""
+    return min((time for time in times if time is not None), default=None)
 
 
 def _from_byte(parts: tuple[FilePart, ...], start: int) -> tuple[FilePart, ...]:

@@ -13,7 +13,14 @@ from functools import partial
 
 from landfall import ledger
 from landfall.api.spec import Schedule
-from landfall.driver.decide.closed_range import Found, RangeLook, closed_topics, range_ends
+from landfall.driver.decide.closed_range import (
+    Found,
+    RangeLook,
+    closed_topics,
+    is_reached,
+    numbered,
+    range_ends,
+)
 from landfall.driver.goals import Due, Endless, GoalParts, GoalType
 from landfall.driver.reading_back import ReadingBack
 from landfall.errors import Stalled
@@ -48,6 +55,7 @@ class ClosedRanges:
         self._calendars, completeness = Calendars(spec), spec.completeness
         self._delay = completeness.delay // _MILLISECOND if completeness else None
         self._ends: Mapping[TopicPartition, int] = {}
+        self._numbered: Mapping[TopicPartition, int] = {}
         self._began: datetime | None = None
         self._ended: int | None = None
         self._after = -1
@@ -69,19 +77,21 @@ class ClosedRanges:
         """Nothing behind the end of the range, once that has come.
 
         Until then, whatever comes is landed. Of topic partitions whose end is not known yet,
-        nothing is due.
+        nothing is due, but for feeds: whatever has a number by then is of the range.
         """
         if self.until is None:
             return Due(_NOTHING, waits=self._none_due)
         if not self._is_closing:
             return Due(until=self.until)
-        return Due(self._ends, is_closing=True, since=self.until, until=self.until)
+        ends = {**self._ends, **self._numbered}
+        return Due(ends, is_closing=True, since=self.until, until=self.until)
 
     def look(self, state: State, now: datetime) -> None:
         """Find out which range is next, and where it ends."""
         if self.until is None and not self.is_done:
             self._begin(state, now)
         observer, until = self._observer, self.until
+        self._numbered = numbered(state)
         looked = observer.looked_high
         if until is None or looked is None or looked < until:
             return
@@ -108,7 +118,7 @@ class ClosedRanges:
             return
         found = [tp for topic in self._observer.topics for tp in topic.topic_partitions]
         waits = (tp for tp in found if tp not in stalled and tp not in state.excluded)
-        if not all(self._is_reached(state, tp) for tp in waits):
+        if not all(is_reached(state, self._ends, tp) for tp in waits):
             return
         wrong = self._wrong(state)
         if wrong is None:
@@ -158,11 +168,6 @@ class ClosedRanges:
         self._none_due = self.until is None
         self._ends, self._began = {}, now
         self._after = state.runs[-1].slot if state.runs else state.seq
-
-    def _is_reached(self, state: State, tp: TopicPartition) -> bool:
-        return tp in state.members and state.checkpoint[tp] >= self._ends.get(
-            tp, state.checkpoint[tp] + 1
-        )
 
     def _horizon(self, topic: str) -> int:
         if self._delay is None or self.until is None:

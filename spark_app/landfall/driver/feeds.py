@@ -44,7 +44,7 @@ from landfall.ledger.feeds import MAX_PARKED, SPAN, number_of, part_offsets
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.part_lists import ListedPart
 from landfall.plan import Backlog, PartSize
-from landfall.source.files_log import FilesLog
+from landfall.source.files_log import FilesLog, Listed
 
 log = logging.getLogger(__name__)
 
@@ -63,15 +63,29 @@ class Feeds:
         deps: DriverDeps,
         append: Append,
         wake: Callable[[], object],
+        *,
+        retries_own: bool = True,
     ) -> None:
-        """``wake`` is called, from any thread, when a look has ended."""
+        """The feeds that a group names.
+
+        Args:
+            group: the resource.
+            deps: what the driver works with.
+            append: appends a record.
+            wake: called, from any thread, when a look has ended.
+            retries_own: whether parts that this driver parks are tried again by it. A driver that
+                ends when it has caught up leaves them to the next one, or it would end with parts
+                that are neither landed nor parked, and call that success.
+        """
         self._group, self._deps, self._append = group.metadata.name, deps, append
-        self._wake = wake
+        self._wake, self._retries_own = wake, retries_own
         self._specs = {TopicPartition(f.topic, 0): f for f in group.spec.source.files}
         self._open: dict[TopicPartition, OpenFeed] = {}
         self._pool = deps.background.pool(min(max(1, len(self._specs)), MAX_LOOKS), "discovery")
         self._failures = FeedFailures()
         self._unseen = set(self._specs)
+        files = deps.observer.log
+        self._log = files if isinstance(files, FilesLog) else FilesLog(group)
 
     @property
     def are_found(self) -> bool:
@@ -96,35 +110,36 @@ class Feeds:
 
     def statuses(self, state: State) -> tuple[FeedStatus, ...]:
         """What has become of the files of each feed."""
-        files = self._deps.observer.log
-        stopped = files.stopped if isinstance(files, FilesLog) else {}
+        stopped = self._log.stopped
         return tuple(
             opened.status(state.feeds[tp], state.checkpoint[tp], stopped.get(tp))
             for tp, opened in self._open.items()
             if tp in state.feeds
         )
 
-    def look(self, state: State, now: datetime) -> State:
+    def look(self, state: State, now: datetime, until: datetime | None = None) -> State:
         """Append what looks have found, and begin those that are due.
+
+        Once ``until`` has come, the end of a closed range, all names are listed for it. When all
+        files of the range have numbers there is no other look: what is found later would be landed
+        with the range, and with many files it would never end.
 
         Raises:
             Fenced: another driver has opened the lane.
         """
+        closing = until if until and now >= until else None
         for tp in self._specs:
-            feed = state.feeds.get(tp)
-            if feed is None:
-                continue  # it is about to enter
+            if tp not in state.feeds or self._is_paused(tp, now):
+                continue  # it is about to enter, or could not be opened
             try:
-                if self._is_paused(tp, now):
-                    continue
                 opened = self._feed(tp)
                 state = self._finish(tp, opened, state)
-                if opened.is_due(now):
-                    self._begin(opened, state.feeds[tp], now)
+                if opened.is_due(now, closing):
+                    self._begin(opened, state.feeds[tp], now, closing)
             except (Retry, Stalled) as error:  # the next look finds the same; others do not wait
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
                 self._failures.add(tp, error, now)
-        self._log_of(state)
+        self._log.take_in(state)
         return state
 
     def ask(self, state: State, request: FilesRequest, decision: Decision) -> "Future[Answer]":
@@ -156,7 +171,7 @@ class Feeds:
             one = self._specs[tp]
             source = self._deps.open_files(one)
             looker = feed_looker(self._group, self._deps.store, one, source)
-            opened = OpenFeed(one, looker, LeftOut(str(tp)))
+            opened = OpenFeed(one, looker, LeftOut(str(tp)), retries_own=self._retries_own)
             if one.events:
                 opened.wakeups = Wakeups(one, self._deps.open_events, self._wake)
                 opened.wakeups.start()
@@ -168,7 +183,9 @@ class Feeds:
         since = self._failures.since(tp, now) if tp not in self._open else None
         return since is not None and since < self._specs[tp].discovery_interval
 
-    def _begin(self, opened: OpenFeed, feed: ledger.Feed, now: datetime) -> None:
+    def _begin(
+        self, opened: OpenFeed, feed: ledger.Feed, now: datetime, closing: datetime | None
+    ) -> None:
         if opened.asked:
             asked = opened.asked.popleft()
             opened.job = self._pool.submit(_prepared, opened.looker, feed, asked)
@@ -180,7 +197,8 @@ class Feeds:
             again = opened.to_try_again(feed, now)
             if opened.wakeups:
                 opened.looker.add_hints(opened.wakeups.take())
-            opened.job = self._pool.submit(opened.looker.look, feed, again, now)
+            anew = opened.lists_anew(closing)
+            opened.job = self._pool.submit(opened.looker.look, feed, again, now, anew=anew)
         opened.job.add_done_callback(lambda _: self._wake())
 
     def _finish(self, tp: TopicPartition, opened: OpenFeed, state: State) -> State:
@@ -217,11 +235,13 @@ class Feeds:
             log.info("files found", extra=_fields(tp, seen))
         opened.looker.adopt(seen)
         opened.ended, opened.waiting_files = self._deps.clock(), seen.found.waiting_files
-        opened.hurries = seen.found.has_more
-        if not opened.hurries:
-            self._unseen.discard(tp)
         opened.left_out.sees(seen.found)
         position, changed = seen.found.position, seen.found.skipped.changed
+        opened.hurries = position.has_more
+        if not position.has_more:
+            self._unseen.discard(tp)
+            assert position.relisted is not None, "the first listing is of all names"
+            self._log.listed[tp] = opened.listed = Listed(position.relisted, position.waits_since)
         if position.relisted != opened.relisted:
             opened.relisted, opened.changed = position.relisted, set()
         opened.changed.update(changed)
@@ -276,23 +296,19 @@ class Feeds:
 
         That is, if it asks so. It goes on once a look at all names finds none.
         """
-        files, changed = self._deps.observer.log, sorted(opened.changed)
-        if opened.spec.on_change != "Stall" or not isinstance(files, FilesLog):
+        changed = sorted(opened.changed)
+        if opened.spec.on_change != "Stall":
             return
         if not changed:
-            files.stopped.pop(tp, None)
+            self._log.stopped.pop(tp, None)
             return
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        files.stopped[tp] = Stalled(
+        self._log.stopped[tp] = Stalled(
             Reason.FILE_CHANGED,
             f"{tp}: {changed[0]}{more} was written anew after it was landed; `landfall files "
             "retry` lands the new file as a whole, `landfall files ignore` leaves it out; "
             "onChange: LandAgain or Ignore does so with all files from now on",
         )
-
-    def _log_of(self, state: State) -> None:
-        if isinstance(files := self._deps.observer.log, FilesLog):
-            files.take_in(state)
 
     # ------------------------------------------------------------------------------------- landing
 

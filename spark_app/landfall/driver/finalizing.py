@@ -38,10 +38,12 @@ class Finalizing:
         """Nothing is decided for a group without ``spec.completeness``, or without a delay.
 
         Without one, only the ends of closed ranges say when an hour is over: a topic partition that
-        is idle at the full hour may get records of that hour a second later.
+        is idle at the full hour may get records of that hour a second later. So it is with files:
+        one of which all parts are landed does not show that the bucket has no other one.
         """
         completeness = group.spec.completeness
-        self._completeness = completeness if completeness and completeness.delay else None
+        decides = completeness and completeness.delay and not group.spec.source.files
+        self._completeness = completeness if decides else None
         self._observer, self._append = observer, append
         self._calendars = Calendars(group.spec)
         self._idle_since: dict[TopicPartition, datetime] = {}

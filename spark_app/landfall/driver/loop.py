@@ -239,7 +239,7 @@ class Driver:
     def _look_at_log(self, now: datetime) -> None:
         in_flight, unapplied = self._batches.in_flight(), self._completer.topic_partitions
         at_rest = not (self._batches or self._awaits(unapplied))
-        state = self._feeds.look(self.writer.state, now)
+        state = self._feeds.look(self.writer.state, now, self._goal.due.until)
         self._membership.look(state, now, in_flight, unapplied, at_rest=at_rest)
         self._membership.forget_targets(unless=self._feeds.are_found)
         stalled, grown = self.stalled_partitions(), self.deps.observer.grown

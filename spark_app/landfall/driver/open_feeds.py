@@ -17,6 +17,7 @@ from landfall.driver.wakeups import Wakeups
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.part_lists import ListedPart
+from landfall.source.files_log import Listed
 
 EVENT_PAUSE = timedelta(seconds=5)
 """How long after a look the next one begins at the earliest because of notifications."""
@@ -31,6 +32,7 @@ class OpenFeed:
         spec: of the feed.
         looker: used by the job alone while there is one.
         left_out: files that get no numbers.
+        retries_own: parts that this driver parks are tried again by it.
         wakeups: notifications of new files; None if nobody sends any.
         job: a look, a merge or a request that is going on.
         looked: when the last look or merge was begun.
@@ -40,6 +42,7 @@ class OpenFeed:
         asked: requests that wait for the job.
         relisted: when the last look at all names was begun.
         changed: files written anew after they were landed that this look has found.
+        listed: the last listing of all names that has ended.
         ended: when the last look had ended.
         waiting_files: how many files had not settled then.
     """
@@ -47,6 +50,7 @@ class OpenFeed:
     spec: spec.Feed
     looker: FeedLooker
     left_out: LeftOut
+    retries_own: bool = True
     wakeups: Wakeups | None = None
     job: Future[Look | KnownFiles | PreparedFiles] | None = None
     looked: datetime | None = None
@@ -56,16 +60,30 @@ class OpenFeed:
     asked: deque[AskedOfFiles] = field(default_factory=deque)
     relisted: datetime | None = None
     changed: set[str] = field(default_factory=set)
+    listed: Listed | None = None
     ended: datetime | None = None
     waiting_files: int = 0
 
-    def is_due(self, now: datetime) -> bool:
-        """Whether something is due beside the driver's thread, where nothing goes on."""
+    def is_due(self, now: datetime, closing: datetime | None = None) -> bool:
+        """Whether something is due beside the driver's thread, where nothing goes on.
+
+        Args:
+            now: the time.
+            closing: the end of a closed range that has come.
+        """
         if self.job is not None:
             return False
         if self.looked is None or self.hurries or self.asked:
             return True
+        if closing and self.looked < closing:
+            return True
+        if closing and self.listed and self.listed.closes(closing):
+            return False
         return now - self.looked >= self._pause
+
+    def lists_anew(self, closing: datetime | None) -> bool:
+        """Whether the next look is to list all names for the end of a closed range."""
+        return closing is not None and (self.listed is None or self.listed.began < closing)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -87,10 +105,12 @@ class OpenFeed:
     def to_try_again(self, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
         """Parked parts that may be readable now; a driver that starts tries all at once."""
         self.parked = {n: at for n, at in self.parked.items() if n in feed.parked}
+        own = () if self.retries_own else self.parked
         return tuple(
             number
             for number, parked in sorted(feed.parked.items())
             if parked.attempt < self.spec.max_attempts
+            and number not in own
             and now - self.parked.get(number, _NEVER) >= self.spec.retry_interval
         )
 

@@ -209,10 +209,11 @@ class Finalize(_Base, frozen=True, tag="FINALIZE"):
 class Run(_Base, frozen=True, tag="RUN", omit_defaults=True):
     """A closed range is landed and visible: what Kafka dated before ``until`` (ms).
 
-    ``began`` is when a driver began to land it, ISO 8601 in UTC. ``left`` are the topics of which
-    something is not landed, because it is blocked or cannot be read. Once there are fewer of them,
-    another RUN with the same ``until`` may follow. ``delay`` (ms) is how long records may be late:
-    no topic is complete within the delay before the end of the range.
+    Of a feed it is every file that was written before. ``began`` is when a driver began to land it,
+    ISO 8601 in UTC. ``left`` are the topics of which something is not landed, because it is blocked
+    or cannot be read. Once there are fewer of them, another RUN with the same ``until`` may follow.
+    ``delay`` (ms) is how long records may be late: no topic is complete within the delay before the
+    end of the range.
     """
 
     until: int

@@ -2,6 +2,7 @@
 
 After a RUN the driver may be gone until the next range is due, so nothing may be left for it to do:
 what is committed is visible, and each topic is landed up to the end of the range, or named as left.
+A feed is landed when every part of a file that has a number is, and none is parked.
 The topics that this makes complete are complete from this very slot on.
 """
 
@@ -9,11 +10,12 @@ from dataclasses import replace
 
 from landfall.ledger.completeness import topics_with_missing
 from landfall.ledger.entries import ClosedTopic
+from landfall.ledger.feeds import SPAN
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     Run,
 )
-from landfall.ledger.state import KEPT_RUNS, EndedRun, State
+from landfall.ledger.state import KEPT_RUNS, EndedRun, Feed, State
 from landfall.ledger.totals import Work
 
 
@@ -90,8 +92,18 @@ def _check_topics(state: State, record: Run) -> None:
                 f"ends a run of {tp} at {end_offset}, but it is blocked or its checkpoint is "
                 f"{checkpoint}"
             )
+        _check_feed(tp, state.feeds.get(tp), end_offset)
     if ends:
         raise ValueError(f"ends a run of {min(ends)}, which is not in the lane")
+
+
+def _check_feed(tp: TopicPartition, feed: Feed | None, end_offset: int) -> None:
+    """Raise ``ValueError`` unless the run ends a feed where its numbers do, and none is parked."""
+    if feed and (feed.parked or end_offset != feed.end * SPAN):
+        raise ValueError(
+            f"ends a run of {tp} at {end_offset}, but its files end at {feed.end * SPAN}, and "
+            f"{len(feed.parked)} parts are parked"
+        )
 
 
 def _check_complete(state: State, record: Run, entry: ClosedTopic) -> None:

@@ -6,6 +6,7 @@ the ledger. Only then is it in the log.
 
 import hashlib
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from landfall.api import spec
@@ -21,10 +22,34 @@ def topic_id(feed: spec.Feed) -> str:
     return hashlib.sha256(feed.url.rstrip("/").encode()).hexdigest()[:22]
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A listing of all names that has ended: all files it had have numbers, or wait.
+
+    Attributes:
+        began: when it began.
+        waits_since: when the first of the files was written that still wait, or was first seen as
+            it is; None if none waits.
+    """
+
+    began: datetime
+    waits_since: datetime | None = None
+
+    def closes(self, time: datetime) -> bool:
+        """Whether all files have numbers that were there, as they are, before this time.
+
+        A file that waits is either left alone until it has settled, or is written later. So this
+        comes to hold at the latest when a listing ends that began ``settle`` after the time, by the
+        later one of our clock and the store's.
+        """
+        return self.began >= time and (self.waits_since is None or self.waits_since >= time)
+
+
 class FilesLog:
     """The feeds of a group. Used by the driver's thread alone.
 
     Attributes:
+        listed: by feed, the last listing of all names.
         stopped: feeds that must not be landed until somebody acts, and why.
     """
 
@@ -32,6 +57,7 @@ class FilesLog:
         feeds = sorted(group.spec.source.files, key=lambda feed: feed.topic)
         self._topics = tuple(Topic(feed.topic, topic_id(feed), 1) for feed in feeds)
         self._ends: dict[TopicPartition, int] = {}
+        self.listed: dict[TopicPartition, Listed] = {}
         self.stopped: dict[TopicPartition, Stalled] = {}
 
     def take_in(self, state: State) -> None:
@@ -65,9 +91,17 @@ class FilesLog:
     def first_from(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, DatedOffset | None]:
-        """Nothing, as ``offsets_at``."""
-        del tps, time
-        return {}
+        """Where the numbers end, of feeds that have one for each file written before ``time``.
+
+        Of the others nothing: they may have more. Files that were written later may have numbers,
+        too; what gets one from now on was found by a listing that began at or after ``time``.
+        """
+        closed = {tp: self.listed[tp] for tp in tps if tp in self.listed}
+        return {
+            tp: DatedOffset(self._ends.get(tp, 0), int(listed.began.timestamp() * 1000))
+            for tp, listed in closed.items()
+            if listed.closes(time)
+        }
 
     def record_times(
         self, positions: Mapping[TopicPartition, int]

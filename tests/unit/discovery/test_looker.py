@@ -104,7 +104,9 @@ def test_a_copy_of_a_file_that_somebody_gave_up_is_found() -> None:
     bucket.finds()
     bucket.files.write("b", b"rows, and more rows")
 
-    bucket.feed = replace(bucket.feed, ignored={2: ParkedPart(1, 0, "damaged", list_of(bucket.feed, 2))})
+    bucket.feed = replace(
+        bucket.feed, ignored={2: ParkedPart(1, 0, "damaged", list_of(bucket.feed, 2))}
+    )
     bucket.starts()
 
     assert bucket.finds() == ["b"]

@@ -97,9 +97,23 @@ def test_a_file_waits_until_it_has_settled() -> None:
 
     assert names(found) == ["a", "c"]
     assert found.waiting_files == 1
-    waiting = {"b": Waiting(10, "e", NOW)}
-    assert found.position == Position("c", "a", waiting=waiting, relisted=NOW, behind=1)
+    waiting, since = {"b": Waiting(10, "e", NOW)}, NOW - timedelta(seconds=29)
+    expected = Position("c", "a", waiting=waiting, relisted=NOW, behind=1, waits_since=since)
+    assert found.position == expected
     assert found.position.start_after(rules, NOW) == "a"
+
+
+def test_since_when_files_wait_holds_for_all_that_a_listing_has() -> None:
+    rules = replace(RULES, settle=SETTLE, most_parts=1)
+    ahead = file("c", age=-3600)
+
+    first = looks(file("a", age=20), file("b"), ahead, file("d"), rules=rules)
+    second = looks(file("d"), rules=rules, position=first.position)
+    third = looks(file("a"), ahead, rules=rules, position=second.position)
+
+    assert [each.position.has_more for each in (first, second, third)] == [True, False, False]
+    since = [each.position.waits_since for each in (first, second, third)]
+    assert since == [NOW - timedelta(seconds=20)] * 2 + [NOW]
 
 
 def test_a_file_that_is_not_as_it_was_at_the_last_look_waits() -> None:

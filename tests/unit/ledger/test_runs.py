@@ -6,6 +6,7 @@ import pytest
 
 from landfall.errors import Reason
 from landfall.ledger import Block, Blocked, ClosedTopic, EndedRun, Missing, Run, State, Totals, Work
+from landfall.ledger.feeds import SPAN
 from landfall.ledger.offsets import OffsetRange
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.state import KEPT_RUNS
@@ -18,6 +19,7 @@ from tests.unit.ledger.test_completeness import (
     slice_until,
     with_two_members,
 )
+from tests.unit.ledger.test_feeds import discover, landed, listed, with_parked, with_parts
 from tests.unit.ledger.test_ledger import committed, entered, header, refused
 
 HOUR = 3_600
@@ -172,3 +174,26 @@ def test_a_state_remembers_the_last_runs() -> None:
 
     assert [state.runs[0].until, state.runs[-1].until] == [3, KEPT_RUNS + 2]
     assert [state.runs[0].slot, state.runs[-1].slot] == [4, KEPT_RUNS + 3]
+
+
+def files_run(state: State, end: int, left: tuple[str, ...] = ()) -> Run:
+    topics = () if left else (ClosedTopic("files", ((0, end * SPAN),)),)
+    return run(state, HOUR, (*clicks((0, 0)), *topics), left)
+
+
+def test_a_run_of_a_feed_ends_where_its_numbers_do() -> None:
+    state = with_parts(2)
+    state = committed(state, landed(0, 2 * SPAN))
+    more = folded(state, discover(state, listed=listed(2, 3)))
+
+    assert folded(state, files_run(state, 2)).runs
+    assert f"ends a run of files/0 at {2 * SPAN}, but its files end at {3 * SPAN}" in refused(
+        more, files_run(more, 2)
+    )
+
+
+def test_a_run_leaves_a_feed_of_which_parts_are_parked() -> None:
+    state = with_parked(0, 1, 2, 3)
+
+    assert "4 parts are parked" in refused(state, files_run(state, 4))
+    assert folded(state, files_run(state, 4, left=("files",))).runs

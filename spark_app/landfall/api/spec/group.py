@@ -145,6 +145,12 @@ class GroupSpec(Model):
         return self
 
     @model_validator(mode="after")
+    def _hours_of_files_have_ranges(self) -> "GroupSpec":
+        if self.completeness and self.source.files and not self.schedule:
+            raise ValueError("completeness: needs schedule in a group that lands files")
+        return self
+
+    @model_validator(mode="after")
     def _sleeps_for_one_reason(self) -> "GroupSpec":
         if self.idle and self.schedule:
             raise ValueError("idle: a group with schedule has a driver only for its runs")

@@ -5,6 +5,9 @@ first record dated at or after that time. If there is none yet, it ends where th
 written after the look is late, whatever its date. Two things make that uncertain, and are waited
 for: a transaction that is open may hold back records dated before, and a record ahead of the
 driver's clock, from a producer whose clock is wrong, says nothing about those behind it.
+
+A feed of files ends where its numbers do, once each file of the range has one. What gets another
+number while the range is landed belongs to it, and what stays parked is left.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 
 from landfall.ledger import ClosedTopic, State
 from landfall.ledger.completeness import topics_with_missing
+from landfall.ledger.feeds import SPAN
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import DatedOffset
 
@@ -62,6 +66,21 @@ def range_ends(look: RangeLook) -> dict[TopicPartition, int]:
     return found
 
 
+def numbered(state: State) -> dict[TopicPartition, int]:
+    """Where the numbers of feeds end. Until a range is known to end, it has all of them."""
+    return {tp: feed.end * SPAN for tp, feed in state.feeds.items()}
+
+
+def is_reached(state: State, ends: Mapping[TopicPartition, int], tp: TopicPartition) -> bool:
+    """Whether a topic partition is landed up to where the range ends, which must be known."""
+    is_known = tp in ends and tp in state.members
+    return is_known and state.checkpoint[tp] >= _end(state, ends, tp)
+
+
+def _end(state: State, ends: Mapping[TopicPartition, int], tp: TopicPartition) -> int:
+    return state.feeds[tp].end * SPAN if tp in state.feeds else ends[tp]
+
+
 def closed_topics(
     state: State,
     ends: Mapping[TopicPartition, int],
@@ -83,7 +102,12 @@ def closed_topics(
     left = {tp.topic for tp in state.members if not _is_landed(state, tp, ends)}
     left |= {*new, *found.denied, *topics_with_missing(state)}
     closed = tuple(
-        _closed(state, topic, tuple((tp.partition, ends[tp]) for tp in sorted(tps)), horizon)
+        _closed(
+            state,
+            topic,
+            tuple((tp.partition, _end(state, ends, tp)) for tp in sorted(tps)),
+            horizon,
+        )
         for topic, tps in sorted(topics.items())
         if topic not in left
     )
@@ -98,4 +122,5 @@ def _closed(
 
 
 def _is_landed(state: State, tp: TopicPartition, ends: Mapping[TopicPartition, int]) -> bool:
-    return tp in ends and state.checkpoint[tp] >= ends[tp] and tp not in state.blocked
+    is_parked = tp in state.feeds and state.feeds[tp].parked
+    return is_reached(state, ends, tp) and tp not in state.blocked and not is_parked
