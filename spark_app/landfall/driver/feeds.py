@@ -73,10 +73,22 @@ class Feeds:
         deps: DriverDeps,
         append: Append,
         wake: Callable[[], object],
+        *,
+        retries_own: bool = True,
     ) -> None:
-        """``wake`` is called, from any thread, when a look has ended."""
+        """The feeds that a group names.
+
+        Args:
+            group: the resource.
+            deps: what the driver works with.
+            append: appends a record.
+            wake: called, from any thread, when a look has ended.
+            retries_own: whether parts that this driver parks are tried again by it. A driver that
+                ends when it has caught up leaves them to the next one, or it would end with parts
+                that are neither landed nor parked, and call that success.
+        """
         self._group, self._deps, self._append = group.metadata.name, deps, append
-        self._wake = wake
+        self._wake, self._retries_own = wake, retries_own
         self._specs = {TopicPartition(f.topic, 0): f for f in group.spec.source.files}
         self._open: dict[TopicPartition, _OpenFeed] = {}
         self._pool = deps.background.pool(4, "discovery")
@@ -161,10 +173,12 @@ class Feeds:
     def _to_try_again(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
         """Parked parts that may be readable now; a driver that starts tries all at once."""
         opened.parked = {n: at for n, at in opened.parked.items() if n in feed.parked}
+        own = () if self._retries_own else opened.parked
         return tuple(
             number
             for number, parked in sorted(feed.parked.items())
             if parked.attempt < opened.spec.max_attempts
+            and number not in own
             and now - opened.parked.get(number, _NEVER) >= opened.spec.retry_interval
         )
 

@@ -102,7 +102,7 @@ class Driver:
         existing = ExistingObjects(self.group, deps.store, deps.background)
         append = self._committer.append
         self._membership = MembershipSync(source, deps.observer, append, existing)
-        self._feeds = Feeds(self.group, deps, append, self._notifier.notify)
+        self._feeds = Feeds(self.group, deps, append, wake, retries_own=not self.until_caught_up)
         self._committer.park = self._feeds.park
         self._goal = self.goal(GoalParts(self.group, deps, append, self._notifier.notify))
         self._decisions = Decisions(
