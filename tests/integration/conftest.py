@@ -11,6 +11,7 @@ from landfall.api.spec import parse_group
 from landfall.driver.spark.session import spark_context
 from tests.support.cluster import Cluster
 from tests.support.fake_kubelet import Kubelet
+from tests.support.feed_scene import FeedScene
 from tests.support.groups import Groups, install
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
@@ -48,6 +49,14 @@ def s3_scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in keys(bucket.server).items():
         monkeypatch.setenv(name, value)
     return Scene(kafka, bucket)
+
+
+@pytest.fixture
+def files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FeedScene:
+    """A bucket for files and what is landed of them."""
+    for name, value in keys(bucket.server).items():
+        monkeypatch.setenv(name, value)
+    return FeedScene(bucket)
 
 
 @pytest.fixture

@@ -11,20 +11,10 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.audit import PartitionResult, Unchecked
 from landfall.checks import Invariant
 from landfall.discovery import looker
-from tests.integration.conftest import keys
 from tests.support.feed_scene import TOPIC, TP, FeedScene, once, rows
 from tests.support.processes import Processes
-from tests.support.s3 import Bucket
 
 pytestmark = pytest.mark.xdist_group("drivers")
-
-
-@pytest.fixture
-def files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FeedScene:
-    """A bucket for files and what is landed of them."""
-    for name, value in keys(bucket.server).items():
-        monkeypatch.setenv(name, value)
-    return FeedScene(bucket)
 
 
 def test_each_row_of_each_file_is_landed_once_under_the_number_of_its_part(
@@ -110,6 +100,15 @@ def test_a_damaged_file_is_tried_as_often_as_the_spec_says(files: FeedScene) -> 
         assert files.land(maxAttempts=3) is ExitCode.STALLED
         (parked,) = files.feed.parked.values()
         assert parked.attempt == attempt
+
+
+def test_a_driver_that_ends_leaves_what_it_parked_to_the_next_one(files: FeedScene) -> None:
+    files.put("b.json.gz", b"damaged")
+    files.put("c.json", rows(range(10)))
+
+    for attempt in (1, 2):
+        assert files.land(retryInterval="1ms") is ExitCode.STALLED
+        assert [part.attempt for part in files.feed.parked.values()] == [attempt]
 
 
 def test_rows_before_the_damage_are_not_landed_again(files: FeedScene) -> None:

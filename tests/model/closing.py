@@ -147,7 +147,7 @@ class Steps:
     def _found(self, w: World) -> tuple[Versions, Listed]:
         def find(name: str) -> KnownFile | None:
             known = next((v for v in recorded(w.slots) if v.name == name), None)
-            return KnownFile(name, version_of(str(known.number)), 1, 1, 0) if known else None
+            return KnownFile(name, str(known.number), 1, 1, 0) if known else None
 
         files = (ListedFile(v.name, str(v.number), 1, _time(v.number)) for v in sorted(w.bucket))
         found = look(files, find, Position(), LOOKING, _time(w.hour))

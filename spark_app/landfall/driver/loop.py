@@ -102,7 +102,7 @@ class Driver:
         )
         existing = ExistingObjects(self.group, deps.store, deps.background)
         self._membership = MembershipSync(source, observer, append, existing)
-        self._feeds = Feeds(self.group, deps, append, wake)
+        self._feeds = Feeds(self.group, deps, append, wake, retries_own=not self.until_caught_up)
         self._committer.park = self._feeds.park
         self._goal = self.goal(GoalParts(self.group, deps, append, wake))
         self._decisions = Decisions(

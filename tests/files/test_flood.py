@@ -1,0 +1,106 @@
+"""100,000 files, thousands of them late, half written, anew or broken, while drivers are killed."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from landfall.api.contract import LANE, ExitCode
+from landfall.discovery import part_lists
+from landfall.discovery.feed_keys import FeedKeys
+from landfall.lane.stores import open_stores
+from tests.support.feed_scene import TOPIC, FeedScene
+from tests.support.flood import Flood, Share
+from tests.support.processes import Process, Processes
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
+
+FILES = int(os.environ.get("LANDFALL_FILES", "100000"))
+SEED = int(os.environ.get("LANDFALL_SEED", "1"))
+LEAST_HARMS = 6
+SETTLE = "20s"
+"""Longer than a file stands there half written, also on a busy machine."""
+
+
+OFTEN = {"discoveryInterval": "1s", "relist": "10s"}
+FEED = {"onChange": "LandAgain", "maxAttempts": 2, "retryInterval": "5s"}
+
+
+def document(files: FeedScene) -> dict[str, Any]:
+    """Files are looked for all the time, and all names every ten seconds."""
+    made = files.document(settle=SETTLE, **OFTEN, **FEED)
+    made["spec"]["uploadPolicy"] = {"maxAge": "3s"}
+    made["spec"]["tuning"] |= {"pollInterval": "500ms"}
+    return made
+
+
+@contextmanager
+def in_thread(flood: Flood, files: FeedScene) -> Iterator[threading.Thread]:
+    """Write the files meanwhile."""
+    failed: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            flood.write(files.put)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    yield thread
+    thread.join()
+    assert not failed, f"the files could not be written: {failed[0]}"
+
+
+def harm(driver: Process, random: Random) -> Process | None:
+    """Kill a driver, or freeze it: then it is returned, to be woken beside the next one."""
+    if random.random() < 0.3:
+        driver.send(signal.SIGSTOP)
+        return driver
+    driver.send(signal.SIGKILL)
+    return None
+
+
+def test_each_row_of_a_flood_of_files_is_landed_once(files: FeedScene, tmp_path: Path) -> None:
+    flood, random, processes = Flood(Share.of(FILES), SEED), Random(SEED), Processes(tmp_path)
+    frozen: Process | None = None
+    harms = 0
+    try:
+        with in_thread(flood, files) as writing:
+            while writing.is_alive() or harms < LEAST_HARMS:
+                driver = processes.run(document(files), "--http-port", "0")
+                writing.join(random.uniform(15, 60))
+                if frozen:
+                    frozen.send(signal.SIGCONT)
+                    assert frozen.end() == ExitCode.FENCED, frozen.said
+                assert driver.popen.poll() is None, driver.said
+                frozen, harms = harm(driver, random), harms + 1
+    finally:
+        processes.clear()
+
+    for _ in range(3):  # damaged files are tried once more, and then no more
+        assert files.land(**FEED) is ExitCode.STALLED
+
+    print(f"{FILES} files, {harms} drivers killed or frozen, {files.feed.end} parts numbered")
+    assert flood.wrong(files.landed()) == []
+    assert parked(files) == flood.broken
+    assert {part.attempt for part in files.feed.parked.values()} == {2}
+    assert files.faults() == []
+
+
+def parked(files: FeedScene) -> set[str]:
+    """The names of the files with parked parts."""
+    feed, slots = files.feed, open_stores(files.group().spec)
+    keys = FeedKeys("scene", LANE, TOPIC)
+    names: set[str] = set()
+    for number, part in feed.parked.items():
+        listed = part_lists.read(slots, keys, part.listed)
+        names.add(listed[number - part.listed.first].name)
+    return names
