@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from tests.model import discovering, finalizing, loading, publishing, runs
+from tests.model import discovering, finalizing, leasing, loading, publishing, runs
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.search import Result, search
 from tests.model.stories import story
@@ -67,6 +67,7 @@ def main() -> int:
         loading.main(),
         runs.main(),
         discovering.main(),
+        leasing.main(),
     ]
     return 0 if held and not any(others) else 1
 

@@ -11,6 +11,9 @@ is refused.
 
 A part that cannot be read is *parked* by a HOLE that covers what is left of it. A later DISCOVER
 gives a parked part another number, at the end of the feed, or takes it out for good.
+
+Of an *external* feed nothing is landed: its checkpoint stays, and workers of others get its numbers
+by LEASEs (``landfall.ledger.leases``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +24,7 @@ from landfall.ledger.decisions import topic_partition
 from landfall.ledger.entries import Entry, PartList
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.records import Discover, Hole
-from landfall.ledger.state import Feed, ParkedPart, State
+from landfall.ledger.state import Feed, Leasing, ParkedPart, State
 
 SPAN = 1_000_000_000
 """How many offsets a part has: more rows than that it cannot have."""
@@ -52,11 +55,16 @@ def unlanded(feeds: Mapping[TopicPartition, Feed], tp: TopicPartition, offsets: 
 
 def enter(state: State, entries: Iterable[Entry]) -> State:
     """The state after these topic partitions entered the lane."""
-    added = {entry.topic_partition: entry.start for entry in entries if entry.feed}
-    for tp, start in added.items():
-        if start:
-            raise ValueError(f"{tp}: the feed enters at offset {start}, not at 0")
-    return replace(state, feeds={**state.feeds, **dict.fromkeys(added, Feed())}) if added else state
+    added = dict[TopicPartition, Feed]()
+    for entry in entries:
+        tp = entry.topic_partition
+        if entry.external and not entry.feed:
+            raise ValueError(f"{tp}: is external, but no feed")
+        if entry.feed and entry.start:
+            raise ValueError(f"{tp}: the feed enters at offset {entry.start}, not at 0")
+        if entry.feed:
+            added[tp] = Feed(leasing=Leasing() if entry.external else None)
+    return replace(state, feeds={**state.feeds, **added}) if added else state
 
 
 def leave(state: State, tps: Iterable[TopicPartition]) -> State:
@@ -69,6 +77,8 @@ def leave(state: State, tps: Iterable[TopicPartition]) -> State:
 def check_discovered(state: State, tps: Iterable[TopicPartition]) -> None:
     """Raise ``ValueError`` if one of these is landed past what DISCOVERs have handed out."""
     for tp in state.feeds.keys() & set(tps):
+        if state.feeds[tp].leasing:
+            raise ValueError(f"{tp}: its files are processed by others, and not landed")
         end = state.feeds[tp].end * SPAN
         if state.checkpoint[tp] > end:
             raise ValueError(
@@ -115,18 +125,21 @@ def discover(state: State, record: Discover) -> State:
     if not (record.listed or record.known or taken):
         raise ValueError(f"{tp}: discovers nothing")
     known = record.known or feed.known
-    needed = min(known.through if known else 0, number_of(state.checkpoint[tp]))
+    # Leases name the lists of their parts, as parked parts do.
+    begun = feed.leasing.leased_to if feed.leasing else number_of(state.checkpoint[tp])
+    needed = min(known.through if known else 0, begun)
     if _is_any_invisible(state, tp):
         needed = 0  # what is lost of it may have to be made again, by its list
     lists = (*feed.lists, *((record.listed,) if record.listed else ()))
     return _with(
         state,
         tp,
-        Feed(
-            end,
-            tuple(each for each in lists if each.end > needed),
-            known,
-            {number: part for number, part in feed.parked.items() if number not in taken},
+        replace(
+            feed,
+            end=end,
+            lists=tuple(each for each in lists if each.end > needed),
+            known=known,
+            parked={n: part for n, part in feed.parked.items() if n not in taken},
         ),
     )
 

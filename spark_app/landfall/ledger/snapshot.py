@@ -3,6 +3,9 @@
 The names of the fields are persisted. A field that older snapshots lack needs a default.
 """
 
+from collections.abc import Mapping
+from operator import itemgetter
+
 import msgspec
 
 from landfall.ledger import (
@@ -11,7 +14,10 @@ from landfall.ledger import (
     Feed,
     KnownFiles,
     LaneOwnership,
+    LeasedPart,
+    Leasing,
     Member,
+    OpenLease,
     ParkedPart,
     PartList,
     PendingHorizon,
@@ -34,6 +40,25 @@ class _Landing(msgspec.Struct, frozen=True):
     member: Member
 
 
+class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A lease that is not over, by the slot of its record."""
+
+    slot: int
+    holder: str
+    until: int
+    parts: tuple[tuple[int, LeasedPart], ...]
+    request: str = ""
+
+
+class _Leasing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of the numbers of an external feed."""
+
+    leased_to: int = 0
+    done: int = 0
+    open: tuple[_Lease, ...] = ()
+    requests: tuple[str, ...] = ()
+
+
 class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A feed of the lane."""
 
@@ -42,6 +67,7 @@ class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
     lists: tuple[PartList, ...] = ()
     known: KnownFiles | None = None
     parked: tuple[tuple[int, ParkedPart], ...] = ()
+    leasing: _Leasing | None = None
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -167,12 +193,39 @@ def decode_state(body: bytes) -> State:
         runs=stored.runs,
         run_totals=stored.run_totals,
         run_work=stored.run_work,
-        feeds={
-            each.topic_partition: Feed(each.end, each.lists, each.known, dict(each.parked))
-            for each in stored.feeds
-        },
+        feeds={each.topic_partition: _feed(each) for each in stored.feeds},
     )
 
 
 def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
-    return _Feed(tp, feed.end, feed.lists, feed.known, tuple(sorted(feed.parked.items())))
+    parked = tuple(sorted(feed.parked.items()))
+    return _Feed(tp, feed.end, feed.lists, feed.known, parked, _stored_leasing(feed.leasing))
+
+
+def _feed(stored: _Feed) -> Feed:
+    leasing = _leasing(stored.leasing)
+    return Feed(stored.end, stored.lists, stored.known, dict(stored.parked), leasing)
+
+
+def _stored_leasing(leasing: Leasing | None) -> _Leasing | None:
+    if leasing is None:
+        return None
+    leases = tuple(
+        _Lease(slot, each.holder, each.until, _by_number(each.parts), each.request)
+        for slot, each in sorted(leasing.open.items(), key=itemgetter(0))
+    )
+    return _Leasing(leasing.leased_to, leasing.done, leases, leasing.requests)
+
+
+def _leasing(stored: _Leasing | None) -> Leasing | None:
+    if stored is None:
+        return None
+    leases = {
+        each.slot: OpenLease(each.holder, each.until, dict(each.parts), each.request)
+        for each in stored.open
+    }
+    return Leasing(stored.leased_to, stored.done, leases, stored.requests)
+
+
+def _by_number(parts: Mapping[int, LeasedPart]) -> tuple[tuple[int, LeasedPart], ...]:
+    return tuple((number, parts[number]) for number in sorted(parts))
