@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall import __version__
+from landfall.cli.lease_arguments import add_files
 from landfall.cli.migrate_arguments import add_migrate
 from landfall.cli.numbers import natural, port
 from landfall.cli.publish_arguments import add_publish
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add_publish(partial(_command, commands))
     add_reading_commands(partial(_command, commands))
     add_verbs(partial(_command, commands))
+    add_files(partial(_command, commands), partial(partial, _command))
     add_migrate(partial(_command, commands), partial(partial, _command))
     return root
 

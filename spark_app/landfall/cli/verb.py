@@ -48,13 +48,13 @@ EXIT_CODES: Mapping[Outcome, ExitCode] = {
 
 def verb(arguments: argparse.Namespace) -> ExitCode:
     """Carry a request out, and print what was recorded."""
-    group_path, topic, partition = _target(arguments)
+    named, topic, partition = _target(arguments)
     request = _request(arguments, topic, partition)
-    driver = _driver(arguments, os.environ)
+    driver = driver_of(arguments, os.environ)
     if driver:
         answer = driver.ask(request)
     else:
-        with lane_session(_group_path(group_path)) as session:
+        with lane_session(group_path(named)) as session:
             answer = session.carry_out(request, take_over=arguments.take_over)
     return show(answer)
 
@@ -141,7 +141,12 @@ def _target(arguments: argparse.Namespace) -> tuple[str, str, int | None]:
     return (words or [""])[0], topic, partition
 
 
-def _group_path(named: str) -> Path:
+def group_path(named: str) -> Path:
+    """The group's file, which an environment variable names in a driver's pod.
+
+    Raises:
+        Stalled: SPEC_INVALID, neither names one.
+    """
     path = named or os.environ.get(GROUP_FILE, "")
     if not path:
         raise Stalled(
@@ -151,8 +156,14 @@ def _group_path(named: str) -> Path:
     return Path(path)
 
 
-def _driver(arguments: argparse.Namespace, environment: Mapping[str, str]) -> DriverControl | None:
-    """The driver to ask; in a driver's pod that is the pod's own."""
+def driver_of(
+    arguments: argparse.Namespace, environment: Mapping[str, str]
+) -> DriverControl | None:
+    """The driver to ask; in a driver's pod that is the pod's own. None if none is named.
+
+    Raises:
+        Stalled: SPEC_INVALID, there is no token to ask it with.
+    """
     token_file = arguments.token_file or environment.get(CONTROL_TOKEN_FILE)
     url = arguments.driver
     if not url and not arguments.take_over and environment.get(CONTROL_TOKEN_FILE):

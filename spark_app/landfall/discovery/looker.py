@@ -12,7 +12,7 @@ from datetime import datetime
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import MAX_MERGED, KnownIndex, merge, open_index, unneeded
-from landfall.discovery.known import FileState
+from landfall.discovery.known import FileState, version_of
 from landfall.discovery.looking import Found, Position, look
 from landfall.discovery.rules import Rules
 from landfall.ledger import Feed, KnownFiles, ParkedPart, PartList
@@ -30,7 +30,7 @@ class Look:
         listed: the list of all parts that get numbers; None if none does.
         parts: those parts.
         again: parked parts that get other numbers in the list.
-        replaced: parked parts of files whose new version gets numbers in the list.
+        replaced: parked parts of files whose new version has numbers, or gets them in the list.
     """
 
     found: Found
@@ -55,6 +55,7 @@ class FeedLooker:
         self._index: KnownIndex | None = None
         self._position = Position()
         self._parked: dict[int, ListedPart] = {}
+        self._outdated: set[int] = set()
 
     def look(self, feed: Feed, again: tuple[int, ...], now: datetime) -> Look:
         """Look at the bucket, and store the list of what is to get numbers.
@@ -71,6 +72,7 @@ class FeedLooker:
         """
         if self._index is None:
             self._index = open_index(self._slots, self._keys, feed.known, feed.lists)
+        newly_parked = feed.parked.keys() - self._parked.keys()
         parked = self._read_parked(feed.parked)
         unlanded = _unlanded_files(feed.parked, parked)
         room = max(1, MAX_LISTED - len(again))
@@ -83,12 +85,15 @@ class FeedLooker:
         listing = self._source.files(after=after)
         found = look(listing, self._index.find, self._position, rules, now)
         changed = {f.file.name for f in found.files if f.state is FileState.CHANGED}
-        replaced = tuple(n for n, part in sorted(parked.items()) if part.name in changed)
+        self._outdated |= {n for n in newly_parked if self._is_outdated(parked[n])}
+        replaced = tuple(
+            n for n, part in sorted(parked.items()) if part.name in changed or n in self._outdated
+        )
         again = tuple(n for n in again if n not in replaced)[: MAX_LISTED - len(found.parts())]
         tried = (_tried_again(n, parked[n], feed.parked[n]) for n in again)
         parts = (*found.parts(), *tried)
         if not parts:
-            return Look(found)
+            return Look(found, replaced=replaced)
         listed = part_lists.write(self._slots, self._keys, feed.end, parts)
         return Look(found, listed, parts, again, replaced)
 
@@ -117,9 +122,19 @@ class FeedLooker:
         self._index = None
         self._slots.delete_slots(list(unneeded(self._slots, self._keys, known, before)))
 
+    def _is_outdated(self, part: ListedPart) -> bool:
+        """Whether another version of a part's file has numbers already."""
+        assert self._index
+        known = self._index.find(part.name)
+        return known is not None and (known.size, known.version) != (
+            part.size,
+            version_of(part.etag),
+        )
+
     def _read_parked(self, parked: Mapping[int, ParkedPart]) -> dict[int, ListedPart]:
         """The parked parts, as their lists have them."""
         self._parked = {n: part for n, part in self._parked.items() if n in parked}
+        self._outdated &= parked.keys()
         for listed in {parked[n].listed for n in parked.keys() - self._parked.keys()}:
             parts = part_lists.read(self._slots, self._keys, listed)
             for number in range(listed.first, listed.end):

@@ -90,9 +90,9 @@ class Feeds:
     def problems(self, state: State) -> tuple[Stalled, ...]:
         """What is wrong with files that are not landed: an error for each feed that has any."""
         return tuple(
-            _parked(tp, state.feeds[tp])
-            for tp in self._specs
-            if tp in state.feeds and state.feeds[tp].parked
+            wrong
+            for tp, one in self._specs.items()
+            if tp in state.feeds and (wrong := _problem(tp, state.feeds[tp], one))
         )
 
     def look(self, state: State, now: datetime) -> State:
@@ -105,6 +105,8 @@ class Feeds:
             feed = state.feeds.get(tp)
             if feed is None:
                 continue  # it is about to enter
+            if self._stop_other_process(tp, feed):
+                continue
             opened = self._feed(tp)
             try:
                 state = self._finish(tp, opened, state)
@@ -130,7 +132,7 @@ class Feeds:
             one = self._specs[tp]
             reader = reader_of_feed(one)
             rules = Rules(
-                partial(_cut, reader.parts, one.part_bytes),
+                _whole if one.is_external else partial(_cut, reader.parts, one.part_bytes),
                 include=(one.include,) if one.include else (),
                 exclude=(one.exclude,) if one.exclude else (),
                 settle=one.settle,
@@ -160,6 +162,8 @@ class Feeds:
 
     def _to_try_again(self, opened: _OpenFeed, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
         """Parked parts that may be readable now; a driver that starts tries all at once."""
+        if feed.leasing:
+            return ()  # takers get them under the numbers that they have
         opened.parked = {n: at for n, at in opened.parked.items() if n in feed.parked}
         return tuple(
             number
@@ -223,6 +227,15 @@ class Feeds:
             f"{tp}: {changed[0]}{more} was written anew after it was landed; onChange: Ignore "
             "leaves the new contents out, LandAgain lands the new file as a whole",
         )
+
+    def _stop_other_process(self, tp: TopicPartition, feed: ledger.Feed) -> bool:
+        """Stop a feed that the ledger has for another purpose than the spec; whether it is."""
+        own, is_external = self._specs[tp], feed.leasing is not None
+        if own.is_external == is_external:
+            return False
+        if isinstance(files := self._deps.observer.log, FilesLog):
+            files.stopped[tp] = Stalled(Reason.SPEC_INVALID, other_process(own))
+        return True
 
     def _log_of(self, state: State) -> None:
         if isinstance(files := self._deps.observer.log, FilesLog):
@@ -296,13 +309,37 @@ class Feeds:
         return state
 
 
-def _parked(tp: TopicPartition, feed: ledger.Feed) -> Stalled:
+def other_process(feed: spec.Feed) -> str:
+    """Why a feed is stopped whose ``process`` is another than when it entered the ledger."""
+    was = "Land" if feed.is_external else "External"
+    return (
+        f"spec.source.files: {feed.topic} entered the ledger with process: {was}, which cannot "
+        f"become {feed.process}: what is numbered is counted in another way. Give the files "
+        "another topic"
+    )
+
+
+def _problem(tp: TopicPartition, feed: ledger.Feed, own: spec.Feed) -> Stalled | None:
+    """What is wrong with files that are not landed; of those of others, with what they gave up."""
+    if feed.leasing:
+        failed = {n: p for n, p in feed.parked.items() if p.attempt >= own.max_attempts}
+        return _parked(tp, replace(feed, parked=failed), "done") if failed else None
+    return _parked(tp, feed) if feed.parked else None
+
+
+def _parked(tp: TopicPartition, feed: ledger.Feed, how: str = "landed") -> Stalled:
     first = feed.parked[min(feed.parked)]
     count = f"{len(feed.parked)} part{'' if len(feed.parked) == 1 else 's'} of files"
     return Stalled(
         Reason.FILE_UNREADABLE,
-        f"{tp}: {count} not landed, the first tried {first.attempt} times: {first.reason}",
+        f"{tp}: {count} not {how}, the first tried {first.attempt} times: {first.reason}",
     )
+
+
+def _whole(name: str, size: int) -> tuple[FilePart, ...]:
+    """A file that is processed by others is theirs as a whole."""
+    del name
+    return (FilePart(0, size),)
 
 
 def _cut(

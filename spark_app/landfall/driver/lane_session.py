@@ -20,6 +20,7 @@ from landfall import __version__, ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import (
     Answer,
+    LeaseRequest,
     Outcome,
     ReplayRequest,
     Request,
@@ -28,6 +29,7 @@ from landfall.api.verbs import (
 )
 from landfall.driver.decide.requests import LedgerRequest, Refusal, decide_request
 from landfall.driver.decisions import append_all, decision_of, observe
+from landfall.driver.lease_sessions import SESSION, carry_out_lease
 from landfall.driver.replay import ReplayEffects, Replayer, replay, run
 from landfall.driver.runner import Runner
 from landfall.driver.stored_specs import store_spec
@@ -82,6 +84,8 @@ class LaneSession:
             Fenced: a driver opened the lane meanwhile.
             Stalled: the store or the log denies access, or the ledger is broken.
         """
+        if isinstance(request, LeaseRequest):
+            return carry_out_lease(self, request, take_over=take_over)
         state = self.lane.read()
         if refusal := self._why_not(state, request, take_over=take_over):
             return Answer(Outcome.REFUSED, message=refusal)
@@ -168,7 +172,7 @@ class LaneSession:
         # The owner's revision: a driver that is restarted after this may open the lane by itself.
         spec = store_spec(self.store, self.group, self.lane.name)
         request = OpenRequest(
-            self.new_name(), self._generation(state), __version__, state.revision, spec
+            SESSION + self.new_name(), self._generation(state), __version__, state.revision, spec
         )
         return LaneWriter.open(self.lane, request, self.clock, _log_retry, state)
 

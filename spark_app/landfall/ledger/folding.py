@@ -164,12 +164,8 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
             return runs.end(state, record)
         case Discover():
             return decisions.remember(feeds.discover(state, record), record.decision)
-        case Lease():
-            return leases.lease(state, record)
-        case Extend():
-            return leases.extend(state, record)
-        case LeaseOutcome():
-            return leases.end(state, record)
+        case Lease() | Extend() | LeaseOutcome():
+            return leases.apply(state, record)
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
         case Applied():

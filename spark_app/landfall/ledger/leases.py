@@ -36,8 +36,22 @@ KEPT_REQUESTS = 1_000
 """How many ids of requests a feed remembers, the last ones."""
 
 
-def lease(state: State, record: Lease) -> State:
-    """The state after a LEASE."""
+def apply(state: State, record: Lease | Extend | LeaseOutcome) -> State:
+    """The state after a record about leases.
+
+    Raises:
+        ValueError: the feed is none of others, a part is not free, or the lease is over.
+    """
+    match record:
+        case Lease():
+            return _lease(state, record)
+        case Extend():
+            return _extend(state, record)
+        case LeaseOutcome():
+            return _end(state, record)
+
+
+def _lease(state: State, record: Lease) -> State:
     tp, numbers = record.topic_partition, record.numbers
     feed, leasing = _external(state, tp)
     if not 0 < len(numbers) <= MAX_TAKEN or list(numbers) != sorted({*numbers}):
@@ -64,8 +78,7 @@ def lease(state: State, record: Lease) -> State:
     return _with(state, tp, replace(feed, parked=rest, leasing=after))
 
 
-def extend(state: State, record: Extend) -> State:
-    """The state after an EXTEND."""
+def _extend(state: State, record: Extend) -> State:
     tp = record.topic_partition
     feed, leasing = _external(state, tp)
     extended = _open(tp, leasing, record.lease)
@@ -79,8 +92,7 @@ def extend(state: State, record: Extend) -> State:
     return _with(state, tp, replace(feed, leasing=after))
 
 
-def end(state: State, record: LeaseOutcome) -> State:
-    """The state after an OUTCOME."""
+def _end(state: State, record: LeaseOutcome) -> State:
     tp = record.topic_partition
     feed, leasing = _external(state, tp)
     ended = _open(tp, leasing, record.lease)

@@ -9,7 +9,8 @@ from landfall.cli.arguments import EXIT_CODES, parser
 
 COMMANDS = (
     *("run", "status", "fsck", "locate", "cat", "verify", "audit"),
-    *("explain", "try", *VERBS, "import-offsets", "migrate"),
+    *("explain", "try", *(v for v in VERBS if not v.startswith("files-"))),
+    *("import-offsets", "migrate", "files"),
 )
 
 

@@ -21,12 +21,19 @@ from landfall.api.verbs import (
     VERBS,
     Answer,
     DropRequest,
+    ExtendLeaseRequest,
+    FilesDoneRequest,
+    FilesFailedRequest,
+    LeaseAnswer,
+    LeaseRequest,
     Outcome,
     ReplayRequest,
     Request,
     ResetRequest,
     RetryRequest,
+    ReturnFilesRequest,
     SkipRequest,
+    TakeFilesRequest,
     UnblockRequest,
 )
 from landfall.cli import main, verb
@@ -236,6 +243,11 @@ TP = {"topic": "clicks", "partition": 3}
         ResetRequest(**BY, **TP, to="earliest"),
         ReplayRequest(**BY, topic="clicks"),
         RetryRequest(who="kim"),
+        TakeFilesRequest(who="kim", topic="hits", limit=9, lease_seconds=60, id="x"),
+        FilesDoneRequest(who="kim", lease=41, numbers=(1, 2)),
+        FilesFailedRequest(**BY, lease=41, names=("a", "b")),
+        ReturnFilesRequest(who="kim", lease=41),
+        ExtendLeaseRequest(who="kim", lease=41, lease_seconds=60),
     ],
     ids=list(VERBS),
 )
@@ -247,7 +259,8 @@ def test_a_request_reaches_the_driver_as_it_was_asked(
     answer = control.ask(request_)
 
     assert received == [("request", request_)]
-    assert answer == Answer(Outcome.DONE, ("HOLE",), "message")
+    expected = LeaseAnswer if isinstance(request_, LeaseRequest) else Answer
+    assert answer == expected(Outcome.DONE, ("HOLE",), "message")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,10 @@ FILES_URL = "s3://[^/]+(/.*)?|file:///.+"
 
 
 class Feed(Model):
-    """Files in a bucket or folder, which are landed as the topic partition ``<topic>/0``."""
+    """Files in a bucket or folder, which are landed as the topic partition ``<topic>/0``.
+
+    With ``process: External`` they are processed by others instead.
+    """
 
     topic: TopicName
     """Name of the topic that the rows of these files are landed as."""
@@ -26,6 +29,11 @@ class Feed(Model):
     """Where the files are. Those in folders below belong to it, too."""
     s3: S3Access = S3Access()
     """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
+    process: Literal["Land", "External"] = "Land"
+    """Who processes the files. Land lands their rows. External lands nothing: workers of yours take
+    files by `landfall files take`, or over HTTP, and say what became of them. It cannot be changed
+    later; give the files another topic instead.
+    """
     include: Pattern | None = None
     """Regular expression for the names of files, without ``url``; it must match the whole name. All
     files if not set.
@@ -58,9 +66,16 @@ class Feed(Model):
     new file.
     """
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
-    """How often a file that cannot be read is tried. The files after it do not wait for it."""
+    """How often a file that cannot be read, or that a worker could not process, is tried. The files
+    after it do not wait for it.
+    """
     retry_interval: Duration = timedelta(minutes=5)
     """How long after an attempt a file that cannot be read is tried again."""
+
+    @property
+    def is_external(self) -> bool:
+        """Whether workers of others process the files."""
+        return self.process == "External"
 
     def counts(self, name: str) -> bool:
         """Whether a file of this name is one of the feed."""

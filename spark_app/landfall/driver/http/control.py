@@ -31,7 +31,8 @@ from landfall.driver.http.server import PATIENCE_SECONDS, in_background
 
 log = logging.getLogger(__name__)
 
-BODY_BYTES = 4096
+BODY_BYTES = 256 * 1024
+"""How long a body is at most: a request may name a thousand files."""
 
 COMMANDS: Mapping[str, type[ControlCommand]] = {path: kind for kind, path in CONTROL_PATHS.items()}
 
