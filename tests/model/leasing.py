@@ -46,14 +46,14 @@ class Taker(NamedTuple):
         asked: how often it has begun to ask.
         lease: its lease, by slot; -1 for none.
         file: the one it works at.
-        told: files of which it was told that what it made counts.
+        accepted: files of which it was told that what it made counts.
     """
 
     asks: str = ""
     asked: int = 0
     lease: int = -1
     file: int = -1
-    told: frozenset[int] = frozenset()
+    accepted: frozenset[int] = frozenset()
 
 
 class World(NamedTuple):
@@ -110,7 +110,7 @@ class Steps:
             asks = me._replace(asks="done", asked=me.asked + 1)
             yield f"asks that file {me.file + 1} be done", _with_taker(w, t, asks)
         if w.deaths:
-            again = Taker(asked=me.asked, told=me.told)
+            again = Taker(asked=me.asked, accepted=me.accepted)
             yield "dies, and begins anew", _with_taker(w._replace(deaths=w.deaths - 1), t, again)
 
     def _drives(self, w: World, d: int) -> Iterator[tuple[str, World | Harm]]:
@@ -194,8 +194,8 @@ class Steps:
             yield "finds that it has no lane", after
         if isinstance(after, World) and (is_there or not self.rules.answers_after_appending):
             view = after.views[d]
-            for said, told in self._answers(after, t, text, lease, done=done):
-                yield said, told if is_there else _with_view(told, d, view)
+            for said, later in self._answers(after, t, text, lease, done=done):
+                yield said, later if is_there else _with_view(later, d, view)
 
     def _answers(
         self, w: World, t: int, text: str, lease: tuple[int, int] | None, done: int = -1
@@ -203,9 +203,9 @@ class Steps:
         """The taker hears the answer, or it is lost."""
         me = w.takers[t]
         slot, file = lease or (-1, -1)
-        told = me.told | {done} if done >= 0 else me.told
-        heard = me._replace(asks="", lease=slot, file=file, told=told)
-        yield f"{text}, to T{t + 1}", _with_taker(w, t, heard)
+        accepted = me.accepted | {done} if done >= 0 else me.accepted
+        answered = me._replace(asks="", lease=slot, file=file, accepted=accepted)
+        yield f"{text}, to T{t + 1}", _with_taker(w, t, answered)
         if w.losses:
             yield f"{text}, which T{t + 1} does not hear", w._replace(losses=w.losses - 1)
 
@@ -249,8 +249,8 @@ def left(rules: Rules, slots: Slots) -> frozenset[int]:
 
 def harm_of(rules: Rules, w: World) -> Harm | None:
     """What is wrong with a state, or will be if nothing else goes wrong."""
-    told = [file for taker in w.takers for file in taker.told]
-    if len(told) != len({*told}):
+    accepted = [file for taker in w.takers for file in taker.accepted]
+    if len(accepted) != len({*accepted}):
         return Harm.TWICE
     given = [slot.file for slot in w.slots if slot.kind == "LEASE"]
     if any(given.count(file) > MAX_ATTEMPTS for file in range(FILES)):

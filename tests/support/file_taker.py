@@ -36,8 +36,9 @@ def main() -> None:
     ask = _driver(*driver) if driver else _session(Path(group))
     who, luck = f"taker-{os.getpid()}", Random(os.getpid())
     while True:
-        own = {"who": who, "id": uuid4().hex}
-        take = TakeFilesRequest(**own, topic=TOPIC, limit=int(limit), lease_seconds=int(seconds))
+        take = TakeFilesRequest(
+            who=who, id=uuid4().hex, topic=TOPIC, limit=int(limit), lease_seconds=int(seconds)
+        )
         taken = until_answered(ask, take)
         if not isinstance(taken, LeaseAnswer) or taken.lease is None:
             time.sleep(0.2)

@@ -31,6 +31,8 @@ WAIT = 0.2
 """Seconds between two looks at a lane that another session has."""
 SESSION_PATIENCE = timedelta(seconds=15)
 """How long a session may not go on before it counts as dead, and is fenced."""
+SNAPSHOT_EVERY = 50
+"""After how many records a session stores a snapshot: each session reads those after the last one."""
 MAX_WAIT = timedelta(minutes=5)
 """How long a taker waits for the sessions of others."""
 
@@ -126,7 +128,7 @@ class _LeaseSession:
         try:
             self.leases.expire(writer.state, clock(), append)
             answer = self.leases.answer(self.request, writer.state, clock(), append)
-            every = session.group.spec.tuning.snapshot_every
+            every = min(session.group.spec.tuning.snapshot_every, SNAPSHOT_EVERY)
             if writer.state.seq - max(writer.state.snapshot_seq, 0) >= every:
                 writer.snapshot(-1)
             return answer

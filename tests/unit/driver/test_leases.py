@@ -256,7 +256,7 @@ def test_a_lease_that_is_too_late_ends_when_somebody_takes_files(scene: LeaseSce
     assert names_of(scene.ask(take())) == ["a"]
 
 
-def test_who_asks_while_a_driver_has_the_lane_is_told_so(
+def test_who_asks_while_a_driver_has_the_lane_is_refused(
     scene: LeaseScene, driver: LeaseDriver
 ) -> None:
     refused = scene.ask(take())
