@@ -32,7 +32,7 @@ WAIT = 0.2
 SESSION_PATIENCE = timedelta(seconds=15)
 """How long a session may not go on before it counts as dead, and is fenced."""
 SNAPSHOT_EVERY = 50
-"""After how many records a session stores a snapshot: each session reads those after the last one."""
+"""After how many records a session stores a snapshot: each one reads those after the last."""
 MAX_WAIT = timedelta(minutes=5)
 """How long a taker waits for the sessions of others."""
 
