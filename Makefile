@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ publisher-suite: ready ## Run tests of publishers and readers that are killed, a
 
 files-suite: ready ## Land 100,000 files of other programs, late, half written, anew and broken, while drivers are killed (FILES=n SEED=n)
 	@LANDFALL_FILES=$(or $(FILES),100000) LANDFALL_SEED=$(or $(SEED),1) $(PYTEST) -n0 -v -s -m full tests/files
+
+lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store (15 minutes)
+	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py
 
 cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition
 	@$(BIN)/python -m tests.bench.cluster

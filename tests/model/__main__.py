@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from tests.model import closing, discovering, finalizing, loading, publishing, runs
+from tests.model import closing, discovering, finalizing, leasing, loading, publishing, runs
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.search import Result, search
 from tests.model.stories import story
@@ -68,6 +68,7 @@ def main() -> int:
         runs.main(),
         discovering.main(),
         closing.main(),
+        leasing.main(),
     ]
     return 0 if held and not any(others) else 1
 

@@ -14,6 +14,7 @@ from typing import Any
 from landfall.api.spec import GroupSpec, s3
 from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
+from landfall_operator.api.feed_rules import FEED_RULES
 from landfall_operator.api.schema import (
     Schema,
     of_status,
@@ -176,6 +177,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
         ),
     ),
+    "spec.source.files": FEED_RULES,
     "spec.decode.timestamp": (
         (
             "(self.unit == 'Custom') == has(self.format)",

@@ -20,6 +20,15 @@ Position = int | Literal["earliest", "latest"]
 MAX_NAMES = 1000
 """How many files a request names at most."""
 
+MAX_TAKEN_FILES = 1000
+"""How many files are taken at once, at most: ``landfall.ledger.leases.MAX_TAKEN``."""
+MAX_LEASE_SECONDS = 30 * 86400
+"""How long a lease lasts at most."""
+MAX_LABEL = 200
+"""How long the name of who asks for a lease is, and an id: both are kept in the ledger."""
+MAX_TEXT = 2000
+"""How long the reason is for which files failed: it is kept with each of them."""
+
 
 class _Request(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
@@ -136,6 +145,94 @@ class IgnoreFilesRequest(_OfFiles, frozen=True, kw_only=True):
             raise ValueError(f"name the files of {self.topic} to give up")
 
 
+class TakeFilesRequest(_Request, frozen=True, kw_only=True):
+    """Take files of an external feed: they are the asker's for a while. ``who`` is the holder.
+
+    Asked again with the same ``id``, the answer is the same lease, as long as it is not over.
+
+    Attributes:
+        topic: of the feed.
+        limit: how many files at most.
+        lease_seconds: for how long.
+    """
+
+    topic: str
+    limit: int = 100
+    lease_seconds: int = 3600
+    why: str = "take"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_lease(self.who, self.id, self.lease_seconds)
+        if not self.topic or not 0 < self.limit <= MAX_TAKEN_FILES:
+            raise ValueError(f"not a feed and 1 to {MAX_TAKEN_FILES} files of it: {self.limit}")
+
+
+class _OfLease(_Request, frozen=True, kw_only=True):
+    """What requests about files of a lease have.
+
+    Attributes:
+        lease: the number of the lease.
+        numbers: the files, by number,
+        names: or by name; without either, all that are left.
+    """
+
+    lease: int
+    numbers: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_lease(self.who, self.id)
+        if max(len(self.numbers), len(self.names)) > MAX_TAKEN_FILES or len(self.why) > MAX_TEXT:
+            raise ValueError(
+                f"names more than {MAX_TAKEN_FILES} files, or has a reason of over {MAX_TEXT} "
+                "characters"
+            )
+
+
+class FilesDoneRequest(_OfLease, frozen=True, kw_only=True):
+    """Files of a lease are processed, for good."""
+
+    why: str = "done"
+
+
+class FilesFailedRequest(_OfLease, frozen=True, kw_only=True):
+    """Files of a lease could not be processed; ``why`` is kept with them."""
+
+
+class ReturnFilesRequest(_OfLease, frozen=True, kw_only=True):
+    """Files of a lease are given back, as if they had not been taken."""
+
+    why: str = "return"
+
+
+class ExtendLeaseRequest(_Request, frozen=True, kw_only=True):
+    """A lease shall last for ``lease_seconds`` from now on."""
+
+    lease: int
+    lease_seconds: int = 3600
+    why: str = "extend"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_lease(self.who, self.id, self.lease_seconds)
+
+
+def _check_lease(who: str, id_: str, seconds: int = 1) -> None:
+    if not 0 < seconds <= MAX_LEASE_SECONDS:
+        raise ValueError(f"a lease of {seconds} seconds, not 1 to {MAX_LEASE_SECONDS}")
+    if len(who) > MAX_LABEL or len(id_) > MAX_LABEL:
+        raise ValueError(f"who asks, or the id, has over {MAX_LABEL} characters")
+
+
+LeaseRequest = (
+    TakeFilesRequest
+    | FilesDoneRequest
+    | FilesFailedRequest
+    | ReturnFilesRequest
+    | ExtendLeaseRequest
+)
 FilesRequest = RetryFilesRequest | IgnoreFilesRequest
 Request = (
     SkipRequest
@@ -146,6 +243,7 @@ Request = (
     | RetryRequest
     | RetryFilesRequest
     | IgnoreFilesRequest
+    | LeaseRequest
 )
 
 VERBS: Mapping[str, type[Request]] = MappingProxyType(
@@ -158,6 +256,11 @@ VERBS: Mapping[str, type[Request]] = MappingProxyType(
         "retry": RetryRequest,
         "files-retry": RetryFilesRequest,
         "files-ignore": IgnoreFilesRequest,
+        "files-take": TakeFilesRequest,
+        "files-done": FilesDoneRequest,
+        "files-failed": FilesFailedRequest,
+        "files-return": ReturnFilesRequest,
+        "files-extend": ExtendLeaseRequest,
     }
 )
 """The requests by their names in the paths of control and in the ledger.
@@ -200,3 +303,44 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     outcome: Outcome
     records: tuple[str, ...] = ()
     message: str = ""
+
+
+class LeasedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that somebody has taken.
+
+    Attributes:
+        number: names the file in the lease.
+        url: of the file.
+        name: its name, without the feed's url.
+        etag: of the version that was found; read this version, or say that the file failed.
+        size: of that version, in bytes.
+        modified: when it was last modified, ISO 8601 in UTC.
+        attempt: how often it was taken, with this time, counted from 1.
+    """
+
+    number: int
+    url: str
+    name: str
+    etag: str
+    size: int
+    modified: str
+    attempt: int
+
+
+class LeaseAnswer(Answer, frozen=True):
+    """The answer to a request about files that are taken.
+
+    Attributes:
+        lease: the number of the lease; None if there was nothing to take, or it is over.
+        until: when it may be ended for being too late, ISO 8601 in UTC; empty without a lease.
+        files: what is left of the lease; of other requests than taking, nothing is listed.
+    """
+
+    lease: int | None = None
+    until: str = ""
+    files: tuple[LeasedFile, ...] = ()
+
+
+def answer_type(request: Request) -> type[Answer]:
+    """What a request is answered with."""
+    return LeaseAnswer if isinstance(request, LeaseRequest) else Answer

@@ -2,11 +2,11 @@
 
 ``chain`` checks a ledger slot by slot, ``objects`` compares the objects that it names with the
 visible ones, ``stored`` the schemas and specs that it names with their hashes, ``part_lists`` the
-lists of files, ``load_records`` checks what publishers keep, ``coverage`` and ``payloads`` compare
-what was read back with what was committed and with Kafka, and ``locate`` finds what became of one
-offset. The invariants are checked here a second time on purpose, instead of by the code that
-writes: a bug in ``ledger.fold`` should show up, not be repeated. ``landfall.cli`` reads the store
-and prints.
+lists of files, ``leases`` counts what others' workers do, ``load_records`` checks what publishers
+keep, ``coverage`` and ``payloads`` compare what was read back with what was committed and with
+Kafka, and ``locate`` finds what became of one offset. The invariants are checked here a second time
+on purpose, instead of by the code that writes: a bug in ``ledger.fold`` should show up, not be
+repeated. ``landfall.cli`` reads the store and prints.
 """
 
 from dataclasses import dataclass

@@ -11,6 +11,7 @@ import msgspec
 
 from landfall import ledger
 from landfall.checks import Finding, Invariant
+from landfall.checks.leases import LeaseCounts
 from landfall.errors import Stalled
 from landfall.ledger import (
     Add,
@@ -35,6 +36,7 @@ class Chain:
     Attributes:
         state: the state after the last good slot.
         slots, commits, slices, snapshots: how many of each were checked.
+        leases: those of parts of files, and what became of them.
     """
 
     def __init__(self, group: str) -> None:
@@ -42,6 +44,7 @@ class Chain:
         self._group = group
         self.state = State()
         self.slots = self.commits = self.slices = self.snapshots = 0
+        self.leases = LeaseCounts()
         self._missing_snapshot: Snapshot | None = None
         self._start: dict[TopicPartition, int] = {}
         self._counted: Counter[TopicPartition] = Counter()
@@ -119,9 +122,10 @@ class Chain:
                     f"checkpoint {checkpoint}",
                     topic_partition=tp,
                 )
-        return None
+        return self.leases.check(sorted(self.state.feeds.items()))
 
     def _count(self, record: Record) -> None:
+        self.leases.count(record)
         match record:
             case Add():
                 self._start |= {e.topic_partition: e.start for e in record.entries}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from landfall.api.verbs import Answer, Outcome, Request, verb_of
+from landfall.api.verbs import Answer, Outcome, Request, answer_type, verb_of
 from landfall.errors import Reason, Retry, Stalled
 
 TIMEOUT_SECONDS = 60
@@ -67,7 +67,7 @@ class DriverControl:
         )
         try:
             with urllib.request.urlopen(asked, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310
-                return self._decode(response.read())
+                return self._decode(response.read(), request)
         except urllib.error.HTTPError as error:
             if error.code == 401:
                 raise Stalled(
@@ -78,13 +78,13 @@ class DriverControl:
                     Reason.SPEC_INVALID,
                     f"{self.url}: no control port of a driver that knows {verb}",
                 ) from error
-            return self._decode(error.read())
+            return self._decode(error.read(), request)
         except OSError as error:
             reason = getattr(error, "reason", error)
             raise Retry(f"the driver at {self.url} does not answer: {reason}") from error
 
-    def _decode(self, body: bytes) -> Answer:
+    def _decode(self, body: bytes, request: Request) -> Answer:
         try:
-            return msgspec.json.decode(body, type=Answer)
+            return msgspec.json.decode(body, type=answer_type(request))
         except msgspec.DecodeError as error:
             raise Retry(f"{self.url}: not the answer of a driver: {error}") from error

@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
+from landfall.cli.lease_arguments import add_leases
 from landfall.cli.numbers import natural
 from landfall.cli.verb_arguments import WAYS, add_decision, add_driver
 
@@ -27,19 +28,21 @@ def add_files(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
     """
     command = new(
         "files",
-        "show the files of a feed, and decide about those that are not landed",
+        "show, retry, give up or take the files of a feed",
         """\
 Show what has become of the files that spec.source.files names, try those again that could not
-be read, or give them up.
+be read, or give them up. Take files of a feed with process: External, and say what became of them.
 
 examples:
   landfall files ls group.yaml hits --state Error
   landfall files retry group.yaml hits 2026/11/21/a.json.gz
   landfall files ignore group.yaml hits 2026/11/21/a.json.gz --why 'truncated, see INC-12'
+  landfall files take group.yaml hits --limit 10 --lease 30m --json
+  landfall files done group.yaml 41
 """,
     )
     below = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_ls, _retry, _ignore):
+    for add in (_ls, _retry, _ignore, add_leases):
         add(nested(below))
 
 

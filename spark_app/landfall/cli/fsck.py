@@ -344,6 +344,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
     ranges = counted(chain.slices, "range")
     topic_partitions = counted(len(chain.state.members), "topic partition")
     named = counted(report.named, "object")
+    leases = f", {counted(chain.leases.leases, 'LEASE')}" if chain.leases.leases else ""
     return {
         Invariant.I1: f"{slots}, {snapshots}",
         Invariant.I2: f"{ranges} of {topic_partitions}",
@@ -352,7 +353,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
         Invariant.I5: f"{named} by {'checksum' if deep else 'size and ETag or token'}",
         Invariant.I6: f"COMMITs up to slot {chain.state.applied_through}",
         Invariant.I7: counted(chain.state.epoch, "epoch"),
-        Invariant.I8: counted(chain.commits, "COMMIT"),
+        Invariant.I8: f"{counted(chain.commits, 'COMMIT')}{leases}",
         Invariant.I9: counted(len(report.schemas), "schema"),
         Invariant.I10: counted(len(report.specs), "spec"),
         Invariant.I11: counted(report.load_records, "record"),

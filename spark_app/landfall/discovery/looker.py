@@ -36,8 +36,8 @@ class Look:
         listed: the list of all parts that get numbers; None if none does.
         parts: those parts.
         again: parked parts that get other numbers in the list.
-        replaced: parts that are parked or given up, of files whose new version gets numbers in the
-            list.
+        replaced: parts that are parked or given up, of files whose new version has numbers, or gets
+            them in the list.
     """
 
     found: Found
@@ -72,6 +72,8 @@ class FeedLooker:
         self._index: KnownIndex | None = None
         self._position = Position()
         self._parked: dict[int, ListedPart] = {}
+        self._checked: set[int] = set()
+        self._outdated: set[int] = set()
 
     def add_hints(self, names: Iterable[str]) -> None:
         """Look these names up at the next look, as far as its listing does not come to them.
@@ -122,12 +124,16 @@ class FeedLooker:
         except ValueError as error:
             raise Stalled(Reason.STORE_UNSAFE, f"{self._source}: {error}") from error
         changed = {f.file.name for f in found.files if f.state is FileState.CHANGED}
-        replaced = tuple(n for n, part in sorted(parked.items()) if part.name in changed)
+        new, self._checked = parked.keys() - self._checked, {*parked}
+        self._outdated |= {n for n in new if self._is_outdated(index, parked[n])}
+        replaced = tuple(
+            n for n, part in sorted(parked.items()) if part.name in changed or n in self._outdated
+        )
         again = tuple(n for n in again if n not in replaced)[: MAX_LISTED - len(found.parts())]
         tried = (tried_again(n, parked[n], feed.parked[n]) for n in again)
         numbered = (*found.parts(), *tried)
         if not numbered:
-            return Look(found)
+            return Look(found, replaced=replaced)
         listed = self.store_list(feed, numbered)
         return Look(found, listed, numbered, again, replaced)
 
@@ -246,9 +252,15 @@ class FeedLooker:
             self._index = open_index(self._slots, self._keys, feed.known, feed.lists)
         return self._index
 
+    def _is_outdated(self, index: KnownIndex, part: ListedPart) -> bool:
+        """Whether another version of a part's file has numbers already."""
+        known = index.find(part.name)
+        return known is not None and (known.size, known.etag) != (part.size, part.etag)
+
     def _read_parked(self, parked: Mapping[int, ParkedPart]) -> dict[int, ListedPart]:
         """Parts that are parked or given up, as their lists have them."""
         self._parked = {n: part for n, part in self._parked.items() if n in parked}
+        self._outdated &= parked.keys()
         for listed in {parked[n].listed for n in parked.keys() - self._parked.keys()}:
             parts = part_lists.read(self._slots, self._keys, listed)
             for number in range(listed.first, listed.end):

@@ -19,6 +19,7 @@ from landfall.api.values import plural
 from landfall.api.verbs import (
     Answer,
     FilesRequest,
+    LeaseRequest,
     Outcome,
     ReplayRequest,
     Request,
@@ -36,6 +37,7 @@ from landfall.driver.decide.requests import (
 )
 from landfall.driver.deps import Append
 from landfall.driver.feeds import Feeds
+from landfall.driver.leases import Leases
 from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.observer import Observer
 from landfall.driver.pending_requests import PendingRequest, PendingRequests
@@ -147,6 +149,10 @@ class Decisions:
     pending: PendingRequests
     _running: list[_RunningRequest] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        committer = self.parts.committer
+        self._leases = Leases(committer.group, committer.deps.store)
+
     @property
     def held(self) -> set[TopicPartition]:
         """Topic partitions of which no batch may be started now."""
@@ -156,7 +162,7 @@ class Decisions:
     def carry_out(
         self, state: Callable[[], State], in_flight: Collection[TopicPartition], now: datetime
     ) -> None:
-        """Carry out what waits, except what has to wait for a batch in flight.
+        """Carry out what waits, except what has to wait for a batch in flight; end late leases.
 
         ``state`` returns the lane's state, which each request may change.
 
@@ -175,6 +181,7 @@ class Decisions:
                 answer = Answer(Outcome.FAILED, message=str(error))
             if answer:
                 self._finish(pending, answer)
+        self._leases.expire(state(), now, self.parts.committer.append)
         self._continue_all()
 
     def close(self, why: str) -> None:
@@ -185,6 +192,10 @@ class Decisions:
     def _answer(self, pending: PendingRequest, state: State, now: datetime) -> Answer | None:
         """The answer; None if it comes later."""
         request = pending.request
+        if isinstance(request, LeaseRequest):
+            committer = self.parts.committer
+            is_fenced = committer.writer.is_fenced
+            return self._leases.answer(request, state, now, committer.append, is_fenced)
         match request:
             case RetryRequest():
                 found = 0 if request.dry_run else self.parts.retry_all()
@@ -289,6 +300,7 @@ def append_all(plan: Iterable[PlannedRecord], append: Append) -> State:
 
 def _changed(request: Request) -> TopicPartition | None:
     """The topic partition whose checkpoint or membership a request may change."""
-    if isinstance(request, ReplayRequest | RetryRequest | FilesRequest) or request.dry_run:
+    beside = ReplayRequest | RetryRequest | FilesRequest | LeaseRequest
+    if isinstance(request, beside) or request.dry_run:
         return None
     return TopicPartition(request.topic, request.partition)

@@ -22,11 +22,12 @@ from landfall.api.feed_status import FeedStatus
 from landfall.api.verbs import Answer, FilesRequest, Outcome
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.discovery.looker import FeedLooker, Look
+from landfall.discovery.looker import Look
 from landfall.driver.decide.file_requests import FilesPlan
 from landfall.driver.decide.requests import Refusal
 from landfall.driver.deps import Append, DriverDeps, record_failure
 from landfall.driver.feed_failures import FeedFailures
+from landfall.driver.feed_problems import changed_problem, files_problem, other_process
 from landfall.driver.file_requests import (
     AskedOfFiles,
     PreparedFiles,
@@ -38,7 +39,7 @@ from landfall.driver.file_requests import (
 from landfall.driver.left_out import LeftOut
 from landfall.driver.open_feeds import OpenFeed
 from landfall.driver.wakeups import Wakeups
-from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled, cause
+from landfall.errors import PartUnreadable, Reason, Retry, Stalled, cause
 from landfall.ledger import Decision, KnownFiles, State
 from landfall.ledger.feeds import MAX_PARKED, SPAN, number_of, part_offsets
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -103,9 +104,9 @@ class Feeds:
     def problems(self, state: State) -> tuple[Stalled, ...]:
         """What is wrong with feeds, and with files that are not landed: an error for each."""
         return *self._failures.problems().values(), *(
-            _parked(tp, state.feeds[tp])
-            for tp in self._specs
-            if tp in state.feeds and state.feeds[tp].parked
+            wrong
+            for tp, one in self._specs.items()
+            if tp in state.feeds and (wrong := files_problem(tp, state.feeds[tp], one))
         )
 
     def statuses(self, state: State) -> tuple[FeedStatus, ...]:
@@ -131,6 +132,8 @@ class Feeds:
         for tp in self._specs:
             if tp not in state.feeds or self._is_paused(tp, now):
                 continue  # it is about to enter, or could not be opened
+            if self._stop_other_process(tp, state.feeds[tp]):
+                continue
             try:
                 opened = self._feed(tp)
                 state = self._finish(tp, opened, state)
@@ -188,7 +191,7 @@ class Feeds:
     ) -> None:
         if opened.asked:
             asked = opened.asked.popleft()
-            opened.job = self._pool.submit(_prepared, opened.looker, feed, asked)
+            opened.job = self._pool.submit(prepare_files, opened.looker, feed, asked)
         elif opened.looker.has_to_merge(feed):
             opened.looked, opened.hurries = now, False
             opened.job = self._pool.submit(opened.looker.merge, feed)
@@ -302,13 +305,15 @@ class Feeds:
         if not changed:
             self._log.stopped.pop(tp, None)
             return
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        self._log.stopped[tp] = Stalled(
-            Reason.FILE_CHANGED,
-            f"{tp}: {changed[0]}{more} was written anew after it was landed; `landfall files "
-            "retry` lands the new file as a whole, `landfall files ignore` leaves it out; "
-            "onChange: LandAgain or Ignore does so with all files from now on",
-        )
+        self._log.stopped[tp] = changed_problem(tp, changed)
+
+    def _stop_other_process(self, tp: TopicPartition, feed: ledger.Feed) -> bool:
+        """Stop a feed that the ledger has for another purpose than the spec; whether it is."""
+        own, is_external = self._specs[tp], feed.leasing is not None
+        if own.is_external == is_external:
+            return False
+        self._log.stopped[tp] = Stalled(Reason.SPEC_INVALID, other_process(own))
+        return True
 
     # ------------------------------------------------------------------------------------- landing
 
@@ -376,23 +381,6 @@ class Feeds:
             self._feed(tp).parked[number] = self._deps.clock()
             log.warning("file parked", extra={"slice": str(hole), "why": str(error)})
         return state
-
-
-def _prepared(looker: FeedLooker, feed: ledger.Feed, asked: AskedOfFiles) -> PreparedFiles:
-    try:
-        return prepare_files(looker, feed, asked)
-    except LandfallError as error:
-        asked.answer.set_result(Answer(Outcome.FAILED, message=str(error)))
-        raise
-
-
-def _parked(tp: TopicPartition, feed: ledger.Feed) -> Stalled:
-    first = feed.parked[min(feed.parked)]
-    count = f"{len(feed.parked)} part{'' if len(feed.parked) == 1 else 's'} of files"
-    return Stalled(
-        Reason.FILE_UNREADABLE,
-        f"{tp}: {count} not landed, the first tried {first.attempt} times: {first.reason}",
-    )
 
 
 def _fields(tp: TopicPartition, seen: Look) -> dict[str, object]:

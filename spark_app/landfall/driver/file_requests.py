@@ -13,13 +13,14 @@ from functools import partial
 from landfall import ledger
 from landfall.api import spec
 from landfall.api.contract import LANE
-from landfall.api.verbs import Answer, FilesRequest
+from landfall.api.verbs import Answer, FilesRequest, Outcome
 from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker
 from landfall.discovery.rules import OnChange, Rules
 from landfall.driver.decide.file_requests import FilesPlan, decide_files
 from landfall.driver.decide.requests import Refusal
+from landfall.errors import LandfallError
 from landfall.files import FilePart
 from landfall.ledger import Decision, Feed, PartList, Record, State
 from landfall.ledger.offsets import TopicPartition
@@ -73,7 +74,7 @@ def feed_looker(group: str, slots: Slots, feed: spec.Feed, source: SourceFiles) 
     """
     reader = reader_of_feed(feed)
     rules = Rules(
-        partial(_cut, reader.parts, feed.part_bytes),
+        _whole if feed.is_external else partial(_cut, reader.parts, feed.part_bytes),
         include=(feed.include,) if feed.include else (),
         exclude=(feed.exclude,) if feed.exclude else (),
         settle=feed.settle,
@@ -107,13 +108,17 @@ def plan_files(looker: FeedLooker, feed: Feed, request: FilesRequest) -> FilesPl
 
 
 def prepare_files(looker: FeedLooker, feed: Feed, asked: AskedOfFiles) -> PreparedFiles:
-    """Plan what a request records, and store its list.
+    """Plan what a request records, and store its list. What fails is answered, too.
 
     Raises:
         Stalled, Retry: as ``plan_files``.
     """
-    plan = plan_files(looker, feed, asked.request)
-    return PreparedFiles(asked, plan, _stored(looker, feed, asked.request, plan))
+    try:
+        plan = plan_files(looker, feed, asked.request)
+        return PreparedFiles(asked, plan, _stored(looker, feed, asked.request, plan))
+    except LandfallError as error:
+        asked.answer.set_result(Answer(Outcome.FAILED, message=str(error)))
+        raise
 
 
 def discovered(
@@ -137,6 +142,12 @@ def _stored(
     if isinstance(plan, Refusal) or request.dry_run or not plan.parts:
         return None
     return looker.store_list(feed, plan.parts)
+
+
+def _whole(name: str, size: int) -> tuple[FilePart, ...]:
+    """A file that is processed by others is theirs as a whole."""
+    del name
+    return (FilePart(0, size),)
 
 
 def _cut(

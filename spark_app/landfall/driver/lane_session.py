@@ -21,6 +21,7 @@ from landfall.api.spec import ConsumerGroup, Feed
 from landfall.api.verbs import (
     Answer,
     FilesRequest,
+    LeaseRequest,
     Outcome,
     ReplayRequest,
     Request,
@@ -37,6 +38,7 @@ from landfall.driver.file_requests import (
     prepare_files,
     why_no_feed,
 )
+from landfall.driver.lease_sessions import SESSION, carry_out_lease
 from landfall.driver.replay import ReplayEffects, Replayer, replay, run
 from landfall.driver.runner import Runner
 from landfall.driver.stored_specs import store_spec
@@ -94,6 +96,8 @@ class LaneSession:
             Fenced: a driver opened the lane meanwhile.
             Stalled: the store or the log denies access, or the ledger is broken.
         """
+        if isinstance(request, LeaseRequest):
+            return carry_out_lease(self, request, take_over=take_over)
         state = self.lane.read()
         if refusal := self._why_not(state, request, take_over=take_over):
             return Answer(Outcome.REFUSED, message=refusal)
@@ -209,7 +213,7 @@ class LaneSession:
         # The owner's revision: a driver that is restarted after this may open the lane by itself.
         spec = store_spec(self.store, self.group, self.lane.name)
         request = OpenRequest(
-            self.new_name(), self._generation(state), __version__, state.revision, spec
+            SESSION + self.new_name(), self._generation(state), __version__, state.revision, spec
         )
         return LaneWriter.open(self.lane, request, self.clock, _log_retry, state)
 

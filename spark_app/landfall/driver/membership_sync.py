@@ -279,8 +279,15 @@ class MembershipSync:
         )
         self._refused = {**starts.refused, **occupied}
         ids = {topic.name: topic.topic_id for topic in observer.topics}
+        feeds = {feed.topic: feed.is_external for feed in self._source.files}
         entries = tuple(
-            ledger.Entry(tp, ids[tp.topic], start, feed=bool(self._source.files))
+            ledger.Entry(
+                tp,
+                ids[tp.topic],
+                start,
+                feed=tp.topic in feeds,
+                external=feeds.get(tp.topic, False),
+            )
             for tp, start in sorted(starts.offsets.items())
         )
         return self._append(partial(ledger.Add, entries=entries)) if entries else state

@@ -104,6 +104,8 @@ class OpenFeed:
 
     def to_try_again(self, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
         """Parked parts that may be readable now; a driver that starts tries all at once."""
+        if feed.leasing:
+            return ()  # takers get them under the numbers that they have
         self.parked = {n: at for n, at in self.parked.items() if n in feed.parked}
         own = () if self.retries_own else self.parked
         return tuple(

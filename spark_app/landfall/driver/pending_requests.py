@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import Lock
 
-from landfall.api.verbs import Answer, Outcome, Request
+from landfall.api.verbs import Answer, LeaseRequest, Outcome, Request
 
 PATIENCE = timedelta(seconds=20)
 """How long an HTTP request waits for its answer."""
@@ -68,10 +68,14 @@ class PendingRequests:
             return list(self._waiting)
 
     def finish(self, pending: PendingRequest, answer: Answer) -> None:
-        """Answer a request; one that failed may be asked again under the same id."""
+        """Answer a request; one that failed may be asked again under the same id.
+
+        So may one about files that are taken, since the ledger remembers those ids: the answer says
+        what is so then.
+        """
         with self._lock:
             self._waiting.remove(pending)
-            if answer.outcome is Outcome.FAILED:
+            if answer.outcome is Outcome.FAILED or isinstance(pending.request, LeaseRequest):
                 self._by_id.pop(pending.request.id, None)
         pending.answer.set_result(answer)
 

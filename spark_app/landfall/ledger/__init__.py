@@ -7,10 +7,10 @@ and who may write next. Appending a COMMIT is the commit point: before it nothin
 it everything it names is.
 
 ``records`` has the record types and their bytes, ``entries`` what they list, ``state`` what they
-add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness``, ``runs`` and
-``feeds`` the fold, ``snapshot`` a state as bytes, ``part_lists`` the parts of files that a DISCOVER
-names, ``offsets`` the arithmetic of ranges, ``task_results`` what tasks return, ``object_names``
-the keys.
+add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness``, ``runs``,
+``feeds`` and ``leases`` the fold, ``snapshot`` a state as bytes, ``part_lists`` the parts of files
+that a DISCOVER names, ``offsets`` the arithmetic of ranges, ``task_results`` what tasks return,
+``object_names`` the keys.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """
@@ -37,9 +37,12 @@ from landfall.ledger.records import (
     Commit,
     Discover,
     Drop,
+    Extend,
     Finalize,
     Header,
     Hole,
+    Lease,
+    LeaseOutcome,
     Lost,
     Open,
     Record,
@@ -60,7 +63,10 @@ from landfall.ledger.state import (
     EndedRun,
     Feed,
     LaneOwnership,
+    LeasedPart,
+    Leasing,
     Member,
+    OpenLease,
     ParkedPart,
     PendingHorizon,
     State,
@@ -84,6 +90,7 @@ __all__ = [
     "Drop",
     "EndedRun",
     "Entry",
+    "Extend",
     "Feed",
     "Finalize",
     "Header",
@@ -91,10 +98,15 @@ __all__ = [
     "Horizon",
     "KnownFiles",
     "LaneOwnership",
+    "Lease",
+    "LeaseOutcome",
+    "LeasedPart",
+    "Leasing",
     "Lost",
     "Member",
     "Missing",
     "Open",
+    "OpenLease",
     "ParkedPart",
     "PartList",
     "PendingHorizon",

@@ -31,13 +31,15 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """A topic partition that enters the lane at offset ``start``.
 
     The topic id distinguishes a topic from another one created later under the same name. A
-    ``feed`` is of files, and its offsets are those that DISCOVERs hand out.
+    ``feed`` is of files, and its offsets are those that DISCOVERs hand out. The files of an
+    ``external`` feed are processed by others, by LEASEs, and nothing of them is landed.
     """
 
     topic_partition: TopicPartition
     topic_id: str
     start: int
     feed: bool = False
+    external: bool = False
 
 
 class Blocked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,6 +17,9 @@ A decision *gives a part up*: a DISCOVER with a parked one, or a HOLE with the p
 is remembered with the number it had, for a part behind the checkpoint that is neither parked nor
 given up is landed, and nothing else says so. Another decision lands it after all, by ``again``, and
 another version of its file takes it out. So what was given up is never mistaken for landed.
+
+Of an *external* feed nothing is landed: its checkpoint stays, and workers of others get its numbers
+by LEASEs (``landfall.ledger.leases``).
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -27,7 +30,7 @@ from landfall.ledger.decisions import topic_partition
 from landfall.ledger.entries import Entry, PartList
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.records import Discover, Hole
-from landfall.ledger.state import Feed, ParkedPart, State
+from landfall.ledger.state import Feed, Leasing, ParkedPart, State
 
 SPAN = 1_000_000_000
 """How many offsets a part has: more rows than that it cannot have."""
@@ -51,6 +54,11 @@ def part_offsets(number: int) -> OffsetRange:
     return OffsetRange(number * SPAN, (number + 1) * SPAN)
 
 
+def landed_end(feed: Feed) -> int:
+    """The checkpoint with which all numbers are landed: 0 of an external feed, which lands none."""
+    return 0 if feed.leasing else feed.end * SPAN
+
+
 def unlanded(feeds: Mapping[TopicPartition, Feed], tp: TopicPartition, offsets: OffsetRange) -> int:
     """How many offsets these are, or of a feed, of how many parts they are."""
     if tp not in feeds or not len(offsets):
@@ -60,11 +68,16 @@ def unlanded(feeds: Mapping[TopicPartition, Feed], tp: TopicPartition, offsets: 
 
 def enter(state: State, entries: Iterable[Entry]) -> State:
     """The state after these topic partitions entered the lane."""
-    added = {entry.topic_partition: entry.start for entry in entries if entry.feed}
-    for tp, start in added.items():
-        if start:
-            raise ValueError(f"{tp}: the feed enters at offset {start}, not at 0")
-    return replace(state, feeds={**state.feeds, **dict.fromkeys(added, Feed())}) if added else state
+    added = dict[TopicPartition, Feed]()
+    for entry in entries:
+        tp = entry.topic_partition
+        if entry.external and not entry.feed:
+            raise ValueError(f"{tp}: is external, but no feed")
+        if entry.feed and entry.start:
+            raise ValueError(f"{tp}: the feed enters at offset {entry.start}, not at 0")
+        if entry.feed:
+            added[tp] = Feed(leasing=Leasing() if entry.external else None)
+    return replace(state, feeds={**state.feeds, **added}) if added else state
 
 
 def leave(state: State, tps: Iterable[TopicPartition]) -> State:
@@ -77,6 +90,8 @@ def leave(state: State, tps: Iterable[TopicPartition]) -> State:
 def check_discovered(state: State, tps: Iterable[TopicPartition]) -> None:
     """Raise ``ValueError`` if one of these is landed past what DISCOVERs have handed out."""
     for tp in state.feeds.keys() & set(tps):
+        if state.feeds[tp].leasing:
+            raise ValueError(f"{tp}: its files are processed by others, and not landed")
         end = state.feeds[tp].end * SPAN
         if state.checkpoint[tp] > end:
             raise ValueError(
@@ -125,7 +140,9 @@ def discover(state: State, record: Discover) -> State:
     if not (record.listed or record.known or taken):
         raise ValueError(f"{tp}: discovers nothing")
     known = record.known or feed.known
-    needed = min(known.through if known else 0, number_of(state.checkpoint[tp]))
+    # Leases name the lists of their parts, as parked parts do.
+    begun = feed.leasing.leased_to if feed.leasing else number_of(state.checkpoint[tp])
+    needed = min(known.through if known else 0, begun)
     if _is_any_invisible(state, tp):
         needed = 0  # what is lost of it may have to be made again, by its list
     lists = (*feed.lists, *((record.listed,) if record.listed else ()))

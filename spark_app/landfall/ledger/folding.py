@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
-from landfall.ledger import completeness, decisions, feeds, runs
+from landfall.ledger import completeness, decisions, feeds, leases, runs
 from landfall.ledger.entries import Rolled
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
@@ -19,8 +19,11 @@ from landfall.ledger.records import (
     Commit,
     Discover,
     Drop,
+    Extend,
     Finalize,
     Hole,
+    Lease,
+    LeaseOutcome,
     Lost,
     Open,
     Record,
@@ -161,6 +164,8 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
             return runs.end(state, record)
         case Discover():
             return decisions.remember(feeds.discover(state, record), record.decision)
+        case Lease() | Extend() | LeaseOutcome():
+            return leases.apply(state, record)
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
         case Applied():

@@ -9,7 +9,9 @@ opening a lane reads only the records after it. ``Yield`` hands the lane over.
 ``Lost`` gives up decided objects that can never be made. ``Replay`` lands dead letters again.
 ``Finalize`` says up to which event time topics are complete, ``Run`` that a closed range is landed,
 ``Applied`` that more objects are visible. ``Discover`` numbers parts of files, which are the log of
-a feed. A ``Decision`` says who asked for what, and why.
+a feed. ``Lease`` gives such parts to a worker that is none of Landfall's, ``Extend`` gives it more
+time, and ``LeaseOutcome`` says what became of them. A ``Decision`` says who asked
+for what, and why.
 
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
 """
@@ -241,6 +243,48 @@ class Discover(_Base, frozen=True, tag="DISCOVER", omit_defaults=True):
     decision: Decision | None = None
 
 
+class Lease(_Base, frozen=True, tag="LEASE", omit_defaults=True):
+    """Parts of an external feed are ``holder``'s until an OUTCOME. The slot's number is the lease.
+
+    ``until`` (ms) is when it may be ended for being too late, and ``request`` the id under which
+    it was asked for.
+    """
+
+    topic_partition: TopicPartition
+    numbers: tuple[int, ...]
+    holder: str
+    until: int
+    request: str = ""
+
+
+class Extend(_Base, frozen=True, tag="EXTEND", omit_defaults=True):
+    """The lease of slot ``lease`` may not be ended for being too late before ``until`` (ms)."""
+
+    topic_partition: TopicPartition
+    lease: int
+    until: int
+    request: str = ""
+
+
+class LeaseOutcome(_Base, frozen=True, tag="OUTCOME", omit_defaults=True):
+    """What became of parts of a lease, which are its holder's no more.
+
+    ``done`` is final. The others may be leased again: ``failed`` and ``expired`` ones, which are
+    all that are left, after one more attempt, and ``returned`` ones as if they never were. ``at``
+    (ms) is when the driver heard of it.
+    """
+
+    topic_partition: TopicPartition
+    lease: int
+    at: int
+    done: tuple[int, ...] = ()
+    failed: tuple[int, ...] = ()
+    returned: tuple[int, ...] = ()
+    expired: tuple[int, ...] = ()
+    why: str = ""
+    request: str = ""
+
+
 class Snapshot(_Base, frozen=True, tag="SNAPSHOT"):
     """The state after the previous slot is stored under ``key``."""
 
@@ -285,6 +329,9 @@ Record = (
     | Finalize
     | Run
     | Discover
+    | Lease
+    | Extend
+    | LeaseOutcome
     | Snapshot
     | Applied
     | Segment

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from landfall.ledger.completeness import topics_with_missing
 from landfall.ledger.entries import ClosedTopic
-from landfall.ledger.feeds import SPAN
+from landfall.ledger.feeds import landed_end
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     Run,
@@ -99,10 +99,13 @@ def _check_topics(state: State, record: Run) -> None:
 
 def _check_feed(tp: TopicPartition, feed: Feed | None, end_offset: int) -> None:
     """Raise ``ValueError`` unless the run ends a feed where its numbers do, and none is parked."""
-    if feed and (feed.parked or end_offset != feed.end * SPAN):
+    if feed is None:
+        return
+    parked, end = 0 if feed.leasing else len(feed.parked), landed_end(feed)
+    if parked or end_offset != end:
         raise ValueError(
-            f"ends a run of {tp} at {end_offset}, but its files end at {feed.end * SPAN}, and "
-            f"{len(feed.parked)} parts are parked"
+            f"ends a run of {tp} at {end_offset}, but its files end at {end}, and {parked} parts "
+            "are parked"
         )
 
 

@@ -29,6 +29,8 @@ from landfall.ledger.records import (
     Discover,
     Drop,
     Hole,
+    Lease,
+    LeaseOutcome,
     Lost,
     Open,
     Record,
@@ -244,7 +246,7 @@ def _blocks(first: int, bodies: Iterable[bytes]) -> Iterator[tuple[int, list[byt
         yield first, lines
 
 
-def _entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901  # one arm per record type
+def _entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901, PLR0912  # one arm per record type
     seq = record.header.seq
 
     def entry(tp: TopicPartition, offsets: OffsetRange, *, begins: bool = False) -> Entry:
@@ -265,6 +267,10 @@ def _entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901  #
         case Discover(listed=PartList() as listed):
             start, end = part_offsets(listed.first).start, part_offsets(listed.end).start
             yield entry(record.topic_partition, OffsetRange(start, end))
+        case Lease(numbers=numbers):
+            yield entry(record.topic_partition, _span_of(numbers))
+        case LeaseOutcome(done=a, failed=b, returned=c, expired=d):
+            yield entry(record.topic_partition, _span_of((*a, *b, *c, *d)))
         case Lost():
             for o in record.objects:
                 origin = object_names.origin(group, o.upload.key)
@@ -272,6 +278,11 @@ def _entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901  #
                 yield entry(tp, OffsetRange(o.first_offset, o.last_offset + 1))
         case _:
             pass
+
+
+def _span_of(numbers: Sequence[int]) -> OffsetRange:
+    """The offsets from the first of these parts to the last."""
+    return OffsetRange(part_offsets(min(numbers)).start, part_offsets(max(numbers)).end)
 
 
 def _summary(first: int, entries: Iterable[Entry]) -> list[Entry]:

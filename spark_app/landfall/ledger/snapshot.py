@@ -3,6 +3,9 @@
 The names of the fields are persisted. A field that older snapshots lack needs a default.
 """
 
+from collections.abc import Mapping
+from operator import itemgetter
+
 import msgspec
 
 from landfall.ledger import (
@@ -11,7 +14,10 @@ from landfall.ledger import (
     Feed,
     KnownFiles,
     LaneOwnership,
+    LeasedPart,
+    Leasing,
     Member,
+    OpenLease,
     ParkedPart,
     PartList,
     PendingHorizon,
@@ -34,6 +40,25 @@ class _Landing(msgspec.Struct, frozen=True):
     member: Member
 
 
+class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A lease that is not over, by the slot of its record."""
+
+    slot: int
+    holder: str
+    until: int
+    parts: tuple[tuple[int, LeasedPart], ...]
+    request: str = ""
+
+
+class _Leasing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of the numbers of an external feed."""
+
+    leased_to: int = 0
+    done: int = 0
+    open: tuple[_Lease, ...] = ()
+    requests: tuple[str, ...] = ()
+
+
 class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
     """A feed of the lane."""
 
@@ -44,6 +69,7 @@ class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
     parked: tuple[tuple[int, ParkedPart], ...] = ()
     ignored: tuple[tuple[int, ParkedPart], ...] = ()
     holes: int = 0
+    leasing: _Leasing | None = None
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -175,9 +201,43 @@ def decode_state(body: bytes) -> State:
 
 def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
     parked, ignored = sorted(feed.parked.items()), sorted(feed.ignored.items())
-    return _Feed(tp, feed.end, feed.lists, feed.known, tuple(parked), tuple(ignored), feed.holes)
+    return _Feed(
+        tp,
+        feed.end,
+        feed.lists,
+        feed.known,
+        tuple(parked),
+        tuple(ignored),
+        feed.holes,
+        _stored_leasing(feed.leasing),
+    )
 
 
 def _feed(stored: _Feed) -> Feed:
     parked, ignored = dict(stored.parked), dict(stored.ignored)
-    return Feed(stored.end, stored.lists, stored.known, parked, ignored, stored.holes)
+    leasing = _leasing(stored.leasing)
+    return Feed(stored.end, stored.lists, stored.known, parked, ignored, stored.holes, leasing)
+
+
+def _stored_leasing(leasing: Leasing | None) -> _Leasing | None:
+    if leasing is None:
+        return None
+    leases = tuple(
+        _Lease(slot, each.holder, each.until, _by_number(each.parts), each.request)
+        for slot, each in sorted(leasing.open.items(), key=itemgetter(0))
+    )
+    return _Leasing(leasing.leased_to, leasing.done, leases, leasing.requests)
+
+
+def _leasing(stored: _Leasing | None) -> Leasing | None:
+    if stored is None:
+        return None
+    leases = {
+        each.slot: OpenLease(each.holder, each.until, dict(each.parts), each.request)
+        for each in stored.open
+    }
+    return Leasing(stored.leased_to, stored.done, leases, stored.requests)
+
+
+def _by_number(parts: Mapping[int, LeasedPart]) -> tuple[tuple[int, LeasedPart], ...]:
+    return tuple((number, parts[number]) for number in sorted(parts))

@@ -18,9 +18,12 @@ from landfall.ledger.records import (
     Commit,
     Discover,
     Drop,
+    Extend,
     Finalize,
     Header,
     Hole,
+    Lease,
+    LeaseOutcome,
     Lost,
     Open,
     Record,
@@ -65,6 +68,9 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
         Finalize,
         Run,
         Discover,
+        Lease,
+        Extend,
+        LeaseOutcome,
         Snapshot,
         Applied,
         Segment,
@@ -106,12 +112,56 @@ class ParkedPart:
         skip: how many of its rows are landed under this number.
         reason: why it could not be landed.
         listed: the list that it is in.
+        at: when it was parked (ms); 0 if that does not matter. Only external feeds have it.
     """
 
     attempt: int
     skip: int
     reason: str
     listed: PartList
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedPart:
+    """A part that somebody works at: how often it was tried before, and the list that it is in."""
+
+    attempt: int
+    listed: PartList
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLease:
+    """Parts that are a worker's, until it says what became of them or is too late.
+
+    Attributes:
+        holder: the worker.
+        until: when it is too late, milliseconds since 1970-01-01 UTC.
+        parts: by number; those that were done or failed are not among them.
+        request: the id under which it was asked for; may be empty.
+    """
+
+    holder: str
+    until: int
+    parts: Mapping[int, LeasedPart]
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leasing:
+    """What became of the numbers of an external feed.
+
+    Attributes:
+        leased_to: the number that is leased next; all below were leased at least once.
+        done: how many parts are done.
+        open: leases that are not over, by the number of their slot.
+        requests: the ids of the last requests that were carried out, oldest first.
+    """
+
+    leased_to: int = 0
+    done: int = 0
+    open: Mapping[int, OpenLease] = field(default_factory=dict)
+    requests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +176,7 @@ class Feed:
         parked: parts that could not be landed, by number.
         ignored: parts that a decision gave up, by number.
         holes: how many parts were not landed under their numbers, or not as a whole.
+        leasing: of an external feed, what became of its numbers; None for one that is landed.
     """
 
     end: int = 0
@@ -134,6 +185,7 @@ class Feed:
     parked: Mapping[int, ParkedPart] = field(default_factory=dict)
     ignored: Mapping[int, ParkedPart] = field(default_factory=dict)
     holes: int = 0
+    leasing: Leasing | None = None
 
 
 @dataclass(frozen=True, slots=True)

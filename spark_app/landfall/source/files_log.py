@@ -61,8 +61,10 @@ class FilesLog:
         self.stopped: dict[TopicPartition, Stalled] = {}
 
     def take_in(self, state: State) -> None:
-        """Take in what DISCOVERs have handed out."""
-        self._ends = {tp: feed.end * SPAN for tp, feed in state.feeds.items()}
+        """Take in what DISCOVERs have handed out, but for feeds of which nothing is landed."""
+        self._ends = {
+            tp: feed.end * SPAN for tp, feed in state.feeds.items() if feed.leasing is None
+        }
 
     def topics(self, known: Collection[str] = ()) -> FoundTopics:
         """The feeds in the spec."""

@@ -21,14 +21,21 @@ from landfall.api.verbs import (
     VERBS,
     Answer,
     DropRequest,
+    ExtendLeaseRequest,
+    FilesDoneRequest,
+    FilesFailedRequest,
     IgnoreFilesRequest,
+    LeaseAnswer,
+    LeaseRequest,
     Outcome,
     ReplayRequest,
     Request,
     ResetRequest,
     RetryFilesRequest,
     RetryRequest,
+    ReturnFilesRequest,
     SkipRequest,
+    TakeFilesRequest,
     UnblockRequest,
 )
 from landfall.cli import main, verb
@@ -240,6 +247,11 @@ TP = {"topic": "clicks", "partition": 3}
         RetryRequest(who="kim"),
         RetryFilesRequest(who="kim", topic="hits"),
         IgnoreFilesRequest(**BY, topic="hits", names=("a.json", "b c.json")),
+        TakeFilesRequest(who="kim", topic="hits", limit=9, lease_seconds=60, id="x"),
+        FilesDoneRequest(who="kim", lease=41, numbers=(1, 2)),
+        FilesFailedRequest(**BY, lease=41, names=("a", "b")),
+        ReturnFilesRequest(who="kim", lease=41),
+        ExtendLeaseRequest(who="kim", lease=41, lease_seconds=60),
     ],
     ids=list(VERBS),
 )
@@ -251,7 +263,8 @@ def test_a_request_reaches_the_driver_as_it_was_asked(
     answer = control.ask(request_)
 
     assert received == [("request", request_)]
-    assert answer == Answer(Outcome.DONE, ("HOLE",), "message")
+    expected = LeaseAnswer if isinstance(request_, LeaseRequest) else Answer
+    assert answer == expected(Outcome.DONE, ("HOLE",), "message")
 
 
 @pytest.mark.parametrize(

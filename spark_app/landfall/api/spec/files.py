@@ -27,7 +27,10 @@ class Dedupe(Model):
 
 
 class Feed(Model):
-    """Files in a bucket or folder, which are landed as the topic partition ``<topic>/0``."""
+    """Files in a bucket or folder, which are landed as the topic partition ``<topic>/0``.
+
+    With ``process: External`` they are processed by others instead.
+    """
 
     topic: TopicName
     """Name of the topic that the rows of these files are landed as."""
@@ -52,6 +55,11 @@ class Feed(Model):
     """
     hdfs: HdfsAccess = HdfsAccess()
     """How to access HDFS."""
+    process: Literal["Land", "External"] = "Land"
+    """Who processes the files. Land lands their rows. External lands nothing: workers of yours take
+    files by `landfall files take`, or over HTTP, and say what became of them. It cannot be changed
+    later; give the files another topic instead.
+    """
     include: Pattern | None = None
     """Regular expression for the names of files, without ``url``; it must match the whole name. All
     files if not set.
@@ -92,7 +100,9 @@ class Feed(Model):
     they do not tell is found by ``discoveryInterval`` and ``relist``.
     """
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
-    """How often a file that cannot be read is tried. The files after it do not wait for it."""
+    """How often a file that cannot be read, or that a worker could not process, is tried. The files
+    after it do not wait for it.
+    """
     retry_interval: Duration = timedelta(minutes=5)
     """How long after an attempt a file that cannot be read is tried again."""
 
@@ -106,6 +116,11 @@ class Feed(Model):
     def access_field(self) -> str:
         """The name of that section."""
         return section_of(self.url)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether workers of others process the files."""
+        return self.process == "External"
 
     @model_validator(mode="after")
     def _events_and_etags_are_of_s3(self) -> "Feed":

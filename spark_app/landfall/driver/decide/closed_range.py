@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from landfall.ledger import ClosedTopic, State
 from landfall.ledger.completeness import topics_with_missing
-from landfall.ledger.feeds import SPAN
+from landfall.ledger.feeds import landed_end
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import DatedOffset
 
@@ -68,7 +68,7 @@ def range_ends(look: RangeLook) -> dict[TopicPartition, int]:
 
 def numbered(state: State) -> dict[TopicPartition, int]:
     """Where the numbers of feeds end. Until a range is known to end, it has all of them."""
-    return {tp: feed.end * SPAN for tp, feed in state.feeds.items()}
+    return {tp: landed_end(feed) for tp, feed in state.feeds.items()}
 
 
 def is_reached(state: State, ends: Mapping[TopicPartition, int], tp: TopicPartition) -> bool:
@@ -78,7 +78,7 @@ def is_reached(state: State, ends: Mapping[TopicPartition, int], tp: TopicPartit
 
 
 def _end(state: State, ends: Mapping[TopicPartition, int], tp: TopicPartition) -> int:
-    return state.feeds[tp].end * SPAN if tp in state.feeds else ends[tp]
+    return landed_end(state.feeds[tp]) if tp in state.feeds else ends[tp]
 
 
 def closed_topics(
@@ -122,5 +122,6 @@ def _closed(
 
 
 def _is_landed(state: State, tp: TopicPartition, ends: Mapping[TopicPartition, int]) -> bool:
-    is_parked = tp in state.feeds and state.feeds[tp].parked
+    feed = state.feeds.get(tp)
+    is_parked = feed is not None and feed.leasing is None and bool(feed.parked)
     return is_reached(state, ends, tp) and tp not in state.blocked and not is_parked

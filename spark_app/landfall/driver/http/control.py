@@ -31,8 +31,8 @@ from landfall.driver.http.server import PATIENCE_SECONDS, in_background
 
 log = logging.getLogger(__name__)
 
-BODY_BYTES = 128 * 1024
-"""How long a body may be: requests about files name up to a hundred of the longest names."""
+BODY_BYTES = 256 * 1024
+"""How long a body is at most: a request may name a thousand files."""
 
 COMMANDS: Mapping[str, type[ControlCommand]] = {path: kind for kind, path in CONTROL_PATHS.items()}
 

@@ -1,0 +1,230 @@
+"""Each file of an external feed is done once, whatever becomes of drivers and takers."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from landfall.api.contract import LANE, ExitCode
+from landfall.api.verbs import FilesDoneRequest, LeaseAnswer, Outcome, TakeFilesRequest
+from landfall.cli.driver_control import DriverControl
+from landfall.errors import Retry
+from landfall.lane import Lane
+from landfall.lane.stores import open_stores
+from landfall.ledger import LeaseOutcome, decode
+from tests.integration.conftest import keys
+from tests.support.feed_scene import TOPIC, FeedScene, rows
+from tests.support.landing import wait_for
+from tests.support.processes import ROOT, TOKEN, Processes
+from tests.support.s3 import Bucket
+
+pytestmark = pytest.mark.xdist_group("drivers")
+
+EXTERNAL = {"process": "External", "retryInterval": "1ms", "maxAttempts": 100}
+
+
+@pytest.fixture
+def files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FeedScene:
+    """A bucket for files, and a ledger of who processes them."""
+    for name, value in keys(bucket.server).items():
+        monkeypatch.setenv(name, value)
+    return FeedScene(bucket)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Drivers, which end with the test."""
+    found = Processes(tmp_path)
+    yield found
+    found.clear()
+
+
+@dataclass
+class Takers:
+    """Taker processes, and what their logs say."""
+
+    files: FeedScene
+    folder: Path
+    lease_seconds: int
+    limit: int
+    driver: tuple[str, ...] = ()
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    begun: int = 0
+
+    def start(self, count: int) -> None:
+        group = self.folder / "taken.yaml"
+        group.write_text(yaml.safe_dump(self.files.document(**EXTERNAL)))
+        for _ in range(count):
+            log = self.folder / f"taker-{self.begun}.log"
+            self.begun += 1
+            how = (str(self.lease_seconds), str(self.limit), *self.driver)
+            command = [sys.executable, "-m", "tests.support.file_taker", str(group), str(log), *how]
+            env = {**os.environ, "PYTHONPATH": str(ROOT)}
+            self.running.append(subprocess.Popen(command, env=env, cwd=ROOT))
+
+    def kill(self, one: int) -> None:
+        taker = self.running.pop(one)
+        taker.send_signal(signal.SIGKILL)
+        taker.wait()
+
+    def stop(self) -> None:
+        while self.running:
+            self.kill(0)
+
+    def said(self, what: str) -> list[str]:
+        """The names of files that takers say they have taken, or were told are done."""
+        lines: list[dict[str, Any]] = []
+        for log in self.folder.glob("taker-*.log"):
+            whole = (line for line in log.read_text().splitlines() if line.endswith("}"))
+            lines += map(json.loads, whole)
+        return [name for line in lines for name in line.get(what, ())]
+
+
+@pytest.fixture
+def takers(files: FeedScene, tmp_path: Path) -> Iterator[Takers]:
+    """Takers without a driver, which end with the test."""
+    found = Takers(files, tmp_path, lease_seconds=3, limit=2)
+    yield found
+    found.stop()
+
+
+def done_numbers(files: FeedScene) -> Counter[int]:
+    """How often the ledger says of each number that it is done."""
+    lane = Lane(open_stores(files.group().spec), "scene", LANE)
+    records = (decode(seq, body) for seq, body in lane.bodies())
+    outcomes = (record for record in records if isinstance(record, LeaseOutcome))
+    return Counter(number for outcome in outcomes for number in outcome.done)
+
+
+def all_done(files: FeedScene, count: int) -> bool:
+    leasing = files.feed.leasing
+    return leasing is not None and leasing.done == count
+
+
+def put(files: FeedScene, count: int) -> list[str]:
+    names = [f"{n:03}.json" for n in range(count)]
+    for n, name in enumerate(names):
+        files.put(name, rows([n]))
+    return names
+
+
+def test_takers_without_a_driver_are_killed(files: FeedScene, takers: Takers) -> None:
+    names = put(files, 12)
+    assert files.land(**EXTERNAL) is ExitCode.OK
+    assert files.feed.end == 12
+
+    takers.start(2)
+    wait_for(lambda: takers.said("taken"), "a taker has taken files")
+    takers.kill(0)
+    takers.start(1)
+    wait_for(lambda: all_done(files, 12), "all files are done", 240)
+    takers.stop()
+
+    accepted = Counter(takers.said("done"))
+    assert max(accepted.values()) == 1
+    assert {*accepted} <= {*names}
+    assert done_numbers(files) == Counter(range(12))
+    assert files.landed() == Counter()
+    assert files.faults() == []
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def test_a_driver_is_killed_before_it_answers(
+    files: FeedScene, processes: Processes, tmp_path: Path
+) -> None:
+    put(files, 3)
+    port, token = free_port(), tmp_path / "token"
+    token.write_text(TOKEN)
+    control = ("--control-port", str(port), "--token-file", str(token))
+    take = TakeFilesRequest(who="kim", topic=TOPIC, limit=2, id="t1")
+    driver = DriverControl(f"http://127.0.0.1:{port}", TOKEN)
+    killed = processes.struck(files.document(**EXTERNAL), "KILL after create LEASE", until=control)
+    wait_for(lambda: files_found(files) == 3, "the files are found", 240)
+
+    with pytest.raises(Retry):
+        driver.ask(take)
+    assert killed.end() == -9
+    slot = next(iter(files.feed.leasing.open))  # type: ignore[union-attr]  # it is external
+    processes.run(files.document(**EXTERNAL), *control, "--http-port", "0")
+
+    answer = None
+
+    def answered() -> bool:
+        nonlocal answer
+        try:
+            answer = driver.ask(take)
+        except Retry:
+            return False
+        return answer.outcome is Outcome.DONE
+
+    wait_for(answered, "the next driver answers", 240)
+
+    assert isinstance(answer, LeaseAnswer)
+    assert (answer.lease, [f.name for f in answer.files]) == (slot, ["000.json", "001.json"])
+    done = FilesDoneRequest(who="kim", lease=slot, id="d1")
+    assert driver.ask(done).outcome is Outcome.DONE
+    assert driver.ask(FilesDoneRequest(who="lee", lease=slot)).outcome is Outcome.REFUSED
+    processes.clear()
+    assert done_numbers(files) == Counter(range(2))
+
+
+def files_found(files: FeedScene) -> int:
+    state = files.state()
+    return sum(feed.end for feed in state.feeds.values())
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("has_driver", [True, False], ids=["driver", "sessions"])
+def test_eight_takers_race_for_two_hundred_files(
+    files: FeedScene, takers: Takers, processes: Processes, has_driver: bool
+) -> None:
+    names, luck = put(files, 200), Random(7)
+    takers.limit, takers.lease_seconds = 5, 20
+    port, token = free_port(), takers.folder / "token"
+    token.write_text(TOKEN)
+    control = ("--control-port", str(port), "--token-file", str(token), "--http-port", "0")
+    if has_driver:
+        takers.driver = (f"http://127.0.0.1:{port}", TOKEN)
+        processes.run(files.document(**EXTERNAL), *control)
+        wait_for(lambda: files_found(files) == 200, "the files are found", 240)
+    else:
+        assert files.land(**EXTERNAL) is ExitCode.OK
+    takers.start(8)
+
+    deadline = time.monotonic() + 3000
+    while not all_done(files, 200) and time.monotonic() < deadline:
+        taken = len(takers.said("taken"))
+        time.sleep(luck.random() * 5)
+        if len(takers.said("taken")) == taken:
+            continue  # whoever was started must get so far as to take something
+        takers.kill(luck.randrange(len(takers.running)))
+        takers.start(1)
+        if has_driver and luck.random() < 0.2:
+            processes.begun[-1].clear()
+            processes.run(files.document(**EXTERNAL), *control)
+    takers.stop()
+    processes.clear()
+
+    accepted = Counter(takers.said("done"))
+    assert max(accepted.values()) == 1
+    assert {*accepted} <= {*names}
+    assert done_numbers(files) == Counter(range(200))
+    assert files.faults() == []

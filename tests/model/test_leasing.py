@@ -1,0 +1,34 @@
+"""Every file is done once, whoever leases it, and would not be without any of the rules."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from tests.model.leasing import VARIANTS, WORLDS, search
+from tests.model.leasing_ledger import Rules
+
+PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
+
+
+def test_every_file_is_done_once_or_given_up() -> None:
+    results = [search(Rules(), world) for world in WORLDS]
+
+    assert [(result.harm, result.story) for result in results] == [(None, ())] * len(WORLDS)
+    assert f"{sum(result.states for result in results):,} states" in PAGE
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_each_rule_is_necessary(name: str) -> None:
+    variant = VARIANTS[name]
+
+    assert search(variant.rules, variant.world).harm is variant.harm
+
+
+def test_every_rule_has_a_variant_that_leaves_out_only_this_one() -> None:
+    left_out = [
+        {f.name for f in fields(Rules) if not getattr(v.rules, f.name)} for v in VARIANTS.values()
+    ]
+
+    assert all(len(each) == 1 for each in left_out)
+    assert set.union(*left_out) == {f.name for f in fields(Rules)}
