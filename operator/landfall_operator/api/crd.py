@@ -290,9 +290,7 @@ EXTRAS: Mapping[str, Schema] = {
         )
     },
 }
-"""Further schema keywords by field path: bounds, by which the API server estimates the cost of CEL
-rules, and how lists are merged.
-"""
+"""Further schema keywords by field path: bounds, for the cost of CEL rules, and how lists merge."""
 
 
 def crd() -> dict[str, Any]:

@@ -101,21 +101,12 @@ class FeedLooker:
                 STORE_UNSAFE, the store does not list names in order.
             Retry: a store does not answer; StoreDenied, it refuses.
         """
-        unlanded_parts = {**feed.parked, **feed.ignored}
-        parked = self._read_parked(unlanded_parts)
-        unlanded = _unlanded_files(unlanded_parts, parked)
+        parked = self._read_parked({**feed.parked, **feed.ignored})
+        rules = self._rules_with(feed, parked)
         room = max(1, MAX_LISTED - len(again))
-        rules = replace(
-            self._rules,
-            relist=timedelta(0) if anew else self._rules.relist,
-            is_unlanded=unlanded.__contains__,
-            most_parts=min(room, self._rules.most_parts),
-        )
+        relist = timedelta(0) if anew else rules.relist
+        rules = replace(rules, relist=relist, most_parts=min(room, rules.most_parts))
         index = self._opened(feed)
-        if self._contents:
-            self._contents.follow(index)
-            unread = {(part.name, part.etag) for part in parked.values()}
-            rules = replace(rules, same_contents=partial(self._same_contents, unread))
         after = self._position.start_after(rules, now)
         late = self._look_up_late(after)
         listing = chain(late, self._source.files(after=after))
@@ -136,6 +127,16 @@ class FeedLooker:
             return Look(found, replaced=replaced)
         listed = self.store_list(feed, numbered)
         return Look(found, listed, numbered, again, replaced)
+
+    def _rules_with(self, feed: Feed, parked: Mapping[int, ListedPart]) -> Rules:
+        """The rules, with what they need to know of parts that are parked or given up."""
+        unlanded = _unlanded_files({**feed.parked, **feed.ignored}, parked)
+        rules = replace(self._rules, is_unlanded=unlanded.__contains__)
+        if self._contents is None:
+            return rules
+        self._contents.follow(self._opened(feed))
+        unread = {(part.name, part.etag) for part in parked.values()}
+        return replace(rules, same_contents=partial(self._same_contents, unread))
 
     def adopt(self, seen: Look) -> None:
         """Go on from a look whose list a DISCOVER names, or that found nothing."""

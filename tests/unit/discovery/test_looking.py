@@ -260,9 +260,36 @@ def test_a_late_file_that_has_not_settled_is_looked_up_again() -> None:
 
     found = looks(file("b", age=0), rules=rules, position=position)
 
-    waiting = {"b": Waiting(10, "e", NOW)}
-    assert found.position == Position("m", None, False, waiting, NOW, frozenset("b"))
+    waiting, late = {"b": Waiting(10, "e", NOW)}, frozenset("b")
+    assert found.position == Position("m", None, False, waiting, NOW, late, waits_since=NOW)
     assert found.position.start_after(rules, NOW) == "m"
+
+
+def test_since_when_a_late_file_waits_holds_if_the_store_does_not_answer() -> None:
+    rules = replace(RULES, settle=SETTLE)
+    first = looks(
+        file("b", age=0), rules=rules, position=Position("m", relisted=NOW).with_hints("b")
+    )
+
+    found = looks(file("n"), rules=rules, position=first.position)
+
+    assert (found.position.late, found.position.waits_since) == (frozenset("b"), NOW)
+
+
+def test_files_that_wait_are_remembered_before_hints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "PAGE_FILES", 1)
+    monkeypatch.setattr(looking, "MAX_LATE", 2)
+    position = Position("d", relisted=NOW).with_hints("ab")
+
+    found = looks(
+        file("x", age=0),
+        file("y"),
+        file("z"),
+        rules=replace(RULES, settle=SETTLE),
+        position=position,
+    )
+
+    assert (found.position.late, found.position.back_to) == (frozenset("ax"), None)
 
 
 def test_a_late_file_without_room_is_looked_up_again() -> None:
@@ -301,9 +328,8 @@ def test_a_few_that_wait_far_back_are_looked_up_instead_of_listed(
 
     found = looks(*files, rules=rules, known=[known_of(each) for each in files[1:]])
 
-    assert found.position == Position(
-        "g", waiting={"b": Waiting(10, "e", NOW)}, relisted=NOW, late=frozenset("b")
-    )
+    waiting, late = {"b": Waiting(10, "e", NOW)}, frozenset("b")
+    assert found.position == Position("g", None, False, waiting, NOW, late, waits_since=NOW)
     assert found.position.start_after(rules, NOW) == "g"
 
 

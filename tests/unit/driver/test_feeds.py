@@ -273,7 +273,7 @@ def test_a_file_that_is_gone_when_it_is_read_is_parked(caplog: pytest.LogCapture
     assert made.problems() == [
         (
             Reason.FILE_UNREADABLE,
-            "a/0: 1 part of files not landed, the first tried 1 times: a/0: part 0: 1: gone",
+            "a/0: 1 part of files not landed, the first tried 1 time: a/0: part 0: 1: gone",
         )
     ]
     assert "file parked" in caplog.messages
