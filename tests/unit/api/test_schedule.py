@@ -96,3 +96,12 @@ def test_an_hour_waits_for_late_records_unless_a_range_ends_it() -> None:
     assert not group.spec.completeness.delay
     with pytest.raises(Stalled, match=r"completeness\.delay: must be longer than zero without sch"):
         parse_group(document(completeness={"delay": "0s"}))
+
+
+@pytest.mark.parametrize("field", ["schedule", "idle"])
+def test_files_that_others_take_need_a_driver_that_runs(field: str) -> None:
+    feed = {"topic": "hits", "url": "s3://in", "process": "External"}
+    section = {"schedule": {"cron": "5 * * * *"}, "idle": {}}[field]
+
+    with pytest.raises(Stalled, match=f"{field}: the files of hits are taken from a driver"):
+        parse_group(document(source={"files": [feed]}, **{field: section}))

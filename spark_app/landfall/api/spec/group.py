@@ -157,6 +157,17 @@ class GroupSpec(Model):
         return self
 
     @model_validator(mode="after")
+    def _takers_find_a_driver(self) -> "GroupSpec":
+        field = "schedule" if self.schedule else "idle" if self.idle else ""
+        external = [feed.topic for feed in self.source.files if feed.is_external]
+        if field and external:
+            raise ValueError(
+                f"{field}: the files of {', '.join(external)} are taken from a driver that runs; "
+                "give them a group of their own"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _publishers_have_distinct_names(self) -> "GroupSpec":
         distinct(tuple(publisher.name for publisher in self.publish))
         return self
