@@ -13,7 +13,8 @@ class FeedStatus:
         topic: that its rows are landed as.
         pending_files: files that have numbers and are not landed, without those that are parked.
         pending_bytes: size of their parts that are not landed.
-        landed_parts: parts of files that are landed as a whole; most files have one part.
+        landed_parts: parts of files that are landed as a whole; most files have one part. With
+            `process: External`, those that are done.
         parked_parts: parts that could not be read.
         undecided_parts: of these, how many were tried as often as the spec says, so that they stay
             parked until somebody decides.
@@ -22,6 +23,7 @@ class FeedStatus:
         looked: when the last look at the bucket ended, ISO 8601; null before the first one.
         error: what is wrong with the first parked part, or with files that were written anew.
         next_step: the command that tries it again; empty if nothing is wrong.
+        taken_parts: with `process: External`, those that takers work at.
     """
 
     topic: str
@@ -35,3 +37,4 @@ class FeedStatus:
     looked: str | None = None
     error: str = ""
     next_step: str = ""
+    taken_parts: int = 0

@@ -46,13 +46,21 @@ def show_feeds(feeds: Sequence[FeedStatus]) -> None:
 
 
 def _table(feeds: Sequence[FeedStatus]) -> Table:
-    columns = (">pending files", ">pending bytes", ">landed parts", ">parked parts", ">ignored")
+    columns = (
+        ">pending files",
+        ">pending bytes",
+        ">taken",
+        ">landed parts",
+        ">parked parts",
+        ">ignored",
+    )
     shown = console.table("feed", *columns)
     for feed in feeds:
         shown.add_row(
             escape(feed.topic),
             console.count(feed.pending_files),
             console.size(feed.pending_bytes),
+            console.count(feed.taken_parts),
             console.count(feed.landed_parts),
             console.count(feed.parked_parts),
             console.count(feed.ignored_parts),

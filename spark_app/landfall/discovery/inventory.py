@@ -3,11 +3,11 @@
 ==============  ==============================================================================
 state           the file
 ==============  ==============================================================================
-``ERROR``       has a parked part: it could not be read
+``ERROR``       has a parked part: it could not be read, or its takers failed
 ``IGNORED``     is not landed, or not as a whole, because somebody has decided so
 ``PENDING``     has no row that is landed
-``IN_PROGRESS`` is landed in part, and the rest is still to come
-``SUCCESS``     is landed as a whole
+``IN_PROGRESS`` is landed in part, and the rest is still to come; or it is taken
+``SUCCESS``     is landed as a whole, or done by its taker
 ==============  ==============================================================================
 
 All files are given in the order of their names, with one piece of the index of known files in
@@ -24,8 +24,8 @@ from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import KnownIndex, open_index
 from landfall.discovery.known import FileState, KnownFile, state_of
-from landfall.ledger import Feed, ParkedPart
-from landfall.ledger.feeds import SPAN
+from landfall.ledger import Feed, LeasedPart, ParkedPart
+from landfall.ledger.feeds import SPAN, begun_to
 from landfall.ledger.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store import Slots
@@ -66,11 +66,15 @@ class FileStatus:
 
 @dataclass
 class _Unlanded:
-    """Parts of a file that are not landed, by number: parked, given up, to be tried again."""
+    """Parts of a file that are not landed, by number: parked, given up, to be tried again.
+
+    ``taken`` is a file that its taker works at.
+    """
 
     parked: dict[int, ParkedPart] = field(default_factory=dict)
     ignored: dict[int, ParkedPart] = field(default_factory=dict)
     again: dict[int, ListedPart] = field(default_factory=dict)
+    taken: bool = False
 
 
 class Inventory:
@@ -84,22 +88,12 @@ class Inventory:
             Retry: the store failed.
         """
         self._slots, self._keys = slots, keys
-        self._next, self._rows = divmod(checkpoint, SPAN)
+        self._next, self._rows = begun_to(feed, checkpoint), checkpoint % SPAN
         self._index: KnownIndex = open_index(slots, keys, feed.known, feed.lists)
         self._unlanded: dict[str, _Unlanded] = {}
-        for number, part in self._listed({**feed.parked, **feed.ignored}):
-            left = self._unlanded.setdefault(part.name, _Unlanded())
-            if number in feed.parked:
-                left.parked[number] = feed.parked[number]
-            else:
-                left.ignored[number] = feed.ignored[number]
-        for listed in feed.lists:
-            if listed.end > self._next:
-                parts = part_lists.read(slots, keys, listed)
-                for number, part in enumerate(parts, listed.first):
-                    if number >= self._next and not part.is_new:
-                        left = self._unlanded.setdefault(part.name, _Unlanded())
-                        left.again[number] = part
+        self._read_parked(feed)
+        self._read_taken(feed)
+        self._read_tried_again(feed)
 
     def files(self) -> Iterator[FileStatus]:
         """All files that have numbers.
@@ -161,8 +155,12 @@ class Inventory:
         status = FileStatus(
             file.name, file.size, LandingState.SUCCESS, max(file.first, 0), file.number
         )
+        if left.taken:
+            return replace(status, state=LandingState.IN_PROGRESS)
         if left.parked:
-            return _not_landed(status, LandingState.ERROR, left.parked)
+            is_returned = not any(part.attempt for part in left.parked.values())
+            state = LandingState.PENDING if is_returned else LandingState.ERROR
+            return _not_landed(status, state, left.parked)
         if file.is_left_out:
             error = "what was written anew is left out"
             return replace(status, state=LandingState.IGNORED, error=error)
@@ -186,7 +184,32 @@ class Inventory:
         is_skipped = any(part.skip for part in left.again.values())
         return is_skipped or any(part.skip for part in left.ignored.values())
 
-    def _listed(self, parts: Mapping[int, ParkedPart]) -> Iterator[tuple[int, ListedPart]]:
+    def _read_parked(self, feed: Feed) -> None:
+        for number, part in self._listed({**feed.parked, **feed.ignored}):
+            left = self._unlanded.setdefault(part.name, _Unlanded())
+            if number in feed.parked:
+                left.parked[number] = feed.parked[number]
+            else:
+                left.ignored[number] = feed.ignored[number]
+
+    def _read_taken(self, feed: Feed) -> None:
+        leases = feed.leasing.open.values() if feed.leasing else ()
+        for lease in leases:
+            for _, part in self._listed(lease.parts):
+                self._unlanded.setdefault(part.name, _Unlanded()).taken = True
+
+    def _read_tried_again(self, feed: Feed) -> None:
+        for listed in feed.lists:
+            if listed.end > self._next:
+                parts = part_lists.read(self._slots, self._keys, listed)
+                for number, part in enumerate(parts, listed.first):
+                    if number >= self._next and not part.is_new:
+                        left = self._unlanded.setdefault(part.name, _Unlanded())
+                        left.again[number] = part
+
+    def _listed(
+        self, parts: Mapping[int, ParkedPart] | Mapping[int, LeasedPart]
+    ) -> Iterator[tuple[int, ListedPart]]:
         """These parts, as their lists have them."""
         for listed in {part.listed: None for part in parts.values()}:
             for number, part in enumerate(

@@ -8,7 +8,7 @@ from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import FILE_PLACEHOLDER, next_step
 from landfall.errors import Reason
 from landfall.ledger import Feed, PartList
-from landfall.ledger.feeds import landed_parts, number_of
+from landfall.ledger.feeds import begun_to, landed_parts
 from landfall.ledger.part_lists import ListedPart
 
 ReadList = Callable[[PartList], Sequence[ListedPart] | None]
@@ -34,24 +34,31 @@ def feed_status(
         file: the group's file in the command that is shown.
     """
     files, size = pending(feed, checkpoint, read)
-    first = feed.parked[min(feed.parked)] if feed.parked else None
+    # What takers have given back, or not taken yet, is as good as new.
+    parked = {n: part for n, part in feed.parked.items() if part.attempt}
+    leases = feed.leasing.open.values() if feed.leasing else ()
+    first = parked[min(parked)] if parked else None
     step = next_step(Reason.FILE_UNREADABLE, f"{one.topic}/0", file) if first else ""
     return FeedStatus(
         topic=one.topic,
-        pending_files=files,
+        pending_files=files + len(feed.parked) - len(parked),
         pending_bytes=size,
         landed_parts=landed_parts(feed, checkpoint),
-        parked_parts=len(feed.parked),
+        parked_parts=len(parked),
         undecided_parts=sum(part.attempt >= one.max_attempts for part in feed.parked.values()),
         ignored_parts=len(feed.ignored),
+        taken_parts=sum(len(each.parts) for each in leases),
         error=first.reason if first else "",
         next_step=step,
     )
 
 
 def pending(feed: Feed, checkpoint: int, read: ReadList) -> tuple[int, int]:
-    """How many files have parts that are not landed, and how many bytes these parts have."""
-    number, files, size = number_of(checkpoint), 0, 0
+    """How many files have parts that are not landed, and how many bytes these parts have.
+
+    Of an external feed, parts that were never leased.
+    """
+    number, files, size = begun_to(feed, checkpoint), 0, 0
     for listed in feed.lists:
         if listed.end <= number:
             continue

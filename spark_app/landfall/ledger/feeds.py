@@ -54,6 +54,11 @@ def part_offsets(number: int) -> OffsetRange:
     return OffsetRange(number * SPAN, (number + 1) * SPAN)
 
 
+def begun_to(feed: Feed, checkpoint: int) -> int:
+    """The number below which every part was landed, parked, given up, or leased at least once."""
+    return feed.leasing.leased_to if feed.leasing else number_of(checkpoint)
+
+
 def landed_end(feed: Feed) -> int:
     """The checkpoint with which all numbers are landed: 0 of an external feed, which lands none."""
     return 0 if feed.leasing else feed.end * SPAN
@@ -141,8 +146,7 @@ def discover(state: State, record: Discover) -> State:
         raise ValueError(f"{tp}: discovers nothing")
     known = record.known or feed.known
     # Leases name the lists of their parts, as parked parts do.
-    begun = feed.leasing.leased_to if feed.leasing else number_of(state.checkpoint[tp])
-    needed = min(known.through if known else 0, begun)
+    needed = min(known.through if known else 0, begun_to(feed, state.checkpoint[tp]))
     if _is_any_invisible(state, tp):
         needed = 0  # what is lost of it may have to be made again, by its list
     lists = (*feed.lists, *((record.listed,) if record.listed else ()))
@@ -192,8 +196,11 @@ def list_of(feed: Feed, number: int) -> PartList:
 
 
 def landed_parts(feed: Feed, checkpoint: int) -> int:
-    """How many parts are landed as a whole under the numbers that they have."""
-    return number_of(checkpoint) - feed.holes
+    """How many parts are landed as a whole under the numbers that they have.
+
+    Of an external feed, how many are done.
+    """
+    return feed.leasing.done if feed.leasing else number_of(checkpoint) - feed.holes
 
 
 def _without(parts: Mapping[int, ParkedPart], taken: Container[int]) -> dict[int, ParkedPart]:

@@ -7,7 +7,7 @@ import pytest
 from landfall.discovery import index, part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.inventory import FileStatus, Inventory, LandingState
-from landfall.ledger import Feed, ParkedPart, PartList
+from landfall.ledger import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.part_lists import ListedPart
 from landfall.objects import ListedFile
@@ -115,3 +115,14 @@ def test_a_listing_shows_what_has_no_number_and_what_was_written_anew() -> None:
         FileStatus("c", 8, LandingState.SUCCESS, 1, 1),
         FileStatus("d", 8, LandingState.PENDING, 2, 2, error="was written anew"),
     ]
+
+
+def test_files_that_others_process_have_the_state_of_their_leases() -> None:
+    known = Known([part(name) for name in "abcdef"])
+    taken = {3: OpenLease("kim", 1, {1: LeasedPart(0, known.lists[0])})}
+    parked = {**known.left(2, attempt=0), **known.left(3, attempt=2)}
+
+    states = known.states(0, leasing=Leasing(leased_to=5, done=2, open=taken), parked=parked)
+
+    expected = ("Success", "InProgress", "Pending", "Error", "Success", "Pending")
+    assert states == dict(zip("abcdef", expected, strict=True))

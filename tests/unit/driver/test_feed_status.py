@@ -3,7 +3,7 @@
 from landfall.api import spec
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.feed_status import feed_status, pending
-from landfall.ledger import Feed, ParkedPart, PartList
+from landfall.ledger import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.part_lists import ListedPart
 
@@ -58,3 +58,14 @@ def test_a_feed_says_what_is_parked_and_what_waits_for_somebody() -> None:
         error="b: damaged",
         next_step="landfall files retry g.yaml hits --why '…'",
     )
+
+
+def test_files_that_others_process_count_by_their_leases() -> None:
+    open_leases = {7: OpenLease("kim", 1, {3: LeasedPart(0, FIRST), 5: LeasedPart(1, SECOND)})}
+    parked = {0: ParkedPart(0, 0, "given back by kim", FIRST), 1: ParkedPart(1, 0, "why", FIRST)}
+    leasing = Leasing(leased_to=6, done=2, open=open_leases)
+
+    found = feed_status(ONE, Feed(9, (FIRST, SECOND), parked=parked, leasing=leasing), 0, nothing)
+
+    assert (found.pending_files, found.taken_parts, found.landed_parts) == (3 + 1, 2, 2)
+    assert (found.parked_parts, found.undecided_parts, found.error) == (1, 0, "why")
