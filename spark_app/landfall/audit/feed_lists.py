@@ -35,11 +35,16 @@ CREATE TABLE taken (topic TEXT, lifetime INTEGER, number INTEGER,
 """
 _IN_FILE = """
 SELECT topic, number, name FROM (
-    SELECT topic, number, name, etag, start, LAG(etag) OVER w AS before, LAG(until) OVER w AS ended
+    SELECT topic, number, name, etag, size, start, LAG(etag) OVER w AS before,
+           LAG(until) OVER w AS ended
     FROM parts WHERE former = -1 WINDOW w AS (PARTITION BY topic, lifetime, name ORDER BY number)
-) WHERE start != CASE WHEN before = etag THEN ended ELSE 0 END LIMIT ?
+) WHERE start != CASE WHEN before = etag THEN ended ELSE 0 END
+    AND NOT (start = size AND before IS NOT NULL AND before != etag) LIMIT ?
 """
-"""New parts of a version that do not begin where the one before ended: twice, or with a gap."""
+"""New parts of a version that do not begin where the one before ended: twice, or with a gap.
+
+A version that somebody left out has one part of no bytes, at its end.
+"""
 _AGAIN = """
 SELECT p.topic, p.number, p.name FROM parts p
 LEFT JOIN parts f ON (f.topic, f.lifetime, f.number) = (p.topic, p.lifetime, p.former)
@@ -92,6 +97,7 @@ class FeedLists:
         self._rows.executescript(_SCHEMA)
         self._lifetimes: dict[str, int] = {}
         self._ends: dict[str, int] = {}
+        self._of_files: set[str] = set()
         self._faults: list[Fault] = []
 
     def close(self) -> None:
@@ -107,12 +113,12 @@ class FeedLists:
                     if entry["topic_partition"]["partition"] == 0:
                         self._lifetimes[topic] = self._lifetimes.get(topic, -1) + 1
                         self._ends[topic] = 0
+                        if entry.get("feed"):
+                            self._of_files.add(topic)
             case "DISCOVER":
                 self._add_discover(record)
-            case "HOLE" if record.get("attempt"):
-                topic, start = self._place(record["piece"])
-                row = (topic, self._lifetimes[topic], start // SPAN, start % SPAN)
-                self._rows.execute("INSERT OR IGNORE INTO parked VALUES (?, ?, ?, ?)", row)
+            case "HOLE":
+                self._add_hole(record)
             case _:
                 pass
 
@@ -162,6 +168,15 @@ class FeedLists:
     def _place(slice_: Any) -> tuple[str, int]:
         topic: str = slice_["topic_partition"]["topic"]
         return topic, int(slice_["offsets"]["start"])
+
+    def _add_hole(self, record: Any) -> None:
+        topic, start = self._place(record["piece"])
+        if topic not in self._of_files:
+            return
+        row = (topic, self._lifetimes[topic], start // SPAN, start % SPAN)
+        self._rows.execute("INSERT OR IGNORE INTO parked VALUES (?, ?, ?, ?)", row)
+        if record.get("decision"):  # it is given up, and may still be landed after all
+            self._rows.execute("INSERT OR IGNORE INTO taken VALUES (?, ?, ?)", row[:3])
 
     def _add_discover(self, record: Any) -> None:
         topic = record["topic_partition"]["topic"]

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.cli import main
 from tests.support.folder_feed import TOPIC, FolderFeed, rows
 
 pytestmark = pytest.mark.slow
@@ -129,3 +130,37 @@ def test_a_list_that_is_not_as_it_was_is_a_fault(
     found = audited(files, capsys)
 
     assert [fault["kind"] for fault in found["faults"]] == ["missing or wrong list of files"]
+
+
+def test_what_somebody_has_left_out_is_no_fault(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(10)))
+    assert files.land() is ExitCode.OK
+    files.put("a.json", rows(range(5)))
+    assert main(["files", "ignore", str(files.file), TOPIC, "a.json", "--why", "a test"]) == 0
+    files.put("b.json", rows(range(10, 20)))
+    assert files.land() is ExitCode.OK
+
+    found = audited(files, capsys)
+
+    assert found["faults"] == []
+    assert found["feeds"] == [{"topic": TOPIC, "parked": 0, "pending": 0, "changed": 0}]
+
+
+def test_what_was_given_up_and_landed_after_all_is_no_fault(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = files.put("b.json", b"")
+    broken.write_bytes(rows(range(10)))
+    assert files.land(maxAttempts=1) is ExitCode.OK
+    files.put("a.json.gz", gzip.compress(rows(range(100)))[:-12])
+    assert files.land(maxAttempts=1) is ExitCode.STALLED
+    assert main(["files", "ignore", str(files.file), TOPIC, "a.json.gz", "--why", "a test"]) == 0
+    assert main(["files", "retry", str(files.file), TOPIC, "a.json.gz"]) == 0
+    assert files.land(maxAttempts=1) is ExitCode.STALLED
+
+    found = audited(files, capsys)
+
+    assert found["faults"] == []
+    assert found["feeds"] == [{"topic": TOPIC, "parked": 1, "pending": 0, "changed": 0}]
