@@ -8,7 +8,7 @@ import re
 from datetime import timedelta
 
 from landfall.cli.numbers import natural
-from landfall.cli.verb_arguments import WAYS, NewCommand
+from landfall.cli.verb_arguments import WAYS, NewCommand, add_driver
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -165,21 +165,7 @@ def _command(
         help="names this request: asked again under the same id, it has the effect of asking once "
         "(default: a new one)",
     )
-    command.add_argument(
-        "--driver",
-        metavar="URL",
-        help="the control port of the running driver (default in a driver's pod: its own)",
-    )
-    command.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="the file with the control token (default: $LANDFALL_CONTROL_TOKEN_FILE)",
-    )
-    command.add_argument(
-        "--take-over",
-        action="store_true",
-        help="open the ledger here even if a driver has it, which fences that driver",
-    )
+    add_driver(command)
     return command
 
 
