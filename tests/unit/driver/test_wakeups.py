@@ -127,6 +127,7 @@ def test_a_source_that_is_away_is_a_warning_until_it_is_back(
     listening.start()
     eventually(lambda: listening.has_hints, bool)
     eventually(lambda: listening.problem, lambda problem: not problem)
+    eventually(lambda: len(caplog.messages), lambda count: count == 3)  # a moment later
     listening.stop()
 
     assert listening.take() == ("a",)
