@@ -8,7 +8,7 @@ from landfall.cli.verb import group_path
 from landfall.errors import Reason, Stalled
 
 GROUP_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-"""What the name of a group's file ends with, by which it is told from a feed."""
+"""What the name of a group's file ends with, which distinguishes it from a feed's topic."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class DriverDeps:
         counters: what this process has done since it started.
         background: makes thread pools and notifiers.
         open_files: where the files of a feed are.
-        open_events: who tells of new files of a feed.
+        open_events: opens the notifications of new files of a feed.
     """
 
     store: Store

@@ -271,7 +271,7 @@ class LeaseOutcome(_Base, frozen=True, tag="OUTCOME", omit_defaults=True):
 
     ``done`` is final. The others may be leased again: ``failed`` and ``expired`` ones, which are
     all that are left, after one more attempt, and ``returned`` ones as if they never were. ``at``
-    (ms) is when the driver heard of it.
+    (ms) is when the driver recorded it.
     """
 
     topic_partition: TopicPartition

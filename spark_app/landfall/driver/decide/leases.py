@@ -22,7 +22,7 @@ from landfall.api.verbs import (
     TakeFilesRequest,
 )
 from landfall.driver.decide.requests import PlannedRecord, Refusal
-from landfall.ledger import Feed, Leasing, OpenLease, State
+from landfall.ledger import Feed, OpenLease, State
 from landfall.ledger.leases import MAX_TAKEN, MAX_UNFINISHED, find, unfinished
 from landfall.ledger.offsets import TopicPartition
 
@@ -49,32 +49,6 @@ class PlannedLease(PlannedRecord):
 
 
 Plan = PlannedRecord | Refusal | Known
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseCounts:
-    """How many files of an external feed are in which state.
-
-    Attributes:
-        pending: not taken, and may be taken now or after a while.
-        leased: taken.
-        failed: taken too often; nobody gets them until somebody decides.
-        done: processed.
-    """
-
-    pending: int
-    leased: int
-    failed: int
-    done: int
-
-
-def counts(feed: Feed, max_attempts: int) -> LeaseCounts:
-    """How many files of an external feed are in which state."""
-    leasing = feed.leasing or Leasing()
-    failed = sum(part.attempt >= max_attempts for part in feed.parked.values())
-    pending = feed.end - leasing.leased_to + len(feed.parked) - failed
-    leased = unfinished(feed) - len(feed.parked)
-    return LeaseCounts(pending, leased, failed, leasing.done)
 
 
 def decide(
