@@ -10,6 +10,7 @@ that started the session stops the servers; the next session stops those that a 
 left running.
 """
 
+import logging
 import os
 import shutil
 import signal
@@ -117,6 +118,15 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+@pytest.fixture(autouse=True)
+def _own_log_level() -> Iterator[None]:
+    """Undo what a command that ran inside a test has set, so that the next test logs as alone."""
+    logger = logging.getLogger("landfall")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -117,7 +117,7 @@ def test_what_was_taken_in_is_forgotten_by_the_source() -> None:
 def test_a_source_that_is_away_is_a_warning_until_it_is_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "landfall")
     monkeypatch.setattr(wakeups, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(wakeups, "LONGEST_PAUSE", 0.001)
     gone = Stalled(Reason.TOPIC_MISSING, "no topic")
