@@ -113,7 +113,7 @@ store-suite: ready ## Run the tests of every store, and kill drivers, on real se
 publisher-suite: ready ## Run tests of publishers and readers that are killed, and raced, on real destinations
 	@$(PYTEST) -n0 -v -m full tests/publishers tests/behaviour/test_catalogs.py
 
-files-suite: ready ## Land 100,000 files of other programs, late, half written, anew and broken, while drivers are killed (FILES=n SEED=n)
+files-suite: ready ## Land 100,000 files of other programs, late, half written, anew and broken, while drivers and takers are killed (FILES=n SEED=n)
 	@LANDFALL_FILES=$(or $(FILES),100000) LANDFALL_SEED=$(or $(SEED),1) $(PYTEST) -n0 -v -s -m full tests/files
 
 lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store (15 minutes)

@@ -2,9 +2,7 @@
 
 import os
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,6 +15,7 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.lane.stores import open_stores
 from tests.support.feed_scene import TOPIC, FeedScene
 from tests.support.flood import Flood, Share
+from tests.support.flooding import harm, in_thread
 from tests.support.processes import Process, Processes
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
@@ -40,43 +39,15 @@ def document(files: FeedScene) -> dict[str, Any]:
     return made
 
 
-@contextmanager
-def in_thread(flood: Flood, files: FeedScene) -> Iterator[threading.Thread]:
-    """Write the files meanwhile."""
-    failed: list[BaseException] = []
-
-    def write() -> None:
-        try:
-            flood.write(files.put)
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    yield thread
-    thread.join()
-    assert not failed, f"the files could not be written: {failed[0]}"
-
-
-def harm(driver: Process, random: Random) -> Process | None:
-    """Kill a driver, or freeze it: then it is returned, to be woken beside the next one."""
-    if random.random() < 0.3:
-        driver.send(signal.SIGSTOP)
-        return driver
-    driver.send(signal.SIGKILL)
-    return None
-
-
 def test_each_row_of_a_flood_of_files_is_landed_once(files: FeedScene, tmp_path: Path) -> None:
     flood, random, processes = Flood(Share.of(FILES), SEED), Random(SEED), Processes(tmp_path)
     frozen: Process | None = None
     harms = 0
     try:
-        with in_thread(flood, files) as writing:
+        with in_thread(flood, files.put) as writing:
             while writing.is_alive() or harms < LEAST_HARMS:
                 driver = processes.run(document(files), "--http-port", "0")
-                writing.join(random.uniform(15, 60))
+                time.sleep(random.uniform(15, 60))
                 if frozen:
                     frozen.send(signal.SIGCONT)
                     assert frozen.end() == ExitCode.FENCED, frozen.said

@@ -1,34 +1,23 @@
 """Each file of an external feed is done once, whatever becomes of drivers and takers."""
 
-import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
-import yaml
 
-from landfall.api.contract import LANE, ExitCode
+from landfall.api.contract import ExitCode
 from landfall.api.verbs import FilesDoneRequest, LeaseAnswer, Outcome, TakeFilesRequest
 from landfall.cli.driver_control import DriverControl
 from landfall.errors import Retry
-from landfall.lane import Lane
-from landfall.lane.stores import open_stores
-from landfall.ledger import LeaseOutcome, decode
 from tests.integration.conftest import keys
 from tests.support.feed_scene import TOPIC, FeedScene, rows
 from tests.support.landing import wait_for
-from tests.support.processes import ROOT, TOKEN, Processes
+from tests.support.processes import TOKEN, Processes, free_port
 from tests.support.s3 import Bucket
+from tests.support.takers import Takers, done_numbers
 
 pytestmark = pytest.mark.xdist_group("drivers")
 
@@ -51,61 +40,12 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     found.clear()
 
 
-@dataclass
-class Takers:
-    """Taker processes, and what their logs say."""
-
-    files: FeedScene
-    folder: Path
-    lease_seconds: int
-    limit: int
-    driver: tuple[str, ...] = ()
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
-    begun: int = 0
-
-    def start(self, count: int) -> None:
-        group = self.folder / "taken.yaml"
-        group.write_text(yaml.safe_dump(self.files.document(**EXTERNAL)))
-        for _ in range(count):
-            log = self.folder / f"taker-{self.begun}.log"
-            self.begun += 1
-            how = (str(self.lease_seconds), str(self.limit), *self.driver)
-            command = [sys.executable, "-m", "tests.support.file_taker", str(group), str(log), *how]
-            env = {**os.environ, "PYTHONPATH": str(ROOT)}
-            self.running.append(subprocess.Popen(command, env=env, cwd=ROOT))
-
-    def kill(self, one: int) -> None:
-        taker = self.running.pop(one)
-        taker.send_signal(signal.SIGKILL)
-        taker.wait()
-
-    def stop(self) -> None:
-        while self.running:
-            self.kill(0)
-
-    def said(self, what: str) -> list[str]:
-        """The names of files that takers say they have taken, or were told are done."""
-        lines: list[dict[str, Any]] = []
-        for log in self.folder.glob("taker-*.log"):
-            whole = (line for line in log.read_text().splitlines() if line.endswith("}"))
-            lines += map(json.loads, whole)
-        return [name for line in lines for name in line.get(what, ())]
-
-
 @pytest.fixture
 def takers(files: FeedScene, tmp_path: Path) -> Iterator[Takers]:
     """Takers without a driver, which end with the test."""
-    found = Takers(files, tmp_path, lease_seconds=3, limit=2)
+    found = Takers(files, tmp_path, lease_seconds=3, limit=2, feed=EXTERNAL)
     yield found
     found.stop()
-
-
-def done_numbers(files: FeedScene) -> Counter[int]:
-    """How often the ledger says of each number that it is done."""
-    lane = Lane(open_stores(files.group().spec), "scene", LANE)
-    records = (decode(seq, body) for seq, body in lane.bodies())
-    outcomes = (record for record in records if isinstance(record, LeaseOutcome))
-    return Counter(number for outcome in outcomes for number in outcome.done)
 
 
 def all_done(files: FeedScene, count: int) -> bool:
@@ -138,12 +78,6 @@ def test_takers_without_a_driver_are_killed(files: FeedScene, takers: Takers) ->
     assert done_numbers(files) == Counter(range(12))
     assert files.landed() == Counter()
     assert files.faults() == []
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def test_a_driver_is_killed_before_it_answers(
@@ -202,7 +136,8 @@ def test_eight_takers_race_for_two_hundred_files(
     token.write_text(TOKEN)
     control = ("--control-port", str(port), "--token-file", str(token), "--http-port", "0")
     if has_driver:
-        takers.driver = (f"http://127.0.0.1:{port}", TOKEN)
+        takers.through_driver = True
+        takers.driver_is_at(port)
         processes.run(files.document(**EXTERNAL), *control)
         wait_for(lambda: files_found(files) == 200, "the files are found", 240)
     else:

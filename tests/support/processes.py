@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -268,6 +269,13 @@ class Processes:
         """Kill all processes that are left."""
         for process in self.begun:
             process.clear()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def _strike(document: dict[str, Any]) -> None:

@@ -1,0 +1,38 @@
+"""A flood of files that is written while drivers are killed and frozen."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+
+from tests.support.flood import Flood
+from tests.support.processes import Process
+
+
+@contextmanager
+def in_thread(flood: Flood, put: Callable[[str, bytes], None]) -> Iterator[threading.Thread]:
+    """Write the files meanwhile."""
+    failed: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            flood.write(put)
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    yield thread
+    thread.join()
+    assert not failed, f"the files could not be written: {failed[0]}"
+
+
+def harm(driver: Process, random: Random) -> Process | None:
+    """Kill a driver, or freeze it: then it is returned, to be woken beside the next one."""
+    if random.random() < 0.3:
+        driver.send(signal.SIGSTOP)
+        return driver
+    driver.send(signal.SIGKILL)
+    return None
