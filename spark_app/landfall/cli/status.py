@@ -244,8 +244,7 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
                 "landed": f"{landed}, {console.size(totals.landed_bytes)}",
                 "dead letters": console.count(totals.dead_lettered),
                 "filtered": console.count(totals.filtered),
-                "invisible": console.count(totals.invisible),
-                "skipped": console.count(totals.skipped),
+                **({} if progress.feeds else _without_record(totals)),
             }
         )
     )
@@ -260,6 +259,14 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
     if progress.feeds:
         show_feeds(progress.feeds)
     _show_problems(progress)
+
+
+def _without_record(totals: Totals) -> dict[str, str]:
+    """What says something of Kafka only: each part of a file has far more offsets than rows."""
+    return {
+        "invisible": console.count(totals.invisible),
+        "skipped": console.count(totals.skipped),
+    }
 
 
 def _show_problems(progress: GroupProgress) -> None:

@@ -118,3 +118,17 @@ def test_what_landed_of_files_is_verified_and_not_with_kafka(
     assert files.cli("verify") == ExitCode.OK
     assert files.cli("verify", "--kafka") == ExitCode.USAGE
     assert "landfall audit compares what landed with them" in capsys.readouterr().err
+
+
+def test_status_counts_no_offsets_without_a_row(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(10)))
+    files.land()
+    capsys.readouterr()
+
+    files.cli("status")
+
+    said = capsys.readouterr().out
+    assert "10 records" in said
+    assert "invisible" not in said
