@@ -8,6 +8,7 @@ join does not match, and no alert may fire.
 import json
 import subprocess
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from dev.tools import promtool
+from landfall.api.feed_status import FeedStatus
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.publisher_status import PublisherStatus
@@ -40,6 +42,9 @@ LAKE = PublisherStatus.model_validate(
         "failures": 3,
         "time": START,
     }
+)
+HITS = FeedStatus(
+    "hits", 5, 1000, landed_parts=7, parked_parts=1, undecided_parts=0, ignored_parts=1
 )
 VARIABLES = {"$namespace": ".*", "$group": ".*", "$__rate_interval": "5m"}
 
@@ -86,8 +91,10 @@ def driver(world: World) -> CollectorRegistry:
         dead_lettered_by_topic={"clicks": 1},
         failures_by_reason={"StoreUnavailable": 1},
     )
+    # A group has topics or files; here, one driver has both.
+    status = replace(driver_report.status, feeds=(HITS,))
     registry = CollectorRegistry()
-    registry.register(StatusCollector(lambda: (driver_report.status, counters)))
+    registry.register(StatusCollector(lambda: (status, counters)))
     return registry
 
 
