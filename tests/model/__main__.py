@@ -5,7 +5,16 @@ import sys
 import time
 from collections.abc import Mapping
 
-from tests.model import closing, discovering, finalizing, leasing, loading, publishing, runs
+from tests.model import (
+    closing,
+    discovering,
+    finalizing,
+    leasing,
+    loading,
+    publishing,
+    replacing,
+    runs,
+)
 from tests.model.rules import Harm, Rules, Scope
 from tests.model.search import Result, search
 from tests.model.stories import story
@@ -69,6 +78,7 @@ def main() -> int:
         discovering.main(),
         closing.main(),
         leasing.main(),
+        replacing.main(),
     ]
     return 0 if held and not any(others) else 1
 

@@ -1,0 +1,375 @@
+"""Objects that take the place of others: every order of deciding, completing, retiring and undoing.
+
+    python -m tests.model.replacing
+
+An **hour** has two objects, each with one row, of COMMITs that are perhaps not applied yet; a late
+row may be committed at any time. Two side lanes have prepared uploads that hold both rows: one
+merges the objects, one corrects them. Two **drivers** of the live lane record which of them takes
+the objects' place (REPLACE), make the new object visible, keep a copy of the old ones and delete
+them, in any order that their rules leave. A driver that was fenced goes on with what it knew, as
+late as it likes. The **undoing** of a merge is a REPLACE as well, by copies of what was kept; what
+is kept may expire once a REPLACE is applied.
+
+A store may keep the parts of an upload after it is completed, as files that wait for their rename
+or parts of a composition do: then whoever completes it again makes the object again.
+
+A reader by **listing** takes what is visible, a reader by the **ledger** what the last applied
+record leaves, each object in its place or, if it is not there any more, where it is kept.
+
+Each rule is left out by a variant, whose shortest story shows what comes of it.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache, partial
+from typing import NamedTuple
+
+from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+
+
+class Harm(StrEnum):
+    """What must never be."""
+
+    MISSING = "a row that was visible is in no listing"
+    TWICE = "nothing is left to do, and a listing has a row twice"
+    GONE = "a reader of the ledger finds an object neither in its place nor where it is kept"
+    COUNTED_TWICE = "the ledger counts a row twice"
+    NOT_UNDONE = "an undoing is decided, and what it needs has expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What drivers do; a variant differs in one rule."""
+
+    completes_what_is_decided: bool = True
+    replaces_what_is_applied: bool = True
+    refuses_old_plans: bool = True
+    retires_last: bool = True
+    copies_first: bool = True
+    drops_uploads_first: bool = True
+    records_last: bool = True
+    undoes_under_new_names: bool = True
+    copies_before_it_undoes: bool = True
+
+
+ROWS: Mapping[str, frozenset[int]] = {
+    "old 1": frozenset({1}),
+    "old 2": frozenset({2}),
+    "merged": frozenset({1, 2}),
+    "corrected": frozenset({1, 2}),
+    "back 1": frozenset({1}),
+    "back 2": frozenset({2}),
+    "late": frozenset({3}),
+}
+OLD, BACK = frozenset({"old 1", "old 2"}), frozenset({"back 1", "back 2"})
+KEPT_AS = {"back 1": "old 1", "back 2": "old 2"}
+"""From which kept object one is made that an undoing brings back."""
+
+
+class Plan(NamedTuple):
+    """What a REPLACE decides: the objects that retire, and those that take their place.
+
+    A COMMIT is one that retires nothing.
+    """
+
+    name: str
+    retire: frozenset[str]
+    new: frozenset[str]
+
+
+MERGE = Plan("REPLACE by merged", OLD, frozenset({"merged"}))
+CORRECT = Plan("REPLACE by corrected", OLD, frozenset({"corrected"}))
+UNDO = Plan("REPLACE, undoing the merge", MERGE.new, BACK)
+LATE = Plan("COMMIT of a late row", frozenset(), frozenset({"late"}))
+PLANS = (MERGE, CORRECT, UNDO, LATE)
+
+Record = Plan | int
+"""A REPLACE or COMMIT; or through how many records everything is applied. Each record says it, but
+that matters only when nothing else is to be recorded.
+"""
+
+
+class Folded(NamedTuple):
+    """What the ledger says.
+
+    Attributes:
+        decided: the objects that count once all is applied.
+        current: the objects that count for readers.
+        pending: what is decided and not applied.
+        plans: what was decided.
+    """
+
+    decided: tuple[str, ...]
+    current: tuple[str, ...]
+    pending: tuple[Plan, ...]
+    plans: tuple[Plan, ...]
+
+
+class World(NamedTuple):
+    """Everything there is.
+
+    Attributes:
+        slots: the ledger after the two COMMITs.
+        known: how many slots each of the two drivers has seen; -1 for one that has not started or
+            is gone.
+        owner: of the ledger.
+        visible: objects in the listing.
+        uploads: what can be completed.
+        kept: copies of objects that retire.
+        was_visible, was_kept: what a driver may have seen, however long ago.
+        parts_stay: whether parts outlive a completion.
+    """
+
+    slots: tuple[Record, ...] = ()
+    known: tuple[int, int] = (0, -1)
+    owner: int = 0
+    visible: frozenset[str] = frozenset()
+    uploads: frozenset[str] = OLD | MERGE.new | CORRECT.new | LATE.new
+    kept: frozenset[str] = frozenset()
+    was_visible: frozenset[str] = frozenset()
+    was_kept: frozenset[str] = frozenset()
+    parts_stay: bool = False
+
+
+WORLD = World()
+STAYING = World(parts_stay=True)
+COMMITS = Plan("COMMIT", frozenset(), OLD)
+
+
+@cache
+def folded(slots: tuple[Record, ...]) -> Folded:
+    """What these slots say, after the two COMMITs."""
+    decided, current = [*sorted(OLD)], [*sorted(OLD)]
+    pending, plans = [COMMITS], list[Plan]()
+    for record in slots:
+        if isinstance(record, Plan):
+            decided = [each for each in decided if each not in record.retire] + sorted(record.new)
+            pending.append(record)
+            plans.append(record)
+        else:
+            pending, current = [], [*decided]
+    return Folded(tuple(decided), tuple(current), tuple(pending), tuple(plans))
+
+
+class Steps:
+    """The steps that may follow a state."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+
+    def all(self, w: World) -> Iterator[tuple[str, World | Harm]]:
+        """The steps of the drivers, and of time."""
+        if w.known[1] < 0 and w.owner == 0:
+            # Its OPEN is no slot here: what it changes is whose the ledger is.
+            yield "D2 opens the ledger", w._replace(known=(w.known[0], len(w.slots)), owner=1)
+        for driver, known in enumerate(w.known):
+            if known >= 0:
+                seen = folded(w.slots[:known])
+                for text, after in self._of(w, driver, seen):
+                    yield f"D{driver + 1} {text}", after
+        for name in sorted(w.kept):
+            if not self._is_needed(w, name):
+                yield f"what is kept of {name} expires", w._replace(kept=w.kept - {name})
+
+    def _is_needed(self, w: World, name: str) -> bool:
+        """Whether a REPLACE that retires it is not applied yet, or nobody is done with it."""
+        now = folded(w.slots)
+        is_pending = any(name in plan.retire for plan in now.pending)
+        return is_pending or name in now.current
+
+    def _of(self, w: World, driver: int, seen: Folded) -> Iterator[tuple[str, World | Harm]]:
+        yield from self._decides(w, driver, seen)
+        for plan in (*seen.pending, *self._undecided(seen)):
+            yield from self._completes(w, plan)
+        for plan in seen.plans:
+            yield from self._retires(w, plan)
+        if MERGE in seen.plans and MERGE not in seen.pending:
+            for name, kept in KEPT_AS.items():
+                if kept in w.kept and name not in w.uploads | w.was_visible:
+                    yield f"copies what is kept of {kept}", w._replace(uploads=w.uploads | {name})
+        if seen.pending and self._is_applied(w, seen):
+            yield "records what is applied", self._appended(w, driver, len(w.slots))
+
+    def _undecided(self, seen: Folded) -> tuple[Plan, ...]:
+        if self.rules.completes_what_is_decided:
+            return ()
+        return tuple(plan for plan in (MERGE, CORRECT) if plan not in seen.plans)
+
+    def _decides(self, w: World, driver: int, seen: Folded) -> Iterator[tuple[str, World]]:
+        unapplied = frozenset[str]().union(*(plan.new for plan in seen.pending))
+        for plan in PLANS:
+            is_new = plan not in seen.plans
+            is_early = plan.retire & unapplied and self.rules.replaces_what_is_applied
+            if plan is UNDO:
+                is_ready = w.uploads >= BACK or not self.rules.copies_before_it_undoes
+                is_possible = plan.retire <= {*seen.decided} and is_ready
+            else:
+                # Without the rule, a plan that was made before another one was decided is as good.
+                is_possible = plan.retire <= {*seen.decided} or not self.rules.refuses_old_plans
+            if is_new and is_possible and not is_early:
+                yield f"records {plan.name}", self._appended(w, driver, plan)
+
+    def _completes(self, w: World, plan: Plan) -> Iterator[tuple[str, World]]:
+        for name in sorted(plan.new & w.uploads):
+            if any(self._key(name) == self._key(other) for other in w.visible):
+                continue
+            uploads = w.uploads if w.parts_stay else w.uploads - {name}
+            yield (
+                f"completes {name}",
+                w._replace(
+                    visible=w.visible | {name},
+                    was_visible=w.was_visible | {name},
+                    uploads=uploads,
+                ),
+            )
+
+    def _retires(self, w: World, plan: Plan) -> Iterator[tuple[str, World]]:
+        if self.rules.retires_last and not plan.new <= w.was_visible:
+            return
+        for name in sorted(plan.retire):
+            if name in w.visible and name not in w.was_kept:
+                kept = w._replace(kept=w.kept | {name}, was_kept=w.was_kept | {name})
+                yield f"keeps a copy of {name}", kept
+            if name in w.uploads and name in w.was_visible:
+                yield f"drops the parts of {name}", w._replace(uploads=w.uploads - {name})
+            may = name in w.was_kept or not self.rules.copies_first
+            if name in w.uploads and self.rules.drops_uploads_first:
+                may = False
+            found = {other for other in w.visible if self._key(other) == self._key(name)}
+            if may and found:
+                yield f"deletes {name}", w._replace(visible=w.visible - found)
+
+    def _is_applied(self, w: World, seen: Folded) -> bool:
+        """Whether a driver finds all that is decided in its place, and nothing that retires."""
+        new = frozenset[str]().union(*(plan.new for plan in seen.pending))
+        retire = frozenset[str]().union(*(plan.retire for plan in seen.pending))
+        is_retired = not retire & w.visible or not self.rules.records_last
+        return new - retire <= w.visible and is_retired
+
+    def _key(self, name: str) -> str:
+        return name if self.rules.undoes_under_new_names else KEPT_AS.get(name, name)
+
+    def _appended(self, w: World, driver: int, record: Record) -> World:
+        """A driver that does not own the ledger any more learns that, and ends."""
+        if driver != w.owner:
+            return w._replace(known=_with(w.known, driver, -1))
+        return w._replace(slots=(*w.slots, record), known=_with(w.known, driver, len(w.slots) + 1))
+
+
+def _with(known: tuple[int, int], driver: int, slots: int) -> tuple[int, int]:
+    return (slots, known[1]) if driver == 0 else (known[0], slots)
+
+
+def _rows(names: Iterable[str]) -> Counter[int]:
+    """How often these objects have each row."""
+    return Counter(row for name in names for row in ROWS[name])
+
+
+def harm_of(w: World) -> Harm | None:
+    """What readers find that is wrong."""
+    now = folded(w.slots)
+    listed = _rows(w.visible)
+    is_applied = any(isinstance(record, int) for record in w.slots)
+    if is_applied and not _rows(now.current).keys() <= listed.keys():
+        return Harm.MISSING
+    if not now.pending and max(listed.values()) > 1:
+        return Harm.TWICE
+    if max(_rows(now.decided).values()) > 1:
+        return Harm.COUNTED_TWICE
+    if is_applied and any(name not in w.visible | w.kept for name in now.current):
+        return Harm.GONE
+    if UNDO in now.plans and any(
+        name not in w.uploads | w.was_visible and kept not in w.kept
+        for name, kept in KEPT_AS.items()
+    ):
+        return Harm.NOT_UNDONE
+    return None
+
+
+def search(rules: Rules, begin: World = WORLD, *, seen: set[Plan] | None = None) -> Result:
+    """Search every state that may follow, the nearest first; ``seen`` gets what was applied."""
+
+    def harm(world: World) -> Harm | None:
+        now = folded(world.slots)
+        if seen is not None and not now.pending:
+            seen.update(now.plans)
+        return harm_of(world)
+
+    return explore(begin, Steps(rules).all, harm)
+
+
+class Variant(NamedTuple):
+    """Drivers without one rule, and what comes of it."""
+
+    instead: str
+    rules: Rules
+    harm: Harm
+    begin: World = WORLD
+
+
+VARIANTS: Mapping[str, Variant] = {
+    "completes-undecided": Variant(
+        "what is to take an object's place is completed before that is decided",
+        Rules(completes_what_is_decided=False),
+        Harm.TWICE,
+    ),
+    "replaces-unapplied": Variant(
+        "an object is replaced before it is known to be visible",
+        Rules(replaces_what_is_applied=False),
+        Harm.TWICE,
+    ),
+    "takes-old-plans": Variant(
+        "a plan is recorded although another one has replaced the objects since",
+        Rules(refuses_old_plans=False),
+        Harm.COUNTED_TWICE,
+    ),
+    "retires-first": Variant(
+        "old objects are deleted before the new ones are visible",
+        Rules(retires_last=False),
+        Harm.MISSING,
+    ),
+    "keeps-nothing": Variant(
+        "old objects are deleted before a copy of them is kept",
+        Rules(copies_first=False),
+        Harm.GONE,
+    ),
+    "leaves-parts": Variant(
+        "an old object is deleted while parts of its upload are there",
+        Rules(drops_uploads_first=False),
+        Harm.TWICE,
+        STAYING,
+    ),
+    "records-first": Variant(
+        "a REPLACE counts as applied before the old objects are deleted",
+        Rules(records_last=False),
+        Harm.TWICE,
+    ),
+    "undoes-under-old-names": Variant(
+        "an undoing brings objects back under the names that they had",
+        Rules(undoes_under_new_names=False),
+        Harm.MISSING,
+    ),
+    "undoes-without-copies": Variant(
+        "an undoing is decided before what it brings back is copied",
+        Rules(copies_before_it_undoes=False),
+        Harm.NOT_UNDONE,
+    ),
+}
+
+
+def main() -> int:
+    """Check the rules, then show what each of them prevents."""
+    print("\nObjects that take the place of others, in every order of two drivers:\n")
+    is_sound = shows_that_it_holds("parts end with their upload", partial(search, Rules()))
+    is_sound &= shows_that_it_holds("parts stay", partial(search, Rules(), STAYING))
+    for name, variant in VARIANTS.items():
+        result = search(variant.rules, variant.begin)
+        is_sound &= shows_what_comes_of_it(name, variant, result)
+    return 0 if is_sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
