@@ -48,7 +48,7 @@ from tests.model.discovering_ledger import (
     numbered,
     recorded,
 )
-from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+from tests.model.exploring import Result, explore, show
 
 HOUR, MIDNIGHT = timedelta(hours=1), datetime(2026, 11, 21, tzinfo=UTC)
 END, LAST = 1, 3
@@ -274,11 +274,12 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules, then show what each of them prevents."""
-    print("\nThe end of a closed range of files, in every order of writing and landing:\n")
-    is_sound = shows_that_it_holds("one range", partial(search, Rules()))
-    for name, variant in VARIANTS.items():
-        is_sound &= shows_what_comes_of_it(name, variant, search(variant.rules))
-    return 0 if is_sound else 1
+    return show(
+        "The end of a closed range of files, in every order of writing and landing",
+        {"one range": partial(search, Rules())},
+        VARIANTS,
+        lambda variant: search(variant.rules),
+    )
 
 
 if __name__ == "__main__":

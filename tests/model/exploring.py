@@ -3,9 +3,9 @@
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 World = TypeVar("World", bound=Hashable)
 
@@ -25,6 +25,11 @@ class Variant(Protocol):
     @property
     def instead(self) -> str:
         """What is done instead of following the rule."""
+        ...
+
+    @property
+    def rules(self) -> Any:
+        """A dataclass with a flag for each rule."""
         ...
 
     @property
@@ -67,8 +72,42 @@ def _story(came_from: Mapping[World, tuple[World, str] | None], to: World) -> tu
     return tuple(reversed(way))
 
 
-def shows_that_it_holds(name: str, search: Callable[[], Result]) -> bool:
-    """Print what a search finds with all rules; True if it is nothing."""
+V = TypeVar("V", bound=Variant)
+
+
+def show(
+    title: str,
+    worlds: Mapping[str, Callable[[], Result]],
+    variants: Mapping[str, V],
+    without: Callable[[V], Result],
+) -> int:
+    """Print what is found with all rules, and what comes of each variant; the exit code.
+
+    Args:
+        worlds: searches with all rules, by name.
+        without: the search of a variant.
+    """
+    print(f"\n{title}:\n")
+    is_sound = True
+    for name, search in worlds.items():
+        is_sound &= _holds(name, search)
+    for name, variant in variants.items():
+        is_sound &= _is_necessary(name, variant, without(variant))
+    return 0 if is_sound else 1
+
+
+def unshown(rules: type[Any], variants: Iterable[Variant]) -> set[str]:
+    """The names of rules without a variant that leaves out only this one."""
+    right = rules()
+    left_out = [
+        {f.name for f in fields(rules) if getattr(v.rules, f.name) != getattr(right, f.name)}
+        for v in variants
+    ]
+    alone = {name for names in left_out if len(names) == 1 for name in names}
+    return {field.name for field in fields(rules)} - alone
+
+
+def _holds(name: str, search: Callable[[], Result]) -> bool:
     began = time.monotonic()
     result = search()
     seconds = time.monotonic() - began
@@ -77,8 +116,7 @@ def shows_that_it_holds(name: str, search: Callable[[], Result]) -> bool:
     return result.harm is None
 
 
-def shows_what_comes_of_it(name: str, variant: Variant, result: Result) -> bool:
-    """Print the counterexample of a variant; True if it is the one that is expected."""
+def _is_necessary(name: str, variant: Variant, result: Result) -> bool:
     print(f"\n{name}\n  instead: {variant.instead}\n  {result.harm or 'NOTHING HAPPENS'}")
     print(*(f"     {number}. {text}" for number, text in enumerate(result.story, 1)), sep="\n")
     return result.harm is variant.harm

@@ -26,7 +26,7 @@ from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
-from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+from tests.model.exploring import Result, explore, show
 
 TIMES = ((3,), (1,), (1,))
 """The event times of the records, by Kafka partition and offset."""
@@ -331,12 +331,12 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules, then show what each of them prevents."""
-    print("\nHorizons, until which a topic is complete, in every order of landing and repairing:\n")
-    is_sound = shows_that_it_holds("one topic", partial(search, Rules()))
-    for name, variant in VARIANTS.items():
-        result = search(variant.rules, variant.begin)
-        is_sound &= shows_what_comes_of_it(name, variant, result)
-    return 0 if is_sound else 1
+    return show(
+        "Horizons, until which a topic is complete, in every order of landing and repairing",
+        {"one topic": partial(search, Rules())},
+        VARIANTS,
+        lambda variant: search(variant.rules, variant.begin),
+    )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import cache, partial
 from typing import NamedTuple
 
-from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+from tests.model.exploring import Result, explore, show
 from tests.model.leasing_ledger import FILES, Known, Rules, Slot, Slots, is_refused, known
 
 DRIVERS, TAKERS = 2, 2
@@ -333,14 +333,12 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules, then show what each of them prevents."""
-    print("\nFiles that two drivers lease to two takers, in every order of their steps:\n")
-    is_sound = True
-    for world in WORLDS:
-        is_sound &= shows_that_it_holds(world, partial(search, Rules(), world))
-    for name, variant in VARIANTS.items():
-        result = search(variant.rules, variant.world)
-        is_sound &= shows_what_comes_of_it(name, variant, result)
-    return 0 if is_sound else 1
+    return show(
+        "Files that two drivers lease to two takers, in every order of their steps",
+        {world: partial(search, Rules(), world) for world in WORLDS},
+        VARIANTS,
+        lambda variant: search(variant.rules, variant.world),
+    )
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+from tests.model.exploring import Result, explore, show
 from tests.model.loading_steps import At, Left, Rules, Steps, World
 
 MAX_STEPS_ALONE = 40
@@ -137,14 +137,12 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules under every disturbance, then show what each of them prevents."""
-    print("\nLoad jobs of any number of publishers, killed, frozen and late anywhere:\n")
-    is_sound = True
-    for name, left in DISTURBED.items():
-        is_sound &= shows_that_it_holds(name, partial(search, Rules(), left))
-    for name, variant in VARIANTS.items():
-        result = search(variant.rules, variant.left)
-        is_sound &= shows_what_comes_of_it(name, variant, result)
-    return 0 if is_sound else 1
+    return show(
+        "Load jobs of any number of publishers, killed, frozen and late anywhere",
+        {name: partial(search, Rules(), left) for name, left in DISTURBED.items()},
+        VARIANTS,
+        lambda variant: search(variant.rules, variant.left),
+    )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
-from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+from tests.model.exploring import Result, explore, show
 from tests.model.publishing_ledgers import (
     BEGUN,
     LEDGERS,
@@ -271,15 +271,17 @@ def main(*, large: bool = False) -> int:
     Args:
         large: whether somebody drops a table meanwhile, which takes minutes.
     """
-    print("\nPublishers, any number of them, killed, frozen and late anywhere:\n")
-    is_sound = True
-    for name, drops in ((name, drops) for drops in range(2 if large else 1) for name in LEDGERS):
-        found = partial(search, Rules(), LEDGERS[name], drops)
-        is_sound &= shows_that_it_holds(f"{name}, {drops} dropped", found)
-    for name, variant in VARIANTS.items():
-        result = search(variant.rules, LEDGERS[variant.ledger], variant.drops)
-        is_sound &= shows_what_comes_of_it(name, variant, result)
-    return 0 if is_sound else 1
+    worlds = {
+        f"{name}, {drops} dropped": partial(search, Rules(), LEDGERS[name], drops)
+        for drops in range(2 if large else 1)
+        for name in LEDGERS
+    }
+    return show(
+        "Publishers, any number of them, killed, frozen and late anywhere",
+        worlds,
+        VARIANTS,
+        lambda variant: search(variant.rules, LEDGERS[variant.ledger], variant.drops),
+    )
 
 
 if __name__ == "__main__":

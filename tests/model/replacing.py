@@ -27,7 +27,7 @@ from enum import StrEnum
 from functools import cache, partial
 from typing import NamedTuple
 
-from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+from tests.model.exploring import Result, explore, show
 
 
 class Harm(StrEnum):
@@ -362,13 +362,15 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules, then show what each of them prevents."""
-    print("\nObjects that take the place of others, in every order of two drivers:\n")
-    is_sound = shows_that_it_holds("parts end with their upload", partial(search, Rules()))
-    is_sound &= shows_that_it_holds("parts stay", partial(search, Rules(), STAYING))
-    for name, variant in VARIANTS.items():
-        result = search(variant.rules, variant.begin)
-        is_sound &= shows_what_comes_of_it(name, variant, result)
-    return 0 if is_sound else 1
+    return show(
+        "Objects that take the place of others, in every order of two drivers",
+        {
+            "parts end with their upload": partial(search, Rules()),
+            "parts stay": partial(search, Rules(), STAYING),
+        },
+        VARIANTS,
+        lambda variant: search(variant.rules, variant.begin),
+    )
 
 
 if __name__ == "__main__":

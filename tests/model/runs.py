@@ -27,7 +27,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
 from landfall.source import DatedOffset
-from tests.model.exploring import Result, explore, shows_that_it_holds, shows_what_comes_of_it
+from tests.model.exploring import Result, explore, show
 
 DATES = ((99, 3), (1, 5), (1,))
 """When Kafka dates the records, by Kafka partition and offset."""
@@ -271,12 +271,12 @@ VARIANTS: Mapping[str, Variant] = {
 
 def main() -> int:
     """Check the rules, then show what each of them prevents."""
-    print("\nRuns of closed ranges, in every order of landing and completing:\n")
-    is_sound = shows_that_it_holds("two ranges", partial(search, Rules()))
-    for name, variant in VARIANTS.items():
-        result = search(variant.rules, variant.begin)
-        is_sound &= shows_what_comes_of_it(name, variant, result)
-    return 0 if is_sound else 1
+    return show(
+        "Runs of closed ranges, in every order of landing and completing",
+        {"two ranges": partial(search, Rules())},
+        VARIANTS,
+        lambda variant: search(variant.rules, variant.begin),
+    )
 
 
 if __name__ == "__main__":

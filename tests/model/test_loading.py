@@ -1,9 +1,8 @@
 """Load jobs in every order of their steps."""
 
-from dataclasses import fields, replace
-
 import pytest
 
+from tests.model.exploring import unshown
 from tests.model.loading import DISTURBED, VARIANTS, search
 from tests.model.loading_steps import Rules
 
@@ -25,9 +24,6 @@ def test_each_rule_of_loads_is_necessary(name: str) -> None:
 
 
 def test_every_rule_of_loads_has_a_variant() -> None:
-    rules = {field.name: replace(Rules(), **{field.name: False}) for field in fields(Rules)}
-    shown = [variant.rules for variant in VARIANTS.values()]
-
-    assert [name for name, without in rules.items() if without not in shown] == [
+    assert unshown(Rules, VARIANTS.values()) == {
         "writes_intent_first"  # goes with ids of contents: no number is decided without an intent
-    ]
+    }
