@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -14,17 +16,18 @@ import landfall
 from dev.servers.hdfs import HDFS
 from dev.servers.server import Kind, Server
 from landfall.api.contract import ExitCode
-from landfall.api.spec import Output
+from landfall.api.spec import HdfsAccess, Output
 from landfall.audit.buckets import open_bucket
 from landfall.errors import Stalled, StoreAway, StoreDenied
 from landfall.objects import FileChanged, UploadLost
 from landfall.store import Created
+from landfall.store.hdfs.client import client
 from landfall.store.hdfs.store import HdfsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
-from tests.support.landing import Scene, land, wait_for
+from tests.support.landing import PATIENCE, Scene, land, wait_for
 from tests.support.places import Place
 from tests.support.places import hdfs as hdfs_places
 from tests.support.s3 import Bucket
@@ -80,6 +83,37 @@ def test_it_keeps_its_promises(place: Place, store: HdfsStore) -> None:
         assert stream.read() == b"one object"
     with pytest.raises(FileNotFoundError):
         bucket.open("orders/2")
+
+
+LEAVES_REQUESTS = """
+import asyncio, os, sys
+from landfall.api.spec import HdfsAccess
+from landfall.store.hdfs import client, requests
+from landfall.store.hdfs.files import HdfsFiles
+for _ in range(200):
+    HdfsFiles(sys.argv[1], "landfall", HdfsAccess()).find("a")
+async def ask():
+    await client.client(sys.argv[1], HdfsAccess()).get_file_info("/landfall/a")
+for _ in range(20):
+    asyncio.run_coroutine_threadsafe(ask(), requests._loop(os.getpid()))
+"""
+
+
+def test_a_process_ends_while_requests_have_no_answer(hdfs: str) -> None:
+    """Its client must neither hang when a store is dropped, nor be in Python at the end."""
+    argv = [sys.executable, "-c", LEAVES_REQUESTS, urlsplit(hdfs).netloc]
+
+    assert subprocess.run(argv, check=False, timeout=PATIENCE).returncode == 0
+
+
+def test_a_client_is_kept_for_all_that_need_the_same(hdfs: str, no_user: None) -> None:
+    authority = urlsplit(hdfs).netloc
+
+    made = client(authority, HdfsAccess())
+
+    assert client(authority, HdfsAccess()) is made
+    assert client(authority, HdfsAccess(read_timeout="7s")) is not made
+    assert client(authority, HdfsAccess(user="kim")) is not made
 
 
 def test_files_of_others_are_read_by_their_version(place: Place) -> None:

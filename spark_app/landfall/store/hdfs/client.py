@@ -1,14 +1,41 @@
 """Sets up a client of HDFS from a section ``hdfs``: name node, user, configuration, Kerberos."""
 
+import functools
 import os
 from typing import Any
+
+from hdfs_native import AsyncClient
 
 from landfall.api import spec
 from landfall.api.secrets import secret_folder
 from landfall.errors import Stalled, StoreDenied
 
+_USER = "HADOOP_USER_NAME"
 KEYTAB = "keytab"
 """Key of the Secret with a Kerberos keytab, for the principal ``hdfs.principal``."""
+
+
+def client(authority: str, settings: spec.HdfsAccess) -> AsyncClient:
+    """A client, the same one for the same arguments as long as the process lives.
+
+    None is ever given up. Whoever drops the last reference to one waits for its threads, with
+    Python's lock in hand; and one of them may just wait for that lock, to say that an answer is
+    there. Then the process hangs for ever.
+
+    Raises:
+        StoreDenied: the Secret is not there.
+        OSError, RuntimeError, ValueError: the client refuses its options.
+    """
+    options = client_options(authority, settings)
+    config = tuple(sorted(options.pop("config").items()))
+    return _client(os.getpid(), os.environ.get(_USER, ""), config, **options)
+
+
+@functools.cache
+def _client(
+    _process: int, _user: str, config: tuple[tuple[str, str], ...], **options: Any
+) -> AsyncClient:
+    return AsyncClient(config=dict(config), **options)
 
 
 def client_options(authority: str, settings: spec.HdfsAccess) -> dict[str, Any]:
@@ -24,7 +51,7 @@ def client_options(authority: str, settings: spec.HdfsAccess) -> dict[str, Any]:
     if settings.user:
         # The client takes it from nowhere else, so it holds for the process, which has one group;
         # its spec has one user.
-        os.environ["HADOOP_USER_NAME"] = settings.user
+        os.environ[_USER] = settings.user
     folder = _folder(settings)
     return {
         "url": (settings.endpoint or f"hdfs://{authority}").rstrip("/"),

@@ -8,12 +8,12 @@ files are to be left out by their names; what was read of one is another version
 
 from collections.abc import Iterator
 
-from hdfs_native import AsyncClient, FileStatus
+from hdfs_native import FileStatus
 
 from landfall.api import spec
 from landfall.errors import StoreAway
 from landfall.objects import FileChanged, ListedFile
-from landfall.store.hdfs.client import client_options
+from landfall.store.hdfs.client import client
 from landfall.store.hdfs.errors import translate_errors
 from landfall.store.hdfs.requests import Requests
 from landfall.store.hdfs.store import STAGING
@@ -36,9 +36,9 @@ class HdfsFiles:
         self._root = f"/{folder.strip('/')}"
         self._url_of_root = f"hdfs://{authority}{self._root}/"
         with translate_errors("connect", self._url_of_root):
-            client = AsyncClient(**client_options(authority, settings))
+            made = client(authority, settings)
         self.requests = Requests(settings)
-        self._tree = Tree(client, self.requests, new="")
+        self._tree = Tree(made, self.requests, new="")
 
     def __repr__(self) -> str:
         return f"HdfsFiles({self._url_of_root})"

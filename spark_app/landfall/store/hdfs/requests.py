@@ -5,19 +5,24 @@ would wait for ever. So its asynchronous form is used, on an event loop in a thr
 """
 
 import asyncio
+import atexit
 import functools
 import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from contextvars import Context
+from typing import Any, TypeVar, TypeVarTuple
 
 from landfall.api import spec
 
 Value = TypeVar("Value")
+Arguments = TypeVarTuple("Arguments")
 FIRST_PAUSE = 0.2
 """Seconds before the second attempt; the pause doubles with each one."""
 LONGEST_PAUSE = 5.0
+LONGEST_FAREWELL = 5.0
+"""Seconds that a process waits for the client at its end."""
 
 
 class Requests:
@@ -63,9 +68,55 @@ class Requests:
         return self.once(request())
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop that knows whether a thread of the client is about to give it an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._answering = 0
+
+    def call_soon_threadsafe(
+        self,
+        callback: Callable[[*Arguments], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """As of every loop."""
+        self._counts(1)
+        try:
+            return super().call_soon_threadsafe(callback, *args, context=context)
+        finally:
+            self._counts(-1)
+
+    def _counts(self, change: int) -> None:
+        with self._lock:
+            self._answering += change
+
+    def settle(self) -> None:
+        """Give up what runs, and wait until no thread of the client is in Python.
+
+        Python aborts the process if it ends meanwhile.
+        """
+        self.call_soon_threadsafe(self._cancel)
+        deadline = time.monotonic() + LONGEST_FAREWELL
+        while (asyncio.all_tasks(self) or self._answering) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def _cancel(self) -> None:
+        for task in asyncio.all_tasks(self):
+            task.cancel()
+
+
 @functools.cache
-def _loop(process: int) -> asyncio.AbstractEventLoop:
+def _loop(process: int) -> _Loop:
     """The event loop of this process: a fork has the object, but not the thread that runs it."""
-    loop = asyncio.new_event_loop()
+    loop = _Loop()
     threading.Thread(target=loop.run_forever, name=f"hdfs-{process}", daemon=True).start()
+    atexit.register(_settle, process)
     return loop
+
+
+def _settle(process: int) -> None:
+    if process == os.getpid():  # a fork has the hook, too
+        _loop(process).settle()

@@ -27,14 +27,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
 from uuid import uuid4
 
-from hdfs_native import AsyncClient, AsyncFileReader, FileStatus
+from hdfs_native import AsyncFileReader, FileStatus
 
 from landfall.api import spec
 from landfall.errors import Retry, StoreDenied
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload
 from landfall.store import Created
 from landfall.store.completion import ensure
-from landfall.store.hdfs.client import client_options
+from landfall.store.hdfs.client import client
 from landfall.store.hdfs.errors import translate_errors
 from landfall.store.hdfs.owners import Owner, Owners
 from landfall.store.hdfs.requests import Requests
@@ -80,9 +80,9 @@ class HdfsStore:
         self._clock = clock
         self._is_swept = False
         with translate_errors("connect", self._url_of_root):
-            client = AsyncClient(**client_options(authority, settings))
+            made = client(authority, settings)
         self.requests = Requests(settings)
-        self._tree = Tree(client, self.requests, f"{staging}/new")
+        self._tree = Tree(made, self.requests, f"{staging}/new")
         self._owners = Owners(self._tree, f"{staging}/owners")
 
     def __repr__(self) -> str:
