@@ -6,7 +6,8 @@ from typing import Any
 
 from landfall.api.spec import Feed
 from landfall.audit.feed_lists import Part
-from landfall.audit.readers import FileRow, reader_of
+from landfall.audit.readers import FileRow
+from landfall.audit.readers.by_name import reader_of
 from landfall.audit.sources import FoundFile
 from landfall.files import FilePart
 from landfall.files.memory import MemoryFile

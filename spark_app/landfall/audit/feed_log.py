@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from landfall.api.spec import Feed, GroupSpec
 from landfall.audit import Unchecked
 from landfall.audit.feed_lists import SPAN, FeedLists
-from landfall.audit.readers import Reader, reader_of
+from landfall.audit.readers import Reader
+from landfall.audit.readers.by_name import reader_of
 from landfall.audit.rows import Record
 from landfall.audit.sources import CannotCompare, SourceFolder, counts, open_source
 
