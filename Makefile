@@ -108,13 +108,13 @@ registry-suite: ready ## Run tests of a real schema registry that is away for mi
 	@$(PYTEST) -n0 -v -m full tests/integration/test_schema_registry_kills.py
 
 store-suite: ready ## Run the tests of every store, and kill drivers, on real servers of Azure Blob Storage, Cloud Storage and HDFS
-	@$(PYTEST) -n0 -v -m full tests/behaviour/test_slots.py tests/behaviour/test_uploads.py tests/behaviour/test_roots.py tests/behaviour/test_store_faults.py tests/behaviour/test_source_files.py tests/integration/test_gcs.py tests/integration/test_hdfs.py tests/integration/test_files_elsewhere.py tests/integration/test_kills.py
+	@$(PYTEST) -n0 -v -m full tests/behaviour/test_slots.py tests/behaviour/test_uploads.py tests/behaviour/test_roots.py tests/behaviour/test_store_faults.py tests/behaviour/test_source_files.py tests/behaviour/test_audit_sources.py tests/integration/test_gcs.py tests/integration/test_hdfs.py tests/integration/test_files_elsewhere.py tests/integration/test_kills.py
 
 publisher-suite: ready ## Run tests of publishers and readers that are killed, and raced, on real destinations
 	@$(PYTEST) -n0 -v -m full tests/publishers tests/behaviour/test_catalogs.py
 
 files-suite: ready ## Land 100,000 files of other programs, late, half written, anew and broken, while drivers and takers are killed (FILES=n SEED=n)
-	@LANDFALL_FILES=$(or $(FILES),100000) LANDFALL_SEED=$(or $(SEED),1) $(PYTEST) -n0 -v -s -m full tests/files
+	@LANDFALL_FILES=$(or $(FILES),100000) LANDFALL_SEED=$(or $(SEED),1) $(PYTEST) -n0 -v -s -m full tests/files tests/integration/test_file_events.py
 
 lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store (15 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py

@@ -1,4 +1,4 @@
-"""Notifications of a real S3 server, through a real Kafka, make a driver look at once."""
+"""Notifications of new files, by a real Kafka or as SQS sends them, make a driver look at once."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -16,8 +16,9 @@ from tests.support.feed_scene import TP, FeedScene, once, rows
 from tests.support.kafka import Broker
 from tests.support.landing import wait_for
 from tests.support.processes import Processes
-from tests.support.s3 import S3Server
+from tests.support.s3 import Bucket, S3Server
 from tests.support.s3_events import s3_with_events
+from tests.support.sqs_server import REGION, sqs_queue
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("drivers")
@@ -74,6 +75,39 @@ def test_a_late_name_is_landed_long_before_anybody_lists(
     wait_for(writes_late_names, "a late name has a number")
     files.put("0.json", rows(range(20, 30)))
     wait_for(lambda: files.landed() == once(range(30)), "both late files are landed")
+
+    assert "event left out" in driver.said
+    assert files.state().checkpoint[TP] == 3_000_000_000
+    assert files.faults() == []
+
+
+@pytest.mark.full
+def test_a_notification_in_a_queue_is_enough(
+    bucket: Bucket, processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in keys(bucket.server).items():
+        monkeypatch.setenv(name, value)
+    files = FeedScene(bucket)
+
+    def notified(name: str, at: str = bucket.name) -> str:
+        where = {"bucket": {"name": at}, "object": {"key": f"in/{name}"}}
+        return json.dumps({"Records": [{"eventName": "ObjectCreated:Put", "s3": where}]})
+
+    with sqs_queue() as queue:
+        sqs = {"queueUrl": queue.url, "endpoint": queue.server, "region": REGION}
+        rarely = {"discoveryInterval": "1h", "relist": "1h", "events": {"sqs": sqs}}
+        files.put("m.json", rows(range(10)))
+        driver = processes.run(files.document(**rarely))
+        wait_for(lambda: files.landed() == once(range(10)), "the first file is landed")
+        files.put("0.json", rows(range(10, 20)))
+        files.put("00.json", rows(range(20, 30)))
+
+        of_sns = json.dumps({"Message": notified("00.json")})
+        queue.send("garbage", notified("gone.json"), notified("m.json", at="other"))
+        queue.send(*[notified("m.json")] * 2, *[notified("0.json")] * 3, of_sns, of_sns)
+
+        wait_for(lambda: files.landed() == once(range(30)), "both late files are landed")
+        wait_for(lambda: not queue.left(), "all messages are deleted")
 
     assert "event left out" in driver.said
     assert files.state().checkpoint[TP] == 3_000_000_000

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.audit import PartitionResult, Unchecked
 from tests.integration.conftest import keys
 from tests.support.feed_scene import TP, FeedScene, once, rows
 from tests.support.places import Place, save_secrets
@@ -54,6 +55,20 @@ def test_files_are_landed_whatever_their_names(place: Place, files: FeedScene) -
     assert files.landed() == once(range(320))
     assert files.feed.end == 5
     assert files.faults() == []
+    assert files.audit(**feed_of(place)) == PartitionResult(expected=320, found=320)
+
+
+def test_the_audit_compares_the_version_that_was_landed(place: Place, files: FeedScene) -> None:
+    place.write("a/b.csv", b"id,at\n1,2\n3,4\n")
+    place.write("a/c.csv", b"id,at\n5,6\n")
+    csv = {**feed_of(place), "reader": "Csv"}
+    assert files.land(**csv) is ExitCode.OK
+    assert files.audit(**csv) == PartitionResult(expected=3, found=3)
+
+    place.delete("a/c.csv")
+    place.write("a/b.csv", b"id,at\n7,8\n")
+
+    assert files.audit(**csv) == PartitionResult(unchecked={Unchecked.VERSION: 3})
 
 
 def test_a_file_that_is_written_anew_before_it_is_read(

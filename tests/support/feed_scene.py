@@ -96,9 +96,9 @@ class FeedScene:
         group = self.group()
         return examine(GroupStore(group, open_stores(group.spec)), deep=True)
 
-    def audit(self) -> PartitionResult:
+    def audit(self, **feed: Any) -> PartitionResult:
         """What ``audit`` finds in the rows of the feed; it may find no fault beside."""
-        group = self.group()
+        group = self.group(**feed)
         found = inspect(group, open_buckets(group.spec), None)
         assert found.faults == []
         return found.results[TOPIC, 0]

@@ -8,7 +8,8 @@ record is computed again. Shared are only the group file and how to log in: addr
 timeouts.
 
 The files of feeds are read by version, by the lists of parts that the ledger names: ``feed_lists``
-keeps these, ``feed_rows`` reads rows, and ``feed_log`` is what Kafka is for topics.
+keeps these, ``sources`` reads bytes of a version from each kind of store, ``readers`` makes rows of
+them, and ``feed_log`` is what Kafka is for topics.
 
 ``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
 works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
@@ -38,6 +39,7 @@ class Kind(StrEnum):
     SPEC = "missing or damaged spec"
     HORIZON = "unproven horizon"
     LIST = "missing or wrong list of files"
+    ROW = "wrong row"
 
 
 class Unchecked(StrEnum):
@@ -52,7 +54,7 @@ class Unchecked(StrEnum):
     GENERATION = "records were landed by another generation"
     COMPACTED = "landed records may have been compacted away in Kafka"
     VERSION = "their file is gone, or has another version"
-    FILE = "their file is of a kind that only its own reader can read, or damaged"
+    FILE = "their file is of a kind that the auditor cannot read, or damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Fault:
 
     kind: Kind
     what: str
-    """The object's key, or the ledger's slot."""
+    """The object's key, the ledger's slot, or the feed, file, part and row."""
     message: str = ""
 
     def __str__(self) -> str:

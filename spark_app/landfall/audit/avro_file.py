@@ -8,14 +8,11 @@ Source: Apache Avro 1.12 specification, "Binary Encoding", "Object Container Fil
 """
 
 import json
-import struct
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any, BinaryIO
 
-import pyarrow as pa
-import zstandard
+from landfall.audit.avro_blocks import SYNC_BYTES, exactly, number, read_block, read_header
 
 _COORDINATES = ["_topic", "_partition", "_offset", "_timestamp"]
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
@@ -35,94 +32,18 @@ def records(stream: BinaryIO) -> Iterator[str | tuple[int | None, bytes]]:
 
 
 def _records(stream: BinaryIO) -> Iterator[str | tuple[int | None, bytes]]:
-    if stream.read(4) != b"Obj\x01":
-        raise ValueError("not an Avro object container file")
-    metadata = _metadata(stream)
-    schema = json.loads(metadata["avro.schema"])
-    types = _Types(schema)
-    yield metadata.get("landfall-schema-digest", b"").decode()
-    sync = _exactly(stream, 16)
-    while (count := _long(stream, at_end=True)) is not None:
-        content = _plain(metadata.get("avro.codec", b"null"), _exactly(stream, _length(stream)))
-        if _exactly(stream, 16) != sync:
-            raise ValueError("another sync marker")
+    header = read_header(stream)
+    types = _Types(json.loads(header.schema))
+    yield header.metadata.get("landfall-schema-digest", b"").decode()
+    sync = exactly(stream, SYNC_BYTES)
+    while block := read_block(stream, header, sync):
+        count, content = block
         at = 0
         for _ in range(count):
             body, offset, at = types.row(content, at)
             yield offset, body
         if at != len(content):
             raise ValueError("bytes left over in a block")
-
-
-def _metadata(stream: BinaryIO) -> Mapping[str, bytes]:
-    found = {}
-    while count := _length(stream):
-        for _ in range(count):
-            name = _exactly(stream, _length(stream)).decode()
-            found[name] = _exactly(stream, _length(stream))
-    return found
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytes:
-    taken = stream.read(size)
-    while len(taken) < size:
-        more = stream.read(size - len(taken))
-        if not more:
-            raise ValueError("the file ends early")
-        taken += more
-    return taken
-
-
-def _length(stream: BinaryIO) -> int:
-    number = _long(stream)
-    if number is None or number < 0:
-        raise ValueError(f"a length of {number}")
-    return number
-
-
-def _long(stream: BinaryIO, *, at_end: bool = False) -> int | None:
-    value = shift = 0
-    while True:
-        byte = stream.read(1)
-        if not byte:
-            if at_end and not shift:
-                return None
-            raise ValueError("the file ends early")
-        value |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            return (value >> 1) ^ -(value & 1)
-        shift += 7
-
-
-def _plain(codec: bytes, data: bytes) -> bytes:
-    match codec:
-        case b"deflate":
-            return zlib.decompress(data, -15)
-        case b"zstandard":
-            return zstandard.ZstdDecompressor().decompressobj().decompress(data)
-        case b"snappy":
-            plain = pa.decompress(
-                data[:-4], _number(data, 0, signed=False)[0], "snappy"
-            ).to_pybytes()
-            if struct.pack(">I", zlib.crc32(plain)) != data[-4:]:
-                raise ValueError("another checksum")
-            return bytes(plain)
-        case b"null":
-            return data
-    raise ValueError(f"codec {codec!r}")
-
-
-def _number(data: bytes, at: int, *, signed: bool = True) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(data):
-            raise ValueError("a record ends inside a number")
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return ((value >> 1) ^ -(value & 1) if signed else value), at
-        shift += 7
 
 
 class _Types:
@@ -145,12 +66,12 @@ class _Types:
         end = at
         for field in self._payload:
             end = self._end_of(field["type"], self._namespace, data, end)
-        size, after = _number(data, end)
-        _, after = _number(data, after + size)
-        offset, after = _number(data, after)
-        branch, after = _number(data, after)
+        size, after = number(data, end)
+        _, after = number(data, after + size)
+        offset, after = number(data, after)
+        branch, after = number(data, after)
         if branch:
-            _, after = _number(data, after)
+            _, after = number(data, after)
         if after > len(data):
             raise ValueError("a record ends inside a value")
         return data[at:end], offset, after
@@ -175,14 +96,14 @@ class _Types:
     def _end_of(self, declared: Any, namespace: str, data: bytes, at: int) -> int:
         """The position behind the value at ``at``."""
         if isinstance(declared, list):
-            branch, at = _number(data, at)
+            branch, at = number(data, at)
             return self._end_of(declared[branch], namespace, data, at)
         kind = declared if isinstance(declared, str) else declared["type"]
         if not isinstance(kind, str):
             return self._end_of(kind, namespace, data, at)
         if kind in {"int", "long", "enum", "string", "bytes"}:
-            number, at = _number(data, at)
-            return at + number if kind in {"string", "bytes"} else at
+            size, at = number(data, at)
+            return at + size if kind in {"string", "bytes"} else at
         if kind in _SIZES:
             return at + _SIZES[kind]
         if isinstance(declared, dict) and kind in {"record", "error", "fixed", "array", "map"}:
@@ -202,9 +123,9 @@ class _Types:
             return at
         items = ["string", declared["values"]] if kind == "map" else [declared["items"]]
         while True:
-            count, at = _number(data, at)
+            count, at = number(data, at)
             if count < 0:
-                _, at = _number(data, at)
+                _, at = number(data, at)
             if not count:
                 return at
             for each in chain.from_iterable(repeat(items, abs(count))):

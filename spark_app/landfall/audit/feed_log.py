@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from landfall.api.spec import Feed, GroupSpec
 from landfall.audit import Unchecked
 from landfall.audit.feed_lists import SPAN, FeedLists
-from landfall.audit.feed_rows import Reader, reader_of
+from landfall.audit.readers import Reader
+from landfall.audit.readers.by_name import reader_of
 from landfall.audit.rows import Record
-from landfall.audit.source_files import CannotCompare, SourceFolder, counts, open_source
+from landfall.audit.sources import CannotCompare, SourceFolder, counts, open_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Row:
 
     position: int
     payload: bytes | None
+    own_key: bytes | None
     modified_ms: int
 
     def offset(self) -> int:
@@ -30,12 +32,12 @@ class Row:
         return self.position
 
     def value(self) -> bytes | None:
-        """What it holds; None if only the number of rows is known."""
+        """What it holds."""
         return self.payload
 
     def key(self) -> bytes | None:
-        """Nothing."""
-        return None
+        """That of an entry of a SequenceFile."""
+        return self.own_key
 
     def timestamp(self) -> tuple[int, int]:
         """When its file was written."""
@@ -102,11 +104,6 @@ class FeedLog:
         del topic
         return False
 
-    def has_payloads(self, topic: str) -> bool:
-        """Whether rows can be compared, and not only counted."""
-        feed = self._feeds.get(topic)
-        return bool(feed and feed.reader and feed.reader.has_payloads)
-
     def records(self, topic: str, partition: int, start: int) -> Iterator[Record]:
         """Every row from an offset to the end of the feed, of its present lifetime."""
         del partition
@@ -124,9 +121,15 @@ class FeedLog:
             raise CannotCompare(Unchecked.VERSION)
         if feed.reader is None:
             raise CannotCompare(Unchecked.FILE)
-        for row, payload in enumerate(feed.reader.rows(feed.source, part)):
+        for row, found in enumerate(feed.reader(feed.source, part)):
             if row >= part.skip:
-                yield Row(number * SPAN + row, payload, part.modified)
+                yield Row(number * SPAN + row, found.value, found.key, part.modified)
+
+    def row_name(self, topic: str, lifetime: int, offset: int) -> str:
+        """The feed, file, part and row that an offset is, for people."""
+        number, row = divmod(offset, SPAN)
+        part = self._lists.part(topic, lifetime, number)
+        return f"{topic}: {part.name if part else 'no file'}, part {number}, row {row}"
 
     def unlanded(self) -> dict[str, FeedFiles]:
         """What is not landed of each feed, by a listing of its files as they are now."""
@@ -159,7 +162,12 @@ class FeedCursor:
         """
         for number in range(start // SPAN, -(-end // SPAN)):
             for row in self.log.rows(self.topic, self.lifetime, number):
-                if row.offset() >= end:
-                    break
-                if row.offset() >= start:
+                if start <= row.offset() < end:
                     yield row
+                # The row at the end is not asked for: damage there is no matter of this range.
+                if row.offset() + 1 >= end:
+                    break
+
+    def row_name(self, offset: int) -> str:
+        """The feed, file, part and row that an offset is, for people."""
+        return self.log.row_name(self.topic, self.lifetime, offset)

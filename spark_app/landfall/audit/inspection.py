@@ -8,7 +8,7 @@ record says that it is applied: a driver may be completing it right now.
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -35,7 +35,7 @@ from landfall.audit.route_evaluator import (
     Source,
 )
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
-from landfall.audit.source_files import CannotCompare
+from landfall.audit.sources import CannotCompare
 from landfall.errors import Reason, Retry, Stalled
 from landfall.store.s3.errors import translate_errors
 
@@ -152,10 +152,6 @@ class _Readers:
         except RouteNotSupported:
             return cls(found, None)
 
-    def without_payloads(self) -> "_Readers":
-        """The same for records of which only the number is known."""
-        return _Readers(self.rows and replace(self.rows, hash_of=None), None)
-
 
 class _Inspection:
     def __init__(self, specs: TopicSpecs, bucket: Bucket, log: Log, inventory: Inventory) -> None:
@@ -169,11 +165,6 @@ class _Inspection:
         self._readers = {
             topic: _Readers.of(specs.for_topic(topic)) for topic in self._findings.topics
         }
-        if isinstance(log, FeedLog):
-            self._readers = {
-                topic: readers if log.has_payloads(topic) else readers.without_payloads()
-                for topic, readers in self._readers.items()
-            }
         self._pool = ThreadPoolExecutor(_READERS, "object")
 
     def run(self, scope: Scope, show_progress: ShowProgress) -> Findings:
@@ -308,7 +299,7 @@ class _Inspection:
         ]
         left_out = range_.filtered + range_.lost
         rules = Rules(reader.hash_of is not None, left_out, audited.compacted)
-        judge(records, [*lettered, *landed], rules, check.result)
+        audited.add_wrong(judge(records, [*lettered, *landed], rules, check.result))
 
     def _existing_key(self, key: str, check: PartitionCheck) -> str | None:
         """The key, or that of a moved object of the same name, or None if the object is lost."""

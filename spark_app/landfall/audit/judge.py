@@ -20,7 +20,7 @@ every process.
 from array import array
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -110,8 +110,13 @@ class _Rows:
 
 def judge(
     records: KafkaRecords, objects: Sequence[ObjectRows], rules: Rules, result: PartitionResult
-) -> None:
-    """Compare one range and add what is found to the result of its topic partition."""
+) -> Mapping[str, Int64s]:
+    """Compare one range and add what is found to the result of its topic partition.
+
+    Returns:
+        The offsets of wrong records, by the name of their count; none of rows that match no record
+        and store no offset, and none that is missing if a transform may have left it out.
+    """
     data = [o for o in objects if o.place != DEAD_LETTERS]
     lettered = _joined(
         [o.offsets for o in objects if o.place == DEAD_LETTERS and o.offsets is not None]
@@ -119,13 +124,13 @@ def judge(
     if any(o.offsets is None for o in data):
         if not rules.payloads:
             _compare_counts(records, objects, rules, result)
-            return
+            return {}
         data_offsets = iter(_matched(records, data, lettered))
     else:
         data_offsets = (o.offsets for o in data if o.offsets is not None)
     offsets = [next(data_offsets) if o.place != DEAD_LETTERS else o.offsets for o in objects]
     known = [_none if o is None else o for o in offsets]
-    _compare_offsets(records, objects, known, rules, result)
+    return _compare_offsets(records, objects, known, rules, result)
 
 
 _none: Int64s = np.empty(0, np.int64)
@@ -158,17 +163,17 @@ def _compare_offsets(
     offsets: Sequence[Int64s],
     rules: Rules,
     result: PartitionResult,
-) -> None:
+) -> Mapping[str, Int64s]:
     """Compare row by row; ``offsets`` has one array per object."""
     rows = _Rows.of(objects, offsets)
     at = np.searchsorted(records.offsets, rows.offsets)
     is_record = at < len(records.offsets)
     is_record[is_record] = records.offsets[at[is_record]] == rows.offsets[is_record]
-    foreign = int((~is_record).sum())
+    foreign = rows.offsets[~is_record]
     if rules.compacted:
-        result.add_unchecked(foreign, Unchecked.COMPACTED)
+        result.add_unchecked(len(foreign), Unchecked.COMPACTED)
     else:
-        result.foreign += foreign
+        result.foreign += len(foreign)
     at, hashes, places = at[is_record], rows.hashes[is_record], rows.places[is_record]
     seen = np.zeros(len(records.offsets), np.int64)
     np.add.at(seen, at, 1)
@@ -178,13 +183,22 @@ def _compare_offsets(
     # Dead letters hold what Kafka holds, whatever the group makes of payloads.
     routed = places != DEAD_LETTERS
     is_compared = ~routed | rules.payloads
-    result.corrupted += len(np.unique(at[is_compared & (records.hashes[at] != hashes)]))
+    corrupted = np.unique(at[is_compared & (records.hashes[at] != hashes)])
+    result.corrupted += len(corrupted)
     result.add_unchecked(len(np.unique(at[~is_compared])), Unchecked.PAYLOAD)
     # They have no output partition of their own, and an unknown one cannot be compared.
     placed = routed & (records.places[at] != UNKNOWN)
     result.add_unchecked(int((routed & ~placed).sum()), Unchecked.PLACE)
-    result.misplaced += len(np.unique(at[placed & (records.places[at] != places)]))
+    misplaced = np.unique(at[placed & (records.places[at] != places)])
+    result.misplaced += len(misplaced)
     result.disordered += sum(_out_of_order(run) for run in _runs(objects, offsets))
+    return {
+        "missing": records.offsets[seen == 0] if not rules.filtered else _none,
+        "duplicate": records.offsets[seen > 1],
+        "misplaced": records.offsets[misplaced],
+        "corrupted": records.offsets[corrupted],
+        "foreign": foreign[(foreign != NO_RECORD) & (not rules.compacted)],
+    }
 
 
 def _add_missing(

@@ -1,15 +1,20 @@
 """What one thread of the audit collects about the topic partition that it checks."""
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked
 from landfall.audit.corrections import Range
 from landfall.audit.feed_log import FeedCursor
+from landfall.audit.judge import Int64s
 from landfall.audit.kafka_log import Cursor
 from landfall.audit.route_evaluator import Source
 from landfall.audit.rows import Read
-from landfall.audit.source_files import CannotCompare
+from landfall.audit.sources import CannotCompare
 
 FAULTS_KEPT = 1000
 """How many faults are kept one by one; the others are only counted."""
@@ -79,6 +84,18 @@ class AuditedPartition:
             return Unchecked.TRUNCATED
         return None if self.holds(range_.start, range_.end) else Unchecked.GONE
 
+    def add_wrong(self, offsets: Mapping[str, Int64s]) -> None:
+        """Report rows of files by name, given their offsets by what is wrong with them.
+
+        Records of Kafka are only counted.
+        """
+        if not isinstance(self.cursor, FeedCursor):
+            return
+        for wrong, rows in offsets.items():
+            for offset in rows[:FAULTS_KEPT].tolist():
+                self.check.add_fault(Fault(Kind.ROW, self.cursor.row_name(offset), wrong))
+            self.check.faults_more += len(rows[FAULTS_KEPT:])
+
     def holds(self, start: int, end: int) -> bool:
         """Whether Kafka still holds a whole range."""
         return self.held is not None and self.held[0] <= start and end <= self.held[1]
@@ -88,10 +105,10 @@ def add_gap(audited: AuditedPartition, start: int, end: int) -> None:
     """Count offsets that no COMMIT and no HOLE covers as missing."""
     result = audited.check.result
     if audited.holds(start, end):
-        try:
-            records = sum(1 for _ in audited.cursor.take(start, end))
-        except CannotCompare:
-            records = 0
-        result.expected += records
-        result.missing += records
+        offsets = array("q")
+        with suppress(CannotCompare):
+            offsets.extend(record.offset() for record in audited.cursor.take(start, end))
+        result.expected += len(offsets)
+        result.missing += len(offsets)
+        audited.add_wrong({"missing": np.array(offsets, np.int64)})
     result.add_missing_range(start, end)

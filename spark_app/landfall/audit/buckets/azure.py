@@ -8,7 +8,7 @@ from typing import BinaryIO
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.blob import ContainerClient, StorageStreamDownloader
 
-from landfall.api.spec import Azure
+from landfall.api.spec import AzureAccess
 from landfall.audit.buckets.streams import stream_of
 from landfall.store.azure.client import container_client
 from landfall.store.azure.errors import code_of, translate_errors
@@ -23,7 +23,7 @@ class Container:
     root: str
 
     @classmethod
-    def of(cls, account: str, name: str, path: str, settings: Azure) -> "Container":
+    def of(cls, account: str, name: str, path: str, settings: AzureAccess) -> "Container":
         """The container with this name, and a prefix in it."""
         url = f"abfss://{name}@{account}"
         with translate_errors("connect", url):

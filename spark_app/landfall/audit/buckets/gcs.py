@@ -8,7 +8,7 @@ from typing import BinaryIO
 from google.api_core.exceptions import NotFound
 from google.cloud.storage import Blob, Bucket
 
-from landfall.api.spec import Gcs
+from landfall.api.spec import GcsAccess
 from landfall.audit.buckets.streams import stream_of
 from landfall.store.gcs.client import bucket_client
 from landfall.store.gcs.errors import is_absent, translate_errors
@@ -27,7 +27,7 @@ class GcsBucket:
     root: str
 
     @classmethod
-    def of(cls, name: str, path: str, settings: Gcs) -> "GcsBucket":
+    def of(cls, name: str, path: str, settings: GcsAccess) -> "GcsBucket":
         """The bucket with this name, and a prefix in it."""
         url = f"gs://{name}"
         with translate_errors("connect", url):

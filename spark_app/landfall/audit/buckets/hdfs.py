@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from hdfs_native import Client, FileReader, FileStatus
 
-from landfall.api.spec import Hdfs
+from landfall.api.spec import HdfsAccess
 from landfall.audit.buckets.streams import stream_of
 from landfall.store.hdfs.client import client_options
 from landfall.store.hdfs.errors import translate_errors
@@ -24,9 +24,9 @@ class HdfsFolder:
     root: str
 
     @classmethod
-    def of(cls, authority: str, path: str, settings: Hdfs) -> "HdfsFolder":
+    def of(cls, authority: str, path: str, settings: HdfsAccess) -> "HdfsFolder":
         """The folder at this path."""
-        root = f"/{path.strip('/')}/"
+        root = f"/{path.strip('/')}".rstrip("/") + "/"
         url = f"hdfs://{authority}{root}"
         with translate_errors("connect", url):
             return cls(Client(**client_options(authority, settings)), url, root)

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from landfall.api import spec
 from landfall.audit import Unchecked
 from landfall.audit.buckets.s3 import S3
-from landfall.audit.source_files import CannotCompare, FoundFile
+from landfall.audit.sources import CannotCompare, FoundFile
 from landfall.store.s3.errors import code_of, translate_errors
 
 if TYPE_CHECKING:

@@ -1,0 +1,42 @@
+"""What the auditor reads of the parts of a file that is in memory."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from landfall.api.spec import Feed
+from landfall.audit.feed_lists import Part
+from landfall.audit.readers import FileRow
+from landfall.audit.readers.by_name import reader_of
+from landfall.audit.sources import FoundFile
+from landfall.files import FilePart
+from landfall.files.memory import MemoryFile
+
+
+@dataclass(frozen=True)
+class OneFile:
+    """``SourceFolder`` of one file."""
+
+    file: MemoryFile
+
+    def files(self) -> Iterator[FoundFile]:
+        raise NotImplementedError
+
+    def read(self, name: str, etag: str, start: int, end: int) -> bytes:
+        assert (name, etag) == (self.file.name, "v1")
+        return self.file.read(start, end)
+
+
+def audited(
+    reader: str, file: MemoryFile, parts: Iterable[FilePart], **options: Any
+) -> list[FileRow]:
+    """All rows of these parts, one part after the other."""
+    feed = Feed.model_validate(
+        {"topic": "t", "url": "file:///in", "reader": reader, "readerOptions": options}
+    )
+    read = reader_of(feed)
+    assert read
+    found: list[FileRow] = []
+    for part in parts:
+        found += read(OneFile(file), Part(file.name, "v1", file.size, 0, part.start, part.end, 0))
+    return found
