@@ -10,11 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from landfall.audit.avro_blocks import unzstd
 from landfall.audit.readers import FileRow
-from landfall.files import UnreadableFileError
+from landfall.audit.sources import CannotCompare
+from landfall.files import FilePart, UnreadableFileError
 from landfall.files.memory import MemoryFile
 from landfall.files.readers import reader_of
 from tests.support.audited_files import audited
@@ -200,6 +203,8 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "bool": (pa.bool_(), st.booleans()),
     "text": (pa.string(), st.text(max_size=9)),
     "bytes": (pa.binary(), st.binary(max_size=9)),
+    "text view": (pa.string_view(), st.text(max_size=20)),
+    "bytes view": (pa.binary_view(), st.binary(max_size=20)),
     "fixed": (pa.binary(3), st.binary(min_size=3, max_size=3)),
     "decimal": (pa.decimal128(20, 9), st.decimals(-(10**10), 10**10, places=9)),
     "date": (pa.date32(), st.dates()),
@@ -275,3 +280,19 @@ def test_rows_of_parquet_as_the_documentation_shows_them() -> None:
         "sum": "12.50",
         "raw": "AP8=",
     }
+
+
+@pytest.mark.parametrize("day", [-800_000, 3_000_000])
+def test_days_before_year_1_and_after_9999_are_not_compared(day: int) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"day": pa.array([0, day], pa.int32()).cast(pa.date32())}), sink)
+    file = MemoryFile("a.parquet", sink.getvalue())
+
+    with pytest.raises(CannotCompare):
+        audited("Parquet", file, [FilePart(0, file.size)])
+
+
+def test_data_of_zstd_may_have_several_frames() -> None:
+    compress = zstandard.ZstdCompressor().compress
+
+    assert unzstd(compress(b"one") + compress(b"two")) == b"onetwo"

@@ -102,12 +102,18 @@ def _long(stream: BinaryIO, *, at_end: bool = False) -> int | None:
         shift += 7
 
 
+def unzstd(data: bytes) -> bytes:
+    """The contents of any number of frames of zstd."""
+    stream = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
+    return stream.readall()
+
+
 def _plain(codec: bytes, data: bytes) -> bytes:
     match codec:
         case b"deflate":
             return zlib.decompress(data, -15)
         case b"zstandard":
-            return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+            return unzstd(data)
         case b"bzip2":
             return bz2.decompress(data)
         case b"xz":

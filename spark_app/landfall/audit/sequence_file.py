@@ -14,9 +14,8 @@ from typing import BinaryIO, TypeAlias
 
 import msgpack
 import pyarrow as pa
-import zstandard
 
-from landfall.audit.avro_blocks import number
+from landfall.audit.avro_blocks import number, unzstd
 
 Record: TypeAlias = tuple[int, bytes | None, int | None, bytes]
 """Offset, Kafka key, Kafka timestamp, payload."""
@@ -214,10 +213,6 @@ def _inflate(compressed: bytes) -> bytes:
     return zlib.decompress(compressed, 47)
 
 
-def _unzstd(compressed: bytes) -> bytes:
-    return zstandard.ZstdDecompressor().decompressobj().decompress(compressed)
-
-
 def _unsnappy(compressed: bytes) -> bytes:
     """Blocks of chunks: a block begins with the size of its contents, a chunk with its own size."""
     stream, found = _Bytes(compressed), []
@@ -236,7 +231,7 @@ _CODECS: dict[str, Decompress] = {
     "DeflateCodec": _inflate,
     "GzipCodec": _inflate,
     "BZip2Codec": bz2.decompress,
-    "ZStandardCodec": _unzstd,
+    "ZStandardCodec": unzstd,
     "SnappyCodec": _unsnappy,
 }
 """By the classes of Hadoop's codecs."""

@@ -130,10 +130,7 @@ def _moment(value: int, unit: str) -> str:
     """ISO 8601 text of a time since 1970, with all digits of the unit."""
     per_second, digits = _UNITS[unit]
     seconds, rest = divmod(value, per_second)
-    try:
-        whole = (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
-    except OverflowError as error:
-        raise CannotCompare(Unchecked.FILE) from error
+    whole = (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
     return f"{whole}.{rest:0{digits}}" if digits else whole
 
 
@@ -148,6 +145,7 @@ _LEAVES: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list
     (kinds.is_null, partial(_each, _json)),
     (kinds.is_string, partial(_each, _json)),
     (kinds.is_large_string, partial(_each, _json)),
+    (kinds.is_string_view, partial(_each, _json)),
     (kinds.is_decimal, partial(_each, _text)),
     (kinds.is_date, partial(_each, _text)),
     (kinds.is_timestamp, _timestamps),
@@ -155,6 +153,7 @@ _LEAVES: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list
     (kinds.is_duration, lambda column: _each(_json, column.cast(pa.int64()))),
     (kinds.is_binary, partial(_each, _base64)),
     (kinds.is_large_binary, partial(_each, _base64)),
+    (kinds.is_binary_view, partial(_each, _base64)),
     (kinds.is_fixed_size_binary, partial(_each, _base64)),
 )
 """How the values of a type become JSON."""

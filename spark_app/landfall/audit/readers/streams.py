@@ -33,6 +33,7 @@ _DAMAGED = (
     EOFError,
     OSError,
     RuntimeError,
+    OverflowError,
     KeyError,
     IndexError,
     TypeError,
