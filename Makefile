@@ -53,7 +53,7 @@ lock: ## Pin the requirements again, with hashes, from pyproject.toml
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml $(PUBLISHERS) -o $(PINS)/publishers.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@(echo local-bigquery==0.4.0; printf "duckdb-extension-%s==1.5.5\n" icu ducklake httpfs spatial) | $(UV) $(subst 3.11,3.13,$(LOCK)) --no-annotate --override <(echo duckdb==1.5.5) - -o $(PINS)/bigquery-emulator.txt
-	@echo apache-airflow-core | $(UV) $(LOCK) --no-annotate - -o $(PINS)/airflow.txt
+	@printf "apache-airflow-core\nboto3\n" | $(UV) $(LOCK) --no-annotate - -o $(PINS)/airflow.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 
 # --strict: a package that pip-audit cannot look up is a failure. Without it, an index without advisories would report success.
@@ -116,8 +116,8 @@ publisher-suite: ready ## Run tests of publishers and readers that are killed, a
 files-suite: ready ## Land 100,000 files of other programs, late, half written, anew and broken, while drivers and takers are killed (FILES=n SEED=n)
 	@LANDFALL_FILES=$(or $(FILES),100000) LANDFALL_SEED=$(or $(SEED),1) $(PYTEST) -n0 -v -s -m full tests/files tests/integration/test_file_events.py
 
-lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store (15 minutes)
-	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py
+lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store and in Airflow (20 minutes)
+	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py tests/integration/test_airflow_files.py
 
 cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition
 	@$(BIN)/python -m tests.bench.cluster

@@ -1,18 +1,16 @@
 """A real Airflow: DAGs that start when an hour is complete. ``make publisher-suite`` runs them."""
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
 from dev.servers.airflow import DAGS, PASSWORD, USER
 from landfall.errors import DestinationAway, DestinationDenied
+from tests.support.airflow_api import Api
 from tests.support.event_ledger import CLICKS, ORDERS, EventLedger
 from tests.support.waiting import eventually
 
@@ -26,33 +24,6 @@ from airflow.sdk import DAG, Asset
 with DAG("without_key", schedule=[Asset("s3://logs/parsed/clicks")]):
     pass
 """
-
-
-@dataclass(frozen=True)
-class Api:
-    """The API of an Airflow."""
-
-    address: str
-
-    def ask(self, path: str, body: object = None, token: str = "") -> Any:
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-        data = json.dumps(body).encode() if body else None
-        with urlopen(Request(f"{self.address}{path}", data, headers)) as answer:
-            return json.load(answer)
-
-    def get(self, path: str) -> Any:
-        login = self.ask("/auth/token", {"username": USER, "password": PASSWORD})
-        return self.ask(f"/api/v2/{path}", token=login["access_token"])
-
-    def runs(self, dag: str) -> list[tuple[str | None, str]]:
-        """The partition key and the state of each run of a DAG, by key."""
-        found = self.get(f"dags/{dag}/dagRuns")["dag_runs"]
-        return sorted((run["partition_key"], run["state"]) for run in found)
-
-    def events(self, topic: str) -> list[dict[str, Any]]:
-        """The events of a topic's asset."""
-        found: list[dict[str, Any]] = self.get("assets/events?order_by=timestamp")["asset_events"]
-        return [each for each in found if each["uri"] == f"s3://logs/parsed/{topic}"]
 
 
 @pytest.fixture(scope="module")

@@ -98,14 +98,15 @@ class Takers:
         return lines
 
 
-def _records(files: FeedScene) -> Iterator[Record]:
+def records(files: FeedScene) -> Iterator[Record]:
+    """The records of the ledger."""
     lane = Lane(open_stores(files.group().spec), "scene", LANE)
     return (decode(seq, body) for seq, body in lane.bodies())
 
 
 def done_numbers(files: FeedScene) -> Counter[int]:
     """How often the ledger says of each number that it is done."""
-    outcomes = (record for record in _records(files) if isinstance(record, LeaseOutcome))
+    outcomes = (record for record in records(files) if isinstance(record, LeaseOutcome))
     return Counter(number for outcome in outcomes for number in outcome.done)
 
 
@@ -113,7 +114,7 @@ def numbered(files: FeedScene) -> dict[int, ListedPart]:
     """What each number of the feed stands for."""
     slots, keys = open_stores(files.group().spec), FeedKeys("scene", LANE, TOPIC)
     found: dict[int, ListedPart] = {}
-    for record in _records(files):
+    for record in records(files):
         if isinstance(record, Discover) and record.listed:
             found |= enumerate(part_lists.read(slots, keys, record.listed), record.listed.first)
     return found

@@ -26,7 +26,7 @@ from threading import RLock
 from landfall import __version__
 from landfall.api.contract import LANE, ExitCode, LedgerPosition, Phase
 from landfall.api.spec import ConsumerGroup
-from landfall.api.verbs import Answer, Outcome, Request
+from landfall.api.verbs import Answer, LeaseRequest, Outcome, Request
 from landfall.driver.deps import DriverDeps
 from landfall.driver.existing_objects import check_root_free
 from landfall.driver.known_ledger import check_known
@@ -165,8 +165,10 @@ class LaneContender:
         """Let this process's driver carry a request out, and wait for it. From any thread."""
         driver = self._driver
         if driver is None:
+            # A Service leads takers to either driver of a rollout: let them ask again.
+            outcome = Outcome.FAILED if isinstance(request, LeaseRequest) else Outcome.REFUSED
             return Answer(
-                Outcome.REFUSED, message="this process does not have the lane: ask the one that has"
+                outcome, message="this process does not have the lane: ask the one that has"
             )
         return driver.decide(request)
 

@@ -11,7 +11,9 @@ import pytest
 
 from landfall.api.contract import LANE, ExitCode, Phase, Status
 from landfall.api.verbs import (
+    Answer,
     DropRequest,
+    FilesDoneRequest,
     Outcome,
     Request,
     ResetRequest,
@@ -233,11 +235,11 @@ def test_a_process_without_the_lane_says_so(store: MemoryStore, log: FakeLog) ->
     two.until_phase(Phase.STANDBY)
 
     answer = two.contender.decide(SkipRequest(**BY))
+    of_taker = two.contender.decide(FilesDoneRequest(who="kim", lease=7))
 
-    assert (answer.outcome, answer.message) == (
-        Outcome.REFUSED,
-        "this process does not have the lane: ask the one that has",
-    )
+    message = "this process does not have the lane: ask the one that has"
+    assert answer == Answer(Outcome.REFUSED, message=message)
+    assert of_taker == Answer(Outcome.FAILED, message=message)
     two.stop()
     one.stop()
 

@@ -1,0 +1,81 @@
+"""The example for Argo of workers who take files, on a real driver and a real S3 server."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.argo import Workflow
+from tests.support.external_files import (
+    EXAMPLE,
+    argo_documents,
+    feed_of_the_example,
+    put,
+    reasons,
+)
+from tests.support.feed_scene import FeedScene
+from tests.support.landing import wait_for
+from tests.support.processes import TOKEN, Processes, free_port
+from tests.support.takers import done_numbers
+
+pytestmark = pytest.mark.xdist_group("drivers")
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Drivers, which end with the test."""
+    found = Processes(tmp_path)
+    yield found
+    found.clear()
+
+
+def test_argo_workflows_take_files_and_say_what_became_of_them(
+    files: FeedScene, processes: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", files.bucket.server.endpoint)
+    names = put(files, 3)
+    port, token = free_port(), tmp_path / "token"
+    token.write_text(TOKEN)
+    control = ("--control-port", str(port), "--token-file", str(token), "--http-port", "0")
+    processes.run(files.document(**feed_of_the_example()), *control)
+    wait_for(lambda: sum(feed.end for feed in files.state().feeds.values()) == 4, "4 files", 240)
+    lost = {names[2]}
+
+    def is_lost(template: str, parameters: Mapping[str, str]) -> bool:
+        return template == "process" and json.loads(parameters["file"])["name"] in lost
+
+    workflow = Workflow(
+        argo_documents()["WorkflowTemplate"]["spec"],
+        folder=tmp_path,
+        mounted={"landfall-leases": EXAMPLE},
+        secrets={"hits-control/token": TOKEN},
+        parameters={"driver": f"http://127.0.0.1:{port}"},
+        lost=is_lost,
+    )
+    again = workflow.script("take", {})
+
+    workflow.run()
+
+    assert [json.loads(pod.out) for pod in workflow.pods["take"]] == [json.loads(again.out)] * 2
+    assert [file["name"] for file in json.loads(again.out)] == names
+    processed = [(pod.code, pod.out) for pod in workflow.pods["process"]]
+    assert processed == [(0, "1\n"), (0, "2\n"), (1, "")]
+    assert done_numbers(files) == Counter([0, 1])
+    assert reasons(files) == {
+        2: (1, "its pod was lost"),
+        3: (1, "BadGzipFile: Not a gzipped file (b'no')"),
+    }
+    (given_back,) = workflow.pods["give-back"]
+    assert given_back.code == 0, given_back.err
+    assert files.faults() == []
+
+    next_one = replace(workflow, tags={}, pods={})
+    next_one.run()
+
+    assert {name: [pod.out for pod in pods] for name, pods in next_one.pods.items()} == {
+        "take": ["[]\n"],
+        "give-back": [""],
+    }
