@@ -89,12 +89,15 @@ class _LeaseSession:
             return self._owned(state)
 
     def _owned(self, state: State) -> Answer | None:
-        """The answer while a driver owns the lane: it is to be asked."""
+        """The answer while a driver owns the lane: it is to be asked.
+
+        That is no refusal, which would say that what a worker did must not count.
+        """
         is_held = state.holding is LaneOwnership.HELD and not state.writer.startswith(SESSION)
         if not is_held or self.take_over:
             return None
         return LeaseAnswer(
-            Outcome.REFUSED,
+            Outcome.FAILED,
             message=(
                 f"a driver has the lane (epoch {state.epoch}, writer {state.writer}). If it runs, "
                 "ask it: --driver http://HOST:8081 --token-file FILE, or on Kubernetes in its pod. "
