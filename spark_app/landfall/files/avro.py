@@ -19,7 +19,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.files import DEFAULT_LIMITS, PART_BYTES, FileBytes, FilePart, FileRecords, Limits
+from landfall.files import (
+    DEFAULT_LIMITS,
+    PART_BYTES,
+    FileBytes,
+    FilePart,
+    FileRecords,
+    Limits,
+    UnreadableFileError,
+)
 from landfall.files.avro_records import Block, DamagedBlock, record_bounds
 from landfall.files.codecs import AVRO, Decompress
 from landfall.files.compression import Compression
@@ -154,12 +162,17 @@ def _together(blocks: Iterator[Block], limits: Limits) -> Iterator[Sequence[Bloc
     """Return blocks in groups, for the more there are in one the faster it is read."""
     group: list[Block] = []
     held = 0
-    for block in blocks:
-        if group and held + len(block.content) > _WINDOWS_TOGETHER * limits.window_bytes:
-            yield group
-            group, held = [], 0
-        group.append(block)
-        held += len(block.content)
+    try:
+        for block in blocks:
+            if group and held + len(block.content) > _WINDOWS_TOGETHER * limits.window_bytes:
+                yield group
+                group, held = [], 0
+            group.append(block)
+            held += len(block.content)
+    except UnreadableFileError:
+        if group:
+            yield group  # what is before the damage is whole
+        raise
     if group:
         yield group
 
@@ -184,17 +197,22 @@ def _block(source: Source, header: _Header, limits: Limits) -> Block:
 def _records(
     source: Source, header: _Header, blocks: Sequence[Block], limits: Limits
 ) -> Iterator[FileRecords]:
-    """Return the records of consecutive blocks."""
+    """Return the records of consecutive blocks; those before a damaged one before the error."""
     try:
         bounds = record_bounds(header.node, blocks)
     except DamagedBlock as error:
+        if before := [block for block in blocks if block.position < error.position]:
+            yield from _records(source, header, before, limits)
         raise source.error(str(error), error.position) from error
     counts = [block.count for block in blocks]
     positions = np.repeat([block.position for block in blocks], counts)
     long = np.flatnonzero(np.diff(bounds) > limits.record_bytes)
     if len(long):
         reason = f"a record of more than {limits.record_bytes} bytes in the block"
-        raise source.error(reason, int(positions[long[0]]))
+        position = int(positions[long[0]])
+        if before := [block for block in blocks if block.position < position]:
+            yield from _records(source, header, before, limits)
+        raise source.error(reason, position)
     content = pa.py_buffer(b"".join(block.content for block in blocks))
     for rows in row_ranges(len(positions), limits.chunk_rows):
         offsets = pa.py_buffer(bounds[rows.start : rows.stop + 1].astype(np.int32))

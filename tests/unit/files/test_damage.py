@@ -252,6 +252,24 @@ def test_an_avro_file_that_ends_inside_a_block_is_damaged() -> None:
     assert error.reason == "the file does not end with its sync marker"
 
 
+@pytest.mark.parametrize("damage", ["no sync marker", "records that do not fit", "a long record"])
+def test_blocks_of_avro_before_a_damaged_one_are_read(damage: str) -> None:
+    texts = ["a" * 300, "b" * 300, "c" * 300]
+    content = bytearray(avro_file("string", texts, 1))
+    limits = Limits(record_bytes=350 if damage == "a long record" else 1 << 20)
+    if damage == "a long record":
+        content = bytearray(avro_file("string", [*texts[:2], "c" * 400], 1))
+    elif damage == "no sync marker":
+        content[-1] ^= 1
+    else:
+        content[content.index(b"ccc") - 1] ^= 8  # of the length of the text
+    chunks = Avro(limits=limits).read(MemoryFile("f", bytes(content)), FilePart(0, len(content)))
+
+    assert len(next(chunks)) == 2
+    with pytest.raises(UnreadableFileError):
+        next(chunks)
+
+
 def test_single_records_of_avro_may_be_bad() -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "s", "type": "string"}]}
     content = avro_file(schema, [{"s": "a"}, {"s": "é"}, {"s": "b"}], 1000)
