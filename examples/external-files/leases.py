@@ -3,6 +3,7 @@
 It needs nothing but Python: Airflow finds it beside the DAG, and Argo mounts it from a ConfigMap.
 """
 
+import http.client
 import json
 import time
 import urllib.error
@@ -16,8 +17,8 @@ PATIENCE_SECONDS = 300
 """How long a driver is asked again that does not answer, such as one that is being replaced."""
 TIMEOUT_SECONDS = 60
 """Longer than a driver lets a request wait before it answers."""
-NOT_YET = (202, 503)
-"""The status codes that mean: send it again."""
+REFUSED = (400, 401, 404, 409)
+"""The status codes after which nothing was recorded; after others it may have been."""
 
 
 class Refused(Exception):  # noqa: N818  # names what happened
@@ -61,17 +62,17 @@ class Driver:
         while True:
             try:
                 status, body = self._send(verb, {"who": self.who, **fields})
-                if status not in NOT_YET:
-                    break
-                problem = OSError(f"{self.url} answered {status}: {body}")
-            except OSError as error:
-                problem = error
+            except (OSError, http.client.HTTPException) as error:
+                problem = repr(error)
+            else:
+                if status == 200:
+                    return json.loads(body)
+                problem = f"{verb} was answered with {status}: {body}"
+                if status in REFUSED:
+                    raise Refused(problem)
             if time.monotonic() > deadline:
-                raise problem
+                raise OSError(f"{self.url}: {problem}")
             time.sleep(1)
-        if status != 200:
-            raise Refused(f"{verb} was answered with {status}: {body}")
-        return json.loads(body)
 
     @contextmanager
     def processing(self, file: Any, run: str, lease_seconds: int) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """The example for Argo of workers who take files, on a real driver and a real S3 server."""
 
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -41,7 +42,7 @@ def test_argo_workflows_take_files_and_say_what_became_of_them(
     token.write_text(TOKEN)
     control = ("--control-port", str(port), "--token-file", str(token), "--http-port", "0")
     processes.run(files.document(**feed_of_the_example()), *control)
-    wait_for(lambda: sum(feed.end for feed in files.state().feeds.values()) == 4, "4 files", 240)
+    until_found(files, 4)
     lost = {names[2]}
 
     def is_lost(template: str, parameters: Mapping[str, str]) -> bool:
@@ -49,7 +50,6 @@ def test_argo_workflows_take_files_and_say_what_became_of_them(
 
     workflow = Workflow(
         argo_documents()["WorkflowTemplate"]["spec"],
-        folder=tmp_path,
         mounted={"landfall-leases": EXAMPLE},
         secrets={"hits-control/token": TOKEN},
         parameters={"driver": f"http://127.0.0.1:{port}"},
@@ -79,3 +79,22 @@ def test_argo_workflows_take_files_and_say_what_became_of_them(
         "take": ["[]\n"],
         "give-back": [""],
     }
+
+    fails_what_is_left_without_an_answer(files, replace(workflow, tags={}, pods={}))
+
+
+def fails_what_is_left_without_an_answer(files: FeedScene, workflow: Workflow) -> None:
+    files.put("new.gz", gzip.compress(b""))
+    until_found(files, 5)
+    workflow.script("take", {})
+
+    workflow.script("give-back", {})
+
+    assert reasons(files)[4] == (1, "its pod was lost")
+
+
+def until_found(files: FeedScene, count: int) -> None:
+    def found() -> bool:
+        return sum(feed.end for feed in files.state().feeds.values()) == count
+
+    wait_for(found, f"{count} files are found", 240)

@@ -33,7 +33,6 @@ class Workflow:
 
     Attributes:
         spec: of the template.
-        folder: stands for ``/tmp`` of the pods.
         mounted: the folder that each volume's ConfigMap stands for.
         secrets: the value of each Secret's key, as ``name/key``.
         parameters: values of the workflow's parameters other than those in the template.
@@ -44,7 +43,6 @@ class Workflow:
     """
 
     spec: Mapping[str, Any]
-    folder: Path
     mounted: Mapping[str, Path]
     secrets: Mapping[str, str]
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -91,15 +89,12 @@ class Workflow:
         script = template["script"]
         assert script["command"] == ["python"]
         done = subprocess.run(
-            [sys.executable, "-c", self._placed(self._filled(script["source"], tags))],
+            [sys.executable, "-c", self._filled(script["source"], tags)],
             env={**os.environ, **dict(self._environment(script, tags))},
             capture_output=True,
             text=True,
             check=False,
         )
-        for each in template.get("outputs", {}).get("parameters", []):
-            path = Path(self._placed(each["valueFrom"]["path"]))
-            self.tags[f"workflow.outputs.parameters.{each['globalName']}"] = path.read_text()
         self.pods.setdefault(name, []).append(Ended(done.returncode, done.stdout, done.stderr))
         return self.pods[name][-1]
 
@@ -124,6 +119,3 @@ class Workflow:
             KeyError: of a tag nothing is known.
         """
         return _TAG.sub(lambda found: {**self.tags, **tags}[found[1]], text)
-
-    def _placed(self, text: str) -> str:
-        return text.replace("/tmp/", f"{self.folder}/")

@@ -17,6 +17,7 @@ from tests.support.airflow_stand_in import AirflowFailException, AirflowSkipExce
 from tests.support.external_files import EXAMPLE, argo_documents
 from tests.support.lease_scene import LeaseScene
 from tests.support.markdown import DOCS, code
+from tests.support.web_server import LOST, web_server
 
 TOKEN = "token-of-the-tests"  # protects nothing
 
@@ -107,6 +108,24 @@ def test_what_is_left_of_a_run_has_failed_and_its_tasks_are_too_late(dag: Dag) -
     assert dag.scene.leasing.done == 0
 
 
+def test_what_is_no_answer_of_the_driver_is_no_refusal(
+    dag: Dag, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with web_server() as server:
+        for status in (LOST, 502, 202, 503):
+            server.next(status, "not now")
+        server.next(200, {"lease": 7})
+        server.next(409, "over")
+        driver = dag.module.Driver(server.url, TOKEN, who="kim")
+
+        assert driver.ask("files-take", topic="hits", id="t1") == {"lease": 7}
+
+        assert [each.json["id"] for each in server.asked] == ["t1"] * 5
+        with pytest.raises(dag.module.Refused, match="files-done was answered with 409: over"):
+            driver.ask("files-done", lease=7)
+
+
 # --------------------------------------------------------------------------------------------- Argo
 
 ARGO = argo_documents()
@@ -141,15 +160,10 @@ def test_every_tag_of_a_script_is_a_parameter(name: str) -> None:
     template = TEMPLATES[name]
     workflow = {f"workflow.parameters.{each}" for each in names(SPEC["arguments"]["parameters"])}
     own = names(template.get("inputs", {}).get("parameters", []))
-    exported = {
-        f"workflow.outputs.parameters.{each['globalName']}"
-        for other in TEMPLATES.values()
-        for each in other.get("outputs", {}).get("parameters", [])
-    }
 
     tags = set(re.findall("{{(.*?)}}", yaml.safe_dump(template)))
 
-    known = workflow | exported | {f"inputs.parameters.{each}" for each in own}
+    known = workflow | {f"inputs.parameters.{each}" for each in own}
     assert tags <= known | {"workflow.uid", "workflow.name"}
 
 
