@@ -74,15 +74,17 @@ def findings(schedule: "FeedSchedule") -> Iterator[str]:
         yield f"lost {sorted(given_up)}"
     feeds = schedule.lane.read().feeds
     for one in schedule.group(1).spec.source.files:
+        if one.is_external:
+            continue
         tp, folder = TopicPartition(one.topic, 0), schedule.folders[one.topic]
-        numbers = _numbers(schedule, tp, records)
+        numbers = numbers_of(schedule, tp, records)
         known = {o: n for (t, _, o), n in (found + given_up).items() if t == topic_id(one)}
         wrong = (
             *_wrong_rows(numbers, folder, known),
             *_wrong_texts(schedule, one.topic, numbers, folder),
             *_wrong_parked(numbers, folder, feeds[tp]),
             *_wrong_versions(numbers, folder),
-            *_without_numbers(schedule, numbers, folder),
+            *without_numbers(schedule, numbers, folder),
         )
         yield from (f"{tp}: {each}" for each in wrong)
     yield from _miscounted(schedule, records, found)
@@ -106,9 +108,9 @@ def stuck(schedule: "FeedSchedule", process: "Process") -> Iterator[str]:
                 yield f"{tp} stands, and nobody can help: {stalled.reason}: {stalled}"
             continue
         with schedule.judging():
-            numbers = _numbers(schedule, tp, records)
+            numbers = numbers_of(schedule, tp, records)
         yield from _not_done(numbers, schedule.folders[topic], progress.state.feeds.get(tp))
-        yield from _without_numbers(schedule, numbers, schedule.folders[topic])
+        yield from without_numbers(schedule, numbers, schedule.folders[topic])
 
 
 def _not_done(numbers: Numbers, folder: Folder, feed: Feed | None) -> Iterator[str]:
@@ -122,7 +124,8 @@ def _not_done(numbers: Numbers, folder: Folder, feed: Feed | None) -> Iterator[s
             yield f"part {number} is not tried again"
 
 
-def _numbers(schedule: "FeedSchedule", tp: TopicPartition, records: Sequence[Record]) -> Numbers:
+def numbers_of(schedule: "FeedSchedule", tp: TopicPartition, records: Sequence[Record]) -> Numbers:
+    """What these records say of the parts of a feed."""
     found = Numbers()
     keys = FeedKeys(schedule.lane.group, schedule.lane.name, tp.topic)
     for record in records:
@@ -211,7 +214,7 @@ def _wrong_versions(numbers: Numbers, folder: Folder) -> Iterator[str]:
             yield f"{name}: only {ends[-1]} bytes have numbers"
 
 
-def _without_numbers(schedule: "FeedSchedule", numbers: Numbers, folder: Folder) -> Iterator[str]:
+def without_numbers(schedule: "FeedSchedule", numbers: Numbers, folder: Folder) -> Iterator[str]:
     """Files that have no numbers, and should."""
     versions = numbers.versions()
     for file in folder.listing():

@@ -29,6 +29,8 @@ from tests.crashes.world import ODD_RANGES, SHORT_SLICES, ReadingRunner
 from tests.support.fakes import group
 
 TOPICS = ("a", "b")
+EXTERNAL = "x"
+"""The feed whose files takers process."""
 DAMAGE = b"!"
 PART_BYTES = 40
 """So small that most files have several parts."""
@@ -170,12 +172,20 @@ def _rows(reader: FeedReader, piece: Slice) -> tuple[dict[int, bytes], Slice]:
 
 @cache
 def group_of_files(
-    generation: int, snapshot_every: int, segment_every: int, on_change: str, *, publishes: bool
+    generation: int,
+    snapshot_every: int,
+    segment_every: int,
+    on_change: str,
+    *,
+    publishes: bool,
+    external: bool,
 ) -> ConsumerGroup:
-    """The group of a schedule of files."""
+    """The group of a schedule of files, perhaps with a feed that others process."""
     times = {"settle": "20s", "discoveryInterval": "5s", "relist": "60s", "retryInterval": "30s"}
     rules = {"onChange": on_change, "maxAttempts": MAX_ATTEMPTS, "reader": "Lines"}
     feeds = [{"topic": t, "url": f"file:///{t}", **times, **rules} for t in TOPICS]
+    others = {"topic": EXTERNAL, "url": f"file:///{EXTERNAL}", "process": "External"}
+    feeds += [{**others, **times, **rules}] * external
     tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every, "segmentEvery": segment_every}
     entry = {"name": "lake", "type": "tests.crashes:Tables", "minInterval": "10s"}
     made = group(

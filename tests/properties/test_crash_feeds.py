@@ -1,6 +1,6 @@
 """The real loop and files of other programs, under all that may become of both."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
@@ -17,7 +17,8 @@ from landfall.objects import ListedFile
 from landfall.store import Slots
 from landfall.store.memory_files import MemoryFiles
 from tests.crashes.feeds import FeedSchedule
-from tests.crashes.process import Wrong, no_waiting
+from tests.crashes.playing import play_feeds
+from tests.crashes.process import no_waiting
 from tests.support.feed_mutants import AdoptsUnrecorded, ParksAndForgets
 
 Patch = pytest.MonkeyPatch
@@ -26,30 +27,15 @@ SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
 
 
-@pytest.fixture(autouse=True)
-def _no_waiting() -> Iterator[None]:
-    with no_waiting():
-        yield
-
-
-def play(first: int, end: int, kind: type[Driver] = Driver) -> None:
-    for seed in range(first, end):
-        try:
-            FeedSchedule(seed, kind=kind).run()
-        except Wrong as wrong:
-            again = f"make crash-hunt FEEDS=1 SEED={seed}"
-            raise AssertionError(f"{wrong}\nto see each step: {again}") from wrong
-
-
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_each_row_of_each_version_is_landed_once_or_is_parked(chunk: int) -> None:
-    play(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
+    play_feeds(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
 
 
 @pytest.mark.parametrize("kind", [AdoptsUnrecorded, ParksAndForgets])
 def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt"):
-        play(0, SEARCHED, kind)
+        play_feeds(0, SEARCHED, kind)
 
 
 def _stores_no_list(patch: Patch) -> None:
@@ -102,7 +88,7 @@ def _knows_no_lists(patch: Patch) -> None:
     patch.setattr(looker, "open_index", indexed)
 
 
-FIRST_SEEDS: dict[Callable[[Patch], None], int] = {_forgets_lists: 201, _tries_for_ever: 80}
+FIRST_SEEDS: dict[Callable[[Patch], None], int] = {_forgets_lists: 73, _tries_for_ever: 43}
 """Where the search begins for a rule that few schedules need."""
 
 
@@ -122,13 +108,14 @@ def test_each_rule_of_feeds_is_needed(without: Callable[[Patch], None], monkeypa
     first = FIRST_SEEDS.get(without, 0)
 
     with pytest.raises(AssertionError, match="make crash-hunt"):
-        play(first, first + SEARCHED)
+        play_feeds(first, first + SEARCHED)
 
 
 def test_a_seed_gives_the_same_schedule_again() -> None:
     steps: list[list[str]] = [[], []]
     for lines in steps:
-        FeedSchedule(7, tell=lines.append).run()
+        with no_waiting():
+            FeedSchedule(7, tell=lines.append).run()
 
     assert steps[0] == steps[1]
     assert len(steps[0]) > 50
