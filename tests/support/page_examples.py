@@ -40,7 +40,7 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.groups import document
-from tests.support.markdown import code
+from tests.support.markdown import ROOT, Code, code
 from tests.support.schema_registry import FakeRegistry, schema_registry
 from tests.support.slice_landing import MIDNIGHT, TP, content
 
@@ -83,13 +83,14 @@ def examples(page: Path) -> Iterator[Example]:
     """The examples of a page.
 
     Raises:
-        ValueError: an output has no group or no input, or an input no output.
+        ValueError: an output has no group or no input, an input no output, or a title names
+            nothing.
     """
     spec: Mapping[str, Any] | None = None
     given: tuple[str, list[str]] | None = None
     schemas: dict[int, str] = {}
     number = 0
-    for block in code(page):
+    for block in _blocks(page):
         match block.title.split():
             case ["Schema", schema_id]:
                 schemas[int(schema_id)] = block.text
@@ -103,12 +104,18 @@ def examples(page: Path) -> Iterator[Example]:
                 is_folder = title == "Folder"
                 yield Example(page, number, spec, *given, shown, is_folder, dict(schemas))
                 given = None
-            case []:
-                pass
             case _:
                 raise ValueError(f"{page.name}: {block.title} is out of place")
     if given is not None:
         raise ValueError(f"{page.name}: an input without output")
+
+
+def _blocks(page: Path) -> Iterator[Code]:
+    """Blocks with a title, without those that quote a file of ``examples``, which is run whole."""
+    quoted = ROOT / "examples" / page.stem
+    for block in code(page):
+        if block.title and not (quoted / block.title).exists():
+            yield block
 
 
 def outcomes(example: Example, folder: Path) -> list[str]:
