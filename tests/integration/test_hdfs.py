@@ -86,7 +86,8 @@ def test_it_keeps_its_promises(place: Place, store: HdfsStore) -> None:
 
 
 LEAVES_REQUESTS = """
-import asyncio, os, sys
+import asyncio, faulthandler, os, sys
+faulthandler.dump_traceback_later(200, exit=True)
 from landfall.api.spec import HdfsAccess
 from landfall.store.hdfs import client, requests
 from landfall.store.hdfs.files import HdfsFiles
@@ -99,11 +100,14 @@ for _ in range(20):
 """
 
 
+@pytest.mark.full
 def test_a_process_ends_while_requests_have_no_answer(hdfs: str) -> None:
     """Its client must neither hang when a store is dropped, nor be in Python at the end."""
     argv = [sys.executable, "-c", LEAVES_REQUESTS, urlsplit(hdfs).netloc]
 
-    assert subprocess.run(argv, check=False, timeout=PATIENCE).returncode == 0
+    ended = subprocess.run(argv, check=False, timeout=PATIENCE, capture_output=True, text=True)
+
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_a_client_is_kept_for_all_that_need_the_same(hdfs: str, no_user: None) -> None:

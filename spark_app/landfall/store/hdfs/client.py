@@ -1,5 +1,6 @@
 """Sets up a client of HDFS from a section ``hdfs``: name node, user, configuration, Kerberos."""
 
+import ctypes
 import functools
 import os
 from typing import Any
@@ -18,9 +19,9 @@ KEYTAB = "keytab"
 def client(authority: str, settings: spec.HdfsAccess) -> AsyncClient:
     """A client, the same one for the same arguments as long as the process lives.
 
-    None is ever given up. Whoever drops the last reference to one waits for its threads, with
-    Python's lock in hand; and one of them may just wait for that lock, to say that an answer is
-    there. Then the process hangs for ever.
+    None is ever given up, not even when Python ends. Whoever drops the last reference to one waits
+    for its threads, with Python's lock in hand; and one of them may just wait for that lock, to say
+    that an answer is there. Then the process hangs for ever.
 
     Raises:
         StoreDenied: the Secret is not there.
@@ -35,7 +36,10 @@ def client(authority: str, settings: spec.HdfsAccess) -> AsyncClient:
 def _client(
     _process: int, _user: str, config: tuple[tuple[str, str], ...], **options: Any
 ) -> AsyncClient:
-    return AsyncClient(config=dict(config), **options)
+    made = AsyncClient(config=dict(config), **options)
+    # A reference that nobody drops: those in modules are dropped when Python ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made.inner))
+    return made
 
 
 def client_options(authority: str, settings: spec.HdfsAccess) -> dict[str, Any]:

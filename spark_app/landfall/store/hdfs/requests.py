@@ -94,18 +94,13 @@ class _Loop(asyncio.SelectorEventLoop):
             self._answering += change
 
     def settle(self) -> None:
-        """Give up what runs, and wait until no thread of the client is in Python.
+        """Wait until all that was asked is answered, and no thread of the client is in Python.
 
         Python aborts the process if it ends meanwhile.
         """
-        self.call_soon_threadsafe(self._cancel)
         deadline = time.monotonic() + LONGEST_FAREWELL
         while (asyncio.all_tasks(self) or self._answering) and time.monotonic() < deadline:
             time.sleep(0.001)
-
-    def _cancel(self) -> None:
-        for task in asyncio.all_tasks(self):
-            task.cancel()
 
 
 @functools.cache
