@@ -1,7 +1,7 @@
 """What must hold of a feed whose files takers process, after a schedule.
 
 Each number is done once, was replaced by a newer version of its file, or is given up after as many
-attempts as the spec allows; each taker was told the truth about what it asked; nobody had a file
+attempts as the spec allows; each answer that a taker got agrees with the ledger; nobody had a file
 that somebody else had. All is counted by the records, apart from the fold of the product.
 """
 
@@ -79,7 +79,7 @@ class Leased:
 
 
 def findings(schedule: "FeedSchedule") -> Iterator[str]:
-    """What is lost, done twice or not as takers were told."""
+    """What is lost, done twice or not as the answers to takers say."""
     if not schedule.has_takers:
         return
     takers = schedule.takers
@@ -92,8 +92,8 @@ def findings(schedule: "FeedSchedule") -> Iterator[str]:
     )
     yield from (f"{TP}: {each}" for each in wrong)
     for reply in takers.replies:
-        if lie := _lie(reply, leased, numbers):
-            yield f"{reply.taker} asked {reply.request} and was told {reply.answer}: {lie}"
+        if problem := _problem_of(reply, leased, numbers):
+            yield f"{reply.taker} asked {reply.request} and got {reply.answer}: {problem}"
 
 
 def stuck(schedule: "FeedSchedule", process: "Process") -> Iterator[str]:
@@ -130,20 +130,20 @@ def _not_finished(leased: Leased, numbers: Numbers, feed: Feed | None) -> Iterat
 
 
 def _accepted_twice(replies: Sequence[Reply]) -> Iterator[str]:
-    """Numbers that takers were told to be done, more than once."""
+    """Numbers that answers to takers say are done, more than once."""
     first = dict[int, Reply]()
     for each in replies:
         if isinstance(each.request, FilesDoneRequest) and each.answer.outcome is Outcome.DONE:
             for n in each.numbers:
                 if (before := first.setdefault(n, each)) is not each:
-                    yield f"{n} is done by {before.taker} and by {each.taker}, as they were told"
+                    yield f"{n} is done by {before.taker} and by {each.taker}, by their answers"
 
 
-def _lie(reply: Reply, leased: Leased, numbers: Numbers) -> str:
-    """What is wrong with what a taker was told; empty if it is true."""
+def _problem_of(reply: Reply, leased: Leased, numbers: Numbers) -> str:
+    """What is wrong with an answer to a taker; empty if nothing is."""
     request, record = reply.request, leased.by_request.get(reply.request.id)
     if isinstance(request, TakeFilesRequest):
-        return _lie_about_take(reply, record, leased, numbers)
+        return _problem_of_take(reply, record, leased, numbers)
     if reply.answer.outcome is Outcome.REFUSED:
         return f"it was carried out by {record}" if record else ""
     if record is None:
@@ -168,7 +168,7 @@ def _numbers_in(request: LeaseRequest, record: Record) -> tuple[int, set[int]]:
     return -1, set()
 
 
-def _lie_about_take(reply: Reply, record: Record | None, leased: Leased, numbers: Numbers) -> str:
+def _problem_of_take(reply: Reply, record: Record | None, leased: Leased, numbers: Numbers) -> str:
     lease = reply.answer.lease
     if reply.answer.outcome is Outcome.REFUSED:
         return "" if record else "there was no such lease"

@@ -5,7 +5,7 @@ that it was given, else failed. Now and then it gives files back, or asks for mo
 answer it asks again, under the same id, perhaps of somebody else (``tests.crashes.asking``). It
 looks at no clock, so it may be late. One that is killed leaves its leases open.
 
-What a taker is told is compared with what others were told, and a refusal with the ledger, at once.
+Each answer is compared with those that others got, and a refusal with the ledger, at once.
 The rest is for ``tests.crashes.lease_judge``.
 """
 
@@ -73,13 +73,13 @@ class Taker(Owner):
 
 @dataclass(frozen=True)
 class Reply:
-    """What a taker was told about a request.
+    """A request of a taker, and the last answer to it.
 
     Attributes:
         taker: its name.
         request: what it had asked.
         numbers: the files that the request was about; none of a take.
-        answer: the last word about it.
+        answer: the last one.
     """
 
     taker: str
@@ -93,7 +93,7 @@ class Takers:
 
     Attributes:
         replies: the last word about each request of theirs.
-        wrong: what they must not have been told.
+        wrong: what is wrong with answers that they got.
         asking: how they ask.
     """
 
@@ -200,7 +200,7 @@ class Takers:
         while True:
             answer = self.asking.ask(me, request)
             is_lost = not schedule.calm and schedule.dice.random() < 3 * schedule.luck.fault
-            schedule.say(f"{me.name} {'does not hear' if is_lost else 'hears'}: {answer}")
+            schedule.say(f"{me.name} {'loses the answer' if is_lost else 'gets'} {answer}")
             if answer and not is_lost and is_final(answer):
                 assert isinstance(answer, LeaseAnswer)
                 return answer
@@ -209,7 +209,7 @@ class Takers:
                 return None
             schedule.pause()
 
-    # ------------------------------------------------------------------------- what a taker is told
+    # ---------------------------------------------------------------------------- answers to takers
 
     def _take_in(self, me: Taker, reply: Reply) -> None:
         self.replies.append(reply)

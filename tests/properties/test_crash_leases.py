@@ -148,7 +148,7 @@ def _refuses_when_fenced(patch: Patch) -> None:
 
 
 def _answers_before_recording(patch: Patch) -> None:
-    """A taker is told that its request is carried out before that is recorded."""
+    """A taker gets the answer that its request is carried out before that is recorded."""
     answer = driver_leases.Leases.answer
 
     def hasty(self: Any, request: LeaseRequest, *of: Any) -> Answer:

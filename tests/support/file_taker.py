@@ -3,7 +3,8 @@
     python -m tests.support.file_taker GROUP.yaml LOG LEASE_SECONDS LIMIT [ADDRESS TOKEN]
 
 ``ADDRESS`` is a file with the URL of the driver to ask, which may change. The log has a line for
-each lease that it got, and one for what it was told is done, with the ids in the rows.
+each lease that it got, and one for files of which a driver has accepted that they are done, with
+the ids in their rows.
 """
 
 import gzip

@@ -82,11 +82,11 @@ class Takers:
             self.kill(0)
 
     def said(self, what: str) -> list[str]:
-        """The names of files that takers say they have taken, or were told are done."""
+        """The names of files that takers say they have taken, or that were accepted as done."""
         return [name for line in self._lines() for name in line.get(what, ())]
 
     def accepted(self) -> list[tuple[str, str, Sequence[int]]]:
-        """Name, ETag and ids of the files that takers were told are done."""
+        """Name, ETag and ids of the files that were accepted as done."""
         lines = (line for line in self._lines() if "done" in line)
         return [tuple(each) for line in lines for each in line["read"]]
 

@@ -1,8 +1,8 @@
 """Files of other programs as the auditor reads them: a listing, and reads of one version.
 
-One module for each kind of store, which reads with the library of the store. Versions are told
-apart by what part lists name: the ETag of S3 and Azure, Google's generation, in HDFS when a file
-was closed and its size, and in a folder its inode, too.
+One module for each kind of store, which reads with the library of the store. Versions differ in
+what part lists name: the ETag of S3 and Azure, Google's generation, in HDFS when a file was closed
+and its size, and in a folder its inode, too.
 """
 
 import re
