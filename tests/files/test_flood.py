@@ -1,6 +1,5 @@
 """100,000 files, thousands of them late, half written, anew or broken, while drivers are killed."""
 
-import os
 import signal
 import time
 from pathlib import Path
@@ -9,23 +8,14 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import LANE, ExitCode
-from landfall.discovery import part_lists
-from landfall.discovery.feed_keys import FeedKeys
-from landfall.lane.stores import open_stores
-from tests.support.feed_scene import TOPIC, FeedScene
+from landfall.api.contract import ExitCode
+from tests.support.feed_scene import FeedScene
 from tests.support.flood import Flood, Share
-from tests.support.flooding import harm, in_thread
+from tests.support.flooding import FILES, LEAST_HARMS, SEED, SETTLE, harm, in_thread
 from tests.support.processes import Process, Processes
+from tests.support.takers import numbered
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
-
-FILES = int(os.environ.get("LANDFALL_FILES", "100000"))
-SEED = int(os.environ.get("LANDFALL_SEED", "1"))
-LEAST_HARMS = 6
-SETTLE = "20s"
-"""Longer than a file stands there half written, also on a busy machine."""
-
 
 OFTEN = {"discoveryInterval": "1s", "relist": "10s"}
 FEED = {"onChange": "LandAgain", "maxAttempts": 2, "retryInterval": "5s"}
@@ -61,17 +51,7 @@ def test_each_row_of_a_flood_of_files_is_landed_once(files: FeedScene, tmp_path:
 
     print(f"{FILES} files, {harms} drivers killed or frozen, {files.feed.end} parts numbered")
     assert flood.wrong(files.landed()) == []
-    assert parked(files) == flood.broken
+    names = numbered(files)
+    assert {names[number].name for number in files.feed.parked} == flood.broken
     assert {part.attempt for part in files.feed.parked.values()} == {2}
     assert files.faults() == []
-
-
-def parked(files: FeedScene) -> set[str]:
-    """The names of the files with parked parts."""
-    feed, slots = files.feed, open_stores(files.group().spec)
-    keys = FeedKeys("scene", LANE, TOPIC)
-    names: set[str] = set()
-    for number, part in feed.parked.items():
-        listed = part_lists.read(slots, keys, part.listed)
-        names.add(listed[number - part.listed.first].name)
-    return names

@@ -1,6 +1,5 @@
 """The same flood of files for takers of another engine, while they and drivers are killed."""
 
-import os
 import signal
 import time
 from collections import Counter
@@ -15,20 +14,14 @@ import pytest
 from landfall.api.contract import ExitCode
 from tests.support.feed_scene import FeedScene
 from tests.support.flood import Flood, Share
-from tests.support.flooding import harm, in_thread
+from tests.support.flooding import FILES, LEAST_HARMS, SEED, SETTLE, harm, in_thread
 from tests.support.landing import wait_for
 from tests.support.processes import TOKEN, Process, Processes, free_port
 from tests.support.takers import Takers, done_numbers, numbered
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
 
-FILES = int(os.environ.get("LANDFALL_FILES", "100000"))
-SEED = int(os.environ.get("LANDFALL_SEED", "1"))
-LEAST_HARMS = 6
 TAKERS = 4
-SETTLE = "20s"
-"""Longer than a file stands there half written, also on a busy machine."""
-
 MAX_ATTEMPTS = 8
 """More than the takers of one file that are killed."""
 FEED = {

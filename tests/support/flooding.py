@@ -1,5 +1,6 @@
 """A flood of files that is written while drivers are killed and frozen."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -8,6 +9,12 @@ from random import Random
 
 from tests.support.flood import Flood
 from tests.support.processes import Process
+
+FILES = int(os.environ.get("LANDFALL_FILES", "100000"))
+SEED = int(os.environ.get("LANDFALL_SEED", "1"))
+LEAST_HARMS = 6
+SETTLE = "20s"
+"""Longer than a file stands there half written, also on a busy machine."""
 
 
 @contextmanager
