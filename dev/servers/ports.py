@@ -18,9 +18,14 @@ def chosen(memory: Path, count: int, host: str, *, keep: bool) -> tuple[int, ...
     ports = tuple(json.loads(memory.read_text())) if memory.exists() else ()
     if keep or (ports and _all_free_soon(host, ports)):
         return ports
-    ports = tuple(port for port in _RANDOM.sample(PORTS, 200) if free(host, port))[:count]
+    ports = any_free(host, count)
     write(memory, json.dumps(ports))
     return ports
+
+
+def any_free(host: str, count: int) -> tuple[int, ...]:
+    """Ports on which no socket listens, and that nobody gets who asks for any."""
+    return tuple(port for port in _RANDOM.sample(PORTS, 200) if free(host, port))[:count]
 
 
 def free(host: str, port: int) -> bool:

@@ -14,7 +14,6 @@ from landfall.ledger import Lease
 from tests.support.airflow_api import Api
 from tests.support.external_files import copy, feed_of_the_example, put, reasons
 from tests.support.feed_scene import FeedScene
-from tests.support.landing import wait_for
 from tests.support.processes import TOKEN, Processes, free_port
 from tests.support.takers import done_numbers, records
 from tests.support.waiting import eventually
@@ -101,7 +100,7 @@ def test_a_dag_takes_each_file_once_though_a_driver_and_a_task_are_killed(
     control = ("--control-port", str(port), "--token-file", str(token))
     document = files.document(**feed_of_the_example())
     killed = processes.struck(document, "KILL after create LEASE", until=control)
-    wait_for(lambda: sum(feed.end for feed in files.state().feeds.values()) == 7, "7 files", 240)
+    killed.wait_for(lambda: files.found() == 7, "7 files are found")
 
     run = api.start(DAG)
     # The LEASE is recorded, but nobody has got its answer.

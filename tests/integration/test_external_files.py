@@ -18,7 +18,6 @@ from tests.support.external_files import (
     reasons,
 )
 from tests.support.feed_scene import FeedScene
-from tests.support.landing import wait_for
 from tests.support.processes import TOKEN, Processes, free_port
 from tests.support.takers import done_numbers
 
@@ -41,8 +40,8 @@ def test_argo_workflows_take_files_and_say_what_became_of_them(
     port, token = free_port(), tmp_path / "token"
     token.write_text(TOKEN)
     control = ("--control-port", str(port), "--token-file", str(token), "--http-port", "0")
-    processes.run(files.document(**feed_of_the_example()), *control)
-    until_found(files, 4)
+    driver = processes.run(files.document(**feed_of_the_example()), *control)
+    driver.wait_for(lambda: files.found() == 4, "4 files are found")
     lost = {names[2]}
 
     def is_lost(template: str, parameters: Mapping[str, str]) -> bool:
@@ -80,21 +79,14 @@ def test_argo_workflows_take_files_and_say_what_became_of_them(
         "give-back": [""],
     }
 
+    files.put("new.gz", gzip.compress(b""))
+    driver.wait_for(lambda: files.found() == 5, "the new file is found")
     fails_what_is_left_without_an_answer(files, replace(workflow, tags={}, pods={}))
 
 
 def fails_what_is_left_without_an_answer(files: FeedScene, workflow: Workflow) -> None:
-    files.put("new.gz", gzip.compress(b""))
-    until_found(files, 5)
     workflow.script("take", {})
 
     workflow.script("give-back", {})
 
     assert reasons(files)[4] == (1, "its pod was lost")
-
-
-def until_found(files: FeedScene, count: int) -> None:
-    def found() -> bool:
-        return sum(feed.end for feed in files.state().feeds.values()) == count
-
-    wait_for(found, f"{count} files are found", 240)

@@ -90,13 +90,13 @@ def test_a_driver_is_killed_before_it_answers(
     take = TakeFilesRequest(who="kim", topic=TOPIC, limit=2, id="t1")
     driver = DriverControl(f"http://127.0.0.1:{port}", TOKEN)
     killed = processes.struck(files.document(**EXTERNAL), "KILL after create LEASE", until=control)
-    wait_for(lambda: files_found(files) == 3, "the files are found", 240)
+    killed.wait_for(lambda: files.found() == 3, "the files are found")
 
     with pytest.raises(Retry):
         driver.ask(take)
     assert killed.end() == -9
     slot = next(iter(files.feed.leasing.open))  # type: ignore[union-attr]  # it is external
-    processes.run(files.document(**EXTERNAL), *control, "--http-port", "0")
+    again = processes.run(files.document(**EXTERNAL), *control, "--http-port", "0")
 
     answer = None
 
@@ -108,7 +108,7 @@ def test_a_driver_is_killed_before_it_answers(
             return False
         return answer.outcome is Outcome.DONE
 
-    wait_for(answered, "the next driver answers", 240)
+    again.wait_for(answered, "the next driver answers")
 
     assert isinstance(answer, LeaseAnswer)
     assert (answer.lease, [f.name for f in answer.files]) == (slot, ["000.json", "001.json"])
@@ -117,11 +117,6 @@ def test_a_driver_is_killed_before_it_answers(
     assert driver.ask(FilesDoneRequest(who="lee", lease=slot)).outcome is Outcome.REFUSED
     processes.clear()
     assert done_numbers(files) == Counter(range(2))
-
-
-def files_found(files: FeedScene) -> int:
-    state = files.state()
-    return sum(feed.end for feed in state.feeds.values())
 
 
 @pytest.mark.full
@@ -138,8 +133,8 @@ def test_eight_takers_race_for_two_hundred_files(
     if has_driver:
         takers.through_driver = True
         takers.driver_is_at(port)
-        processes.run(files.document(**EXTERNAL), *control)
-        wait_for(lambda: files_found(files) == 200, "the files are found", 240)
+        driver = processes.run(files.document(**EXTERNAL), *control)
+        driver.wait_for(lambda: files.found() == 200, "the files are found")
     else:
         assert files.land(**EXTERNAL) is ExitCode.OK
     takers.start(8)

@@ -79,6 +79,10 @@ class FeedScene:
         """What the ledger knows of the feed."""
         return self.state().feeds[TP]
 
+    def found(self) -> int:
+        """How many parts have numbers."""
+        return sum(feed.end for feed in self.state().feeds.values())
+
     def landed(self) -> Counter[int]:
         """How often each number is landed."""
         keys = [key for key in self.bucket.keys(f"out/{TOPIC}/") if not key.endswith("/_SUCCESS")]

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -19,6 +18,7 @@ from uuid import uuid4
 import psutil
 import yaml
 
+from dev.servers.ports import any_free
 from landfall.api.contract import CONTROL_TOKEN_FILE, GROUP_FILE, REVISION
 from tests.support.crashing_store import GATE, STRIKE
 from tests.support.landing import PATIENCE, wait_for
@@ -67,6 +67,23 @@ class Process:
     @property
     def said(self) -> str:
         return self.log.read_text(errors="replace")
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        """Return as soon as a condition holds.
+
+        Raises:
+            AssertionError: the driver has ended, or it takes too long; with what it said.
+        """
+
+        def holds() -> object:
+            found = condition()
+            assert found or self.popen.poll() is None, f"ended with {self.popen.returncode}"
+            return found
+
+        try:
+            wait_for(holds, what)
+        except (AssertionError, TimeoutError) as error:
+            raise AssertionError(f"{error}:\n{self.said}") from error
 
     def left(self) -> list[psutil.Process]:
         """The processes of this run that exist: the driver, its JVM, its Python workers.
@@ -272,10 +289,9 @@ class Processes:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """A port of this machine for a driver; no program gets it that asks for any."""
+    (port,) = any_free("127.0.0.1", 1)
+    return port
 
 
 def _strike(document: dict[str, Any]) -> None:
