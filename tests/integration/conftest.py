@@ -66,7 +66,7 @@ def scene(s3_scene: Scene) -> Scene:
 
 
 @pytest.fixture
-def processes(scene: Scene, tmp_path: Path) -> Iterator[Processes]:
+def processes(tmp_path: Path) -> Iterator[Processes]:
     """Starts drivers as processes, which are killed after the test."""
     made = Processes(tmp_path)
     yield made

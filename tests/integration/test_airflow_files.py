@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,14 +36,6 @@ SETTINGS = {
     "leases.py": {"PATIENCE_SECONDS = 300": "PATIENCE_SECONDS = 30"},
 }
 """What the test changes of the example, as patterns and what takes their place."""
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Drivers, which end with the test."""
-    found = Processes(tmp_path)
-    yield found
-    found.clear()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import gzip
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,14 +22,6 @@ from tests.support.processes import TOKEN, Processes, free_port
 from tests.support.takers import done_numbers
 
 pytestmark = pytest.mark.xdist_group("drivers")
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Drivers, which end with the test."""
-    found = Processes(tmp_path)
-    yield found
-    found.clear()
 
 
 def test_argo_workflows_take_files_and_say_what_became_of_them(

@@ -1,8 +1,7 @@
 """Notifications of new files, by a real Kafka or as SQS sends them, make a driver look at once."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -44,13 +43,6 @@ def files(
     for name, value in keys(bucket.server).items():
         monkeypatch.setenv(name, value)
     return FeedScene(bucket)
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
-    yield made
-    made.clear()
 
 
 def test_a_late_name_is_landed_long_before_anybody_lists(

@@ -1,19 +1,16 @@
 """Files in Azure, Google Cloud Storage and HDFS are landed in S3 row by row, each row once."""
 
 import gzip
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.audit import PartitionResult, Unchecked
-from tests.integration.conftest import keys
 from tests.support.feed_scene import TP, FeedScene, once, rows
 from tests.support.places import Place, save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
 from tests.support.processes import Processes
-from tests.support.s3 import Bucket
 from tests.support.source_files import feed_of
 
 pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.full]
@@ -25,21 +22,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     save_secrets(tmp_path / "secrets", SECRETS)
     monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path / "secrets"))
     return KINDS[request.param](request.getfixturevalue(request.param))
-
-
-@pytest.fixture
-def files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FeedScene:
-    """A bucket of S3 for what is landed."""
-    for name, value in keys(bucket.server).items():
-        monkeypatch.setenv(name, value)
-    return FeedScene(bucket)
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(tmp_path)
-    yield made
-    made.clear()
 
 
 def test_files_are_landed_whatever_their_names(place: Place, files: FeedScene) -> None:

@@ -10,22 +10,12 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import IgnoreFilesRequest, Outcome, RetryFilesRequest
 from landfall.cli import main
-from tests.integration.conftest import keys
 from tests.support.feed_scene import FeedScene, once, rows
 from tests.support.landing import Landing
-from tests.support.s3 import Bucket
 
 pytestmark = pytest.mark.xdist_group("drivers")
 
 WHY = ["--why", "INC-12", "--who", "kim"]
-
-
-@pytest.fixture
-def files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FeedScene:
-    """A bucket for files and what is landed of them."""
-    for name, value in keys(bucket.server).items():
-        monkeypatch.setenv(name, value)
-    return FeedScene(bucket)
 
 
 def states(capsys: Any, *words: str) -> dict[str, str]:

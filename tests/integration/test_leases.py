@@ -12,32 +12,14 @@ from landfall.api.contract import ExitCode
 from landfall.api.verbs import FilesDoneRequest, LeaseAnswer, Outcome, TakeFilesRequest
 from landfall.cli.driver_control import DriverControl
 from landfall.errors import Retry
-from tests.integration.conftest import keys
 from tests.support.feed_scene import TOPIC, FeedScene, rows
 from tests.support.landing import wait_for
 from tests.support.processes import TOKEN, Processes, free_port
-from tests.support.s3 import Bucket
 from tests.support.takers import Takers, done_numbers
 
 pytestmark = pytest.mark.xdist_group("drivers")
 
 EXTERNAL = {"process": "External", "retryInterval": "1ms", "maxAttempts": 100}
-
-
-@pytest.fixture
-def files(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> FeedScene:
-    """A bucket for files, and a ledger of who processes them."""
-    for name, value in keys(bucket.server).items():
-        monkeypatch.setenv(name, value)
-    return FeedScene(bucket)
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Drivers, which end with the test."""
-    found = Processes(tmp_path)
-    yield found
-    found.clear()
 
 
 @pytest.fixture
