@@ -198,11 +198,12 @@ def _records(
     source: Source, header: _Header, blocks: Sequence[Block], limits: Limits
 ) -> Iterator[FileRecords]:
     """Return the records of consecutive blocks; those before a damaged one before the error."""
+    if not blocks:
+        return
     try:
         bounds = record_bounds(header.node, blocks)
     except DamagedBlock as error:
-        if before := [block for block in blocks if block.position < error.position]:
-            yield from _records(source, header, before, limits)
+        yield from _records(source, header, _before(blocks, error.position), limits)
         raise source.error(str(error), error.position) from error
     counts = [block.count for block in blocks]
     positions = np.repeat([block.position for block in blocks], counts)
@@ -210,8 +211,7 @@ def _records(
     if len(long):
         reason = f"a record of more than {limits.record_bytes} bytes in the block"
         position = int(positions[long[0]])
-        if before := [block for block in blocks if block.position < position]:
-            yield from _records(source, header, before, limits)
+        yield from _records(source, header, _before(blocks, position), limits)
         raise source.error(reason, position)
     content = pa.py_buffer(b"".join(block.content for block in blocks))
     for rows in row_ranges(len(positions), limits.chunk_rows):
@@ -219,6 +219,11 @@ def _records(
         buffers = [None, offsets, content]
         bodies = pa.Array.from_buffers(pa.binary(), rows.stop - rows.start, buffers)
         yield _chunk(header.node, positions[rows], bodies)
+
+
+def _before(blocks: Sequence[Block], position: int) -> list[Block]:
+    """Return the blocks before a damaged one."""
+    return [block for block in blocks if block.position < position]
 
 
 def _chunk(node: Node, positions: Int64s, bodies: pa.BinaryArray) -> FileRecords:
