@@ -24,7 +24,7 @@ def chosen(memory: Path, count: int, host: str, *, keep: bool) -> tuple[int, ...
 
 
 def any_free(host: str, count: int) -> tuple[int, ...]:
-    """Ports on which no socket listens, and that nobody gets who asks for any."""
+    """Free ports outside the ephemeral range, so that no program is given one that asks for any."""
     return tuple(port for port in _RANDOM.sample(PORTS, 200) if free(host, port))[:count]
 
 

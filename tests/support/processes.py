@@ -289,7 +289,7 @@ class Processes:
 
 
 def free_port() -> int:
-    """A port of this machine for a driver; no program gets it that asks for any."""
+    """A free port outside the ephemeral range."""
     (port,) = any_free("127.0.0.1", 1)
     return port
 

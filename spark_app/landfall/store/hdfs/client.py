@@ -19,9 +19,9 @@ KEYTAB = "keytab"
 def client(authority: str, settings: spec.HdfsAccess) -> AsyncClient:
     """A client, the same one for the same arguments as long as the process lives.
 
-    None is ever given up, not even when Python ends. Whoever drops the last reference to one waits
-    for its threads, with Python's lock in hand; and one of them may just wait for that lock, to say
-    that an answer is there. Then the process hangs for ever.
+    A client is never released, not even when Python exits. Releasing the last reference joins the
+    client's threads while holding the GIL, and one of them may be waiting for the GIL to deliver an
+    answer: a deadlock.
 
     Raises:
         StoreDenied: the Secret is not there.

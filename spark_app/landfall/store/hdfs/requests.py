@@ -21,8 +21,8 @@ Arguments = TypeVarTuple("Arguments")
 FIRST_PAUSE = 0.2
 """Seconds before the second attempt; the pause doubles with each one."""
 LONGEST_PAUSE = 5.0
-LONGEST_FAREWELL = 5.0
-"""Seconds that a process waits for the client at its end."""
+EXIT_TIMEOUT = 5.0
+"""Seconds that a process waits at its end for requests that have no answer."""
 
 
 class Requests:
@@ -93,12 +93,12 @@ class _Loop(asyncio.SelectorEventLoop):
         with self._lock:
             self._answering += change
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Wait until all that was asked is answered, and no thread of the client is in Python.
 
         Python aborts the process if it ends meanwhile.
         """
-        deadline = time.monotonic() + LONGEST_FAREWELL
+        deadline = time.monotonic() + EXIT_TIMEOUT
         while (asyncio.all_tasks(self) or self._answering) and time.monotonic() < deadline:
             time.sleep(0.001)
 
@@ -108,10 +108,10 @@ def _loop(process: int) -> _Loop:
     """The event loop of this process: a fork has the object, but not the thread that runs it."""
     loop = _Loop()
     threading.Thread(target=loop.run_forever, name=f"hdfs-{process}", daemon=True).start()
-    atexit.register(_settle, process)
+    atexit.register(_drain, process)
     return loop
 
 
-def _settle(process: int) -> None:
+def _drain(process: int) -> None:
     if process == os.getpid():  # a fork has the hook, too
-        _loop(process).settle()
+        _loop(process).drain()
