@@ -32,7 +32,7 @@ def late(bodies: Iterable[bytes], rows: Rows) -> Iterator[str]:
                 pass
         before = state.horizons
         state, visible = fold_applied(state, body)
-        for landed in visible:
+        for landed in visible.objects:
             tp = topic_partition(landed.upload.key)
             until = before.get(tp.topic, -1)
             if landed.upload.key in decided and added[tp] < finalized.get((tp.topic, until), -1):

@@ -53,7 +53,7 @@ class Ledger:
         header = ledger.next_header(self.state, "w", "t", max(applied, self.state.applied_through))
         record = make(header)
         self.state, visible = ledger.fold_applied(self.state, ledger.encode(record))
-        numbers = tuple(self.number(o) for o in visible)
+        numbers = tuple(self.number(o) for o in visible.objects)
         self.slots.append(Slot(record, numbers, self.state.applied_through))
         return self
 

@@ -8,7 +8,8 @@ merges the objects, one corrects them. Two **drivers** of the live lane record w
 the objects' place (REPLACE), make the new object visible, keep a copy of the old ones and delete
 them, in any order that their rules leave. A driver that was fenced goes on with what it knew, as
 late as it likes. The **undoing** of a merge is a REPLACE as well, by copies of what was kept; what
-is kept may expire once a REPLACE is applied.
+is kept may expire once a REPLACE is applied. The store may **lose** an upload of the merge before
+it is completed: then a REPLACE **again** names others instead of all that the merge decided.
 
 A store may keep the parts of an upload after it is completed, as files that wait for their rename
 or parts of a composition do: then whoever completes it again makes the object again.
@@ -50,6 +51,7 @@ class Rules:
     retires_last: bool = True
     copies_first: bool = True
     drops_uploads_first: bool = True
+    aborts_what_it_gives_up: bool = True
     records_last: bool = True
     undoes_under_new_names: bool = True
     copies_before_it_undoes: bool = True
@@ -58,13 +60,16 @@ class Rules:
 ROWS: Mapping[str, frozenset[int]] = {
     "old 1": frozenset({1}),
     "old 2": frozenset({2}),
-    "merged": frozenset({1, 2}),
+    "merged 1": frozenset({1}),
+    "merged 2": frozenset({2}),
+    "again": frozenset({1, 2}),
     "corrected": frozenset({1, 2}),
     "back 1": frozenset({1}),
     "back 2": frozenset({2}),
     "late": frozenset({3}),
 }
 OLD, BACK = frozenset({"old 1", "old 2"}), frozenset({"back 1", "back 2"})
+LOSABLE = "merged 2"
 KEPT_AS = {"back 1": "old 1", "back 2": "old 2"}
 """From which kept object one is made that an undoing brings back."""
 
@@ -80,11 +85,12 @@ class Plan(NamedTuple):
     new: frozenset[str]
 
 
-MERGE = Plan("REPLACE by merged", OLD, frozenset({"merged"}))
+MERGE = Plan("REPLACE by merged", OLD, frozenset({"merged 1", "merged 2"}))
+AGAIN = Plan("REPLACE again, instead of the merge", OLD | MERGE.new, frozenset({"again"}))
 CORRECT = Plan("REPLACE by corrected", OLD, frozenset({"corrected"}))
 UNDO = Plan("REPLACE, undoing the merge", MERGE.new, BACK)
 LATE = Plan("COMMIT of a late row", frozenset(), frozenset({"late"}))
-PLANS = (MERGE, CORRECT, UNDO, LATE)
+PLANS = (MERGE, AGAIN, CORRECT, UNDO, LATE)
 
 Record = Plan | int
 """A REPLACE or COMMIT; or through how many records everything is applied. Each record says it, but
@@ -127,7 +133,7 @@ class World(NamedTuple):
     known: tuple[int, int] = (0, -1)
     owner: int = 0
     visible: frozenset[str] = frozenset()
-    uploads: frozenset[str] = OLD | MERGE.new | CORRECT.new | LATE.new
+    uploads: frozenset[str] = OLD | MERGE.new | AGAIN.new | CORRECT.new | LATE.new
     kept: frozenset[str] = frozenset()
     was_visible: frozenset[str] = frozenset()
     was_kept: frozenset[str] = frozenset()
@@ -147,6 +153,8 @@ def folded(slots: tuple[Record, ...]) -> Folded:
     for record in slots:
         if isinstance(record, Plan):
             decided = [each for each in decided if each not in record.retire] + sorted(record.new)
+            if record is AGAIN:
+                pending.remove(MERGE)
             pending.append(record)
             plans.append(record)
         else:
@@ -170,6 +178,11 @@ class Steps:
                 seen = folded(w.slots[:known])
                 for text, after in self._of(w, driver, seen):
                     yield f"D{driver + 1} {text}", after
+        if LOSABLE in w.uploads - w.was_visible:
+            yield (
+                f"the store loses the upload of {LOSABLE}",
+                w._replace(uploads=w.uploads - {LOSABLE}),
+            )
         for name in sorted(w.kept):
             if not self._is_needed(w, name):
                 yield f"what is kept of {name} expires", w._replace(kept=w.kept - {name})
@@ -202,10 +215,13 @@ class Steps:
         unapplied = frozenset[str]().union(*(plan.new for plan in seen.pending))
         for plan in PLANS:
             is_new = plan not in seen.plans
-            is_early = plan.retire & unapplied and self.rules.replaces_what_is_applied
+            is_unapplied = plan.retire - _given_up(plan) & unapplied
+            is_early = is_unapplied and self.rules.replaces_what_is_applied
             if plan is UNDO:
                 is_ready = w.uploads >= BACK or not self.rules.copies_before_it_undoes
                 is_possible = plan.retire <= {*seen.decided} and is_ready
+            elif plan is AGAIN:
+                is_possible = MERGE in seen.pending
             else:
                 # Without the rule, a plan that was made before another one was decided is as good.
                 is_possible = plan.retire <= {*seen.decided} or not self.rules.refuses_old_plans
@@ -229,13 +245,16 @@ class Steps:
     def _retires(self, w: World, plan: Plan) -> Iterator[tuple[str, World]]:
         if self.rules.retires_last and not plan.new <= w.was_visible:
             return
+        given_up = _given_up(plan)
+        for name in sorted(given_up & w.uploads - w.was_visible):
+            yield f"aborts the upload of {name}", w._replace(uploads=w.uploads - {name})
         for name in sorted(plan.retire):
-            if name in w.visible and name not in w.was_kept:
+            if name in w.visible and name not in w.was_kept | given_up:
                 kept = w._replace(kept=w.kept | {name}, was_kept=w.was_kept | {name})
                 yield f"keeps a copy of {name}", kept
             if name in w.uploads and name in w.was_visible:
                 yield f"drops the parts of {name}", w._replace(uploads=w.uploads - {name})
-            may = name in w.was_kept or not self.rules.copies_first
+            may = name in w.was_kept | given_up or not self.rules.copies_first
             if name in w.uploads and self.rules.drops_uploads_first:
                 may = False
             found = {other for other in w.visible if self._key(other) == self._key(name)}
@@ -247,7 +266,9 @@ class Steps:
         new = frozenset[str]().union(*(plan.new for plan in seen.pending))
         retire = frozenset[str]().union(*(plan.retire for plan in seen.pending))
         is_retired = not retire & w.visible or not self.rules.records_last
-        return new - retire <= w.visible and is_retired
+        is_given_up = AGAIN not in seen.pending or not MERGE.new & w.uploads
+        is_given_up |= not self.rules.aborts_what_it_gives_up
+        return new - retire <= w.visible and is_retired and is_given_up
 
     def _key(self, name: str) -> str:
         return name if self.rules.undoes_under_new_names else KEPT_AS.get(name, name)
@@ -257,6 +278,11 @@ class Steps:
         if driver != w.owner:
             return w._replace(known=_with(w.known, driver, -1))
         return w._replace(slots=(*w.slots, record), known=_with(w.known, driver, len(w.slots) + 1))
+
+
+def _given_up(plan: Plan) -> frozenset[str]:
+    """What another REPLACE decided and nobody needs now, visible or not."""
+    return MERGE.new if plan is AGAIN else frozenset()
 
 
 def _with(known: tuple[int, int], driver: int, slots: int) -> tuple[int, int]:
@@ -341,6 +367,11 @@ VARIANTS: Mapping[str, Variant] = {
         Rules(drops_uploads_first=False),
         Harm.TWICE,
         STAYING,
+    ),
+    "leaves-what-it-gives-up": Variant(
+        "what a REPLACE decided is given up while it can still be completed",
+        Rules(aborts_what_it_gives_up=False),
+        Harm.TWICE,
     ),
     "records-first": Variant(
         "a REPLACE counts as applied before the old objects are deleted",

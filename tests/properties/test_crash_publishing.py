@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from landfall import ledger
-from landfall.ledger import Commit, Repair, State
+from landfall.ledger import Commit, Repair, State, Visible
 from landfall.ledger.decisions import decided_objects
 from landfall.ledger.task_results import LandedObject
 from landfall.publish import Stretch
@@ -51,14 +51,14 @@ def _changes_what_it_has_not_read(patch: Patch) -> None:
 def _takes_what_is_decided_for_visible(patch: Patch) -> None:
     """Publishes objects as soon as a COMMIT names them; a REPAIR may name others."""
 
-    def fold_applied(state: State, body: bytes) -> tuple[State, tuple[LandedObject, ...]]:
+    def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
         record = ledger.decode(state.seq + 1, body)
         objects: tuple[LandedObject, ...] = ()
         if isinstance(record, Commit):
             objects = decided_objects(record)
         elif isinstance(record, Repair):
             objects = record.objects
-        return ledger.fold(state, body), objects
+        return ledger.fold(state, body), Visible(objects)
 
     patch.setattr(ledger, "fold_applied", fold_applied)
 

@@ -2,11 +2,12 @@
 
 ``chain`` checks a ledger slot by slot, ``objects`` compares the objects that it names with the
 visible ones, ``stored`` the schemas and specs that it names with their hashes, ``part_lists`` the
-lists of files, ``leases`` counts what others' workers do, ``load_records`` checks what publishers
-keep, ``coverage`` and ``payloads`` compare what was read back with what was committed and with
-Kafka, and ``locate`` finds what became of one offset. The invariants are checked here a second time
-on purpose, instead of by the code that writes: a bug in ``ledger.fold`` should show up, not be
-repeated. ``landfall.cli`` reads the store and prints.
+lists of files, ``replacements`` what takes the place of others, ``leases`` counts what others'
+workers do, ``load_records`` checks what publishers keep, ``coverage`` and ``payloads`` compare what
+was read back with what was committed and with Kafka, and ``locate`` finds what became of one
+offset. The invariants are checked here a second time on purpose, instead of by the code that
+writes: a bug in ``ledger.fold`` should show up, not be repeated. ``landfall.cli`` reads the store
+and prints.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ class Invariant(StrEnum):
     I10 = "specs that an OPEN names are stored, unchanged"
     I11 = "records of publishers' loads are whole"
     I12 = "lists of files that a DISCOVER names are stored, unchanged"
+    I13 = "what a REPLACE retires was visible, and retires once"
 
 
 @dataclass(frozen=True, slots=True)

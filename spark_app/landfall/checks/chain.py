@@ -20,6 +20,7 @@ from landfall.ledger import (
     Hole,
     Open,
     Record,
+    Replace,
     Replay,
     Snapshot,
     State,
@@ -35,7 +36,7 @@ class Chain:
 
     Attributes:
         state: the state after the last good slot.
-        slots, commits, slices, snapshots: how many of each were checked.
+        slots, commits, slices, snapshots, replaces: how many of each were checked.
         leases: those of parts of files, and what became of them.
     """
 
@@ -43,7 +44,7 @@ class Chain:
         """Start before slot 0 of this group's ledger."""
         self._group = group
         self.state = State()
-        self.slots = self.commits = self.slices = self.snapshots = 0
+        self.slots = self.commits = self.slices = self.snapshots = self.replaces = 0
         self.leases = LeaseCounts()
         self._missing_snapshot: Snapshot | None = None
         self._start: dict[TopicPartition, int] = {}
@@ -133,6 +134,8 @@ class Chain:
                 for tp in record.topic_partitions:
                     del self._start[tp]
                     del self._counted[tp]
+            case Replace():
+                self.replaces += 1
             case Hole():
                 self._counted[record.piece.topic_partition] += len(record.piece.offsets)
             case Commit():

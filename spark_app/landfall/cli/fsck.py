@@ -20,6 +20,7 @@ from landfall.checks.objects import NamedObject
 from landfall.checks.stored import check_ids, check_stored, named_schemas, named_specs
 from landfall.cli import console
 from landfall.cli.fsck_feeds import check_indexes, check_lists
+from landfall.cli.fsck_replaced import check_replaced
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.load_records import check_load_records
 from landfall.cli.named_objects import NamedObjects
@@ -31,6 +32,7 @@ from landfall.ledger import (
     Lost,
     Record,
     Repair,
+    Replace,
     Replay,
     Snapshot,
     State,
@@ -158,6 +160,8 @@ def _check_record(
         case Repair():
             for landed in record.objects:
                 names.repair(landed)
+        case Replace():
+            yield from check_replaced(opened.store, opened.name, names, before, record)
         case Snapshot():
             stored = opened.store.read(record.key)
             yield from filter(None, (chain.check_snapshot(before, record, stored),))
@@ -258,7 +262,7 @@ class _ObjectCheck:
             if finding
         ]
         self._count_uploads()
-        self._report_unnamed()
+        self._look_at_later_slots()
 
     def _pairs(self) -> Iterator[tuple[NamedObject, ObjectStat | None]]:
         for named, stat in objects.merge_by_key(self._named(), self._visible()):
@@ -268,7 +272,8 @@ class _ObjectCheck:
                 self.unnamed[stat.key] = stat
 
     def _named(self) -> Iterator[NamedObject]:
-        return self.names.in_order(_due(self.report.chain.state))
+        state = self.report.chain.state
+        return self.names.in_order(_due(state), state.replacing)
 
     def _visible(self) -> Iterator[ObjectStat]:
         for stat in self.opened.store.list_after(""):
@@ -306,17 +311,25 @@ class _ObjectCheck:
             else:
                 self.report.orphans += 1
 
-    def _report_unnamed(self) -> None:
-        """Report the objects without a name, except those named while the store was listed."""
-        named_since = NamedObjects()
-        try:
-            if self.unnamed:
-                self.report.findings += _check_slots(self.opened, self.report, named_since)
-            for named in named_since.in_order(()):
-                self.unnamed.pop(named.key, None)
-        finally:
-            named_since.close()
-        self.report.findings += [objects.unnamed_object(stat) for stat in self.unnamed.values()]
+    def _look_at_later_slots(self) -> None:
+        """Report objects without a name, but none that was named while the store was listed.
+
+        Nor is an object missing that has retired meanwhile.
+        """
+        report, seen = self.report, self.report.chain.state.seq
+        if self.unnamed or report.of(Invariant.I6):
+            report.findings += _check_slots(self.opened, report, self.names)
+        report.findings = [
+            finding
+            for finding in report.findings
+            if finding.invariant is not Invariant.I6
+            or self.names.changed(finding.key or "") <= seen
+        ]
+        report.findings += [
+            objects.unnamed_object(stat)
+            for key, stat in self.unnamed.items()
+            if self.names.changed(key) <= seen
+        ]
 
 
 def _show(report: Report, *, deep: bool) -> None:
@@ -358,6 +371,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
         Invariant.I10: counted(len(report.specs), "spec"),
         Invariant.I11: counted(report.load_records, "record"),
         Invariant.I12: counted(sum(r.listed is not None for r in report.discovered), "list"),
+        Invariant.I13: counted(chain.replaces, "REPLACE"),
     }
 
 

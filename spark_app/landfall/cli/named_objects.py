@@ -23,11 +23,12 @@ class NamedObjects:
         """Create an empty table."""
         self._rows = sqlite3.connect("")  # SQLite keeps a nameless database in a temporary file
         self._rows.execute(
-            "CREATE TABLE named (key TEXT PRIMARY KEY, slot INTEGER, landed BLOB) WITHOUT ROWID"
+            "CREATE TABLE named (key TEXT PRIMARY KEY, slot INTEGER, landed BLOB,"
+            " retired INTEGER DEFAULT -1) WITHOUT ROWID"
         )  # landed is NULL for an object that was given up
 
     def __len__(self) -> int:
-        query = "SELECT count(*) FROM named WHERE landed IS NOT NULL"
+        query = "SELECT count(*) FROM named WHERE landed IS NOT NULL AND retired = -1"
         count: int = self._rows.execute(query).fetchone()[0]
         return count
 
@@ -39,7 +40,8 @@ class NamedObjects:
         """
         key = landed.upload.key
         row = (key, slot, _encode(landed))
-        if self._rows.execute("INSERT OR IGNORE INTO named VALUES (?, ?, ?)", row).rowcount:
+        insert = "INSERT OR IGNORE INTO named (key, slot, landed) VALUES (?, ?, ?)"
+        if self._rows.execute(insert, row).rowcount:
             return None
         named_by = self._rows.execute("SELECT slot FROM named WHERE key = ?", (key,))
         earlier_slot: int = named_by.fetchone()[0]
@@ -55,17 +57,36 @@ class NamedObjects:
         """Expect the object no more; its key stays taken."""
         self._rows.execute("UPDATE named SET landed = NULL WHERE key = ?", (key,))
 
+    def retire(self, key: str, slot: int) -> None:
+        """Expect the object no more once the REPLACE in this slot is applied."""
+        self._rows.execute("UPDATE named SET retired = ? WHERE key = ?", (slot, key))
+
     def find(self, key: str) -> LandedObject | None:
-        """The object that has this key; None if none has, or if it was given up."""
-        row = self._rows.execute("SELECT landed FROM named WHERE key = ?", (key,)).fetchone()
+        """The object that has this key; None if none has, or it was given up or has retired."""
+        query = "SELECT landed FROM named WHERE key = ? AND retired = -1"
+        row = self._rows.execute(query, (key,)).fetchone()
         return _decode(row[0]) if row and row[0] is not None else None
 
-    def in_order(self, due: Container[str]) -> Iterator[NamedObject]:
-        """All objects in byte order of their keys; those with a key in ``due`` are not applied."""
-        query = "SELECT slot, landed FROM named WHERE landed IS NOT NULL ORDER BY key"
-        for slot, landed in self._rows.execute(query):
-            found = _decode(landed)
-            yield NamedObject(slot, found, found.upload.key not in due)
+    def in_order(
+        self, due: Container[str], replacing: Container[int] = ()
+    ) -> Iterator[NamedObject]:
+        """All objects that may be visible, in byte order of their keys.
+
+        Those with a key in ``due`` are not applied, and neither are those of REPLACEs in the slots
+        ``replacing``, nor those that retire by them.
+        """
+        query = "SELECT slot, landed, retired FROM named WHERE landed IS NOT NULL ORDER BY key"
+        for slot, landed, retired in self._rows.execute(query):
+            if retired == -1 or retired in replacing:
+                found = _decode(landed)
+                is_due = found.upload.key in due or slot in replacing or retired in replacing
+                yield NamedObject(slot, found, not is_due)
+
+    def changed(self, key: str) -> int:
+        """The last slot that named the object, or let it retire; -1 for none."""
+        query = "SELECT max(slot, retired) FROM named WHERE key = ?"
+        row = self._rows.execute(query, (key,)).fetchone()
+        return int(row[0]) if row else -1
 
     def close(self) -> None:
         """Delete the table."""

@@ -8,9 +8,8 @@ from itertools import islice
 from landfall import ledger
 from landfall.errors import Reason, Stalled
 from landfall.lane.segments import StoredSegment
-from landfall.ledger import State, object_names
+from landfall.ledger import State, Visible, object_names, segment_names
 from landfall.ledger.snapshot import decode_state
-from landfall.ledger.task_results import LandedObject
 from landfall.store import Slots
 
 Read = Callable[[str], bytes | None]
@@ -60,7 +59,7 @@ class Lane:
         is_live = state.seq >= 0
         while True:
             for name in () if is_live else self.segments(at[0]):
-                key = object_names.segment_key(self.group, self.name, name)
+                key = segment_names.segment_key(self.group, self.name, name)
                 yield from StoredSegment(self.slots, key).bodies(at[0])
                 at = (name.last + 1, name.epoch + 1, 0)
             try:
@@ -74,16 +73,16 @@ class Lane:
             else:
                 return
 
-    def segments(self, start: int) -> list[object_names.SegmentName]:
+    def segments(self, start: int) -> list[segment_names.SegmentName]:
         """The stored segments that hold slot ``start`` and, without a gap, those after it.
 
         All that is stored is sound, also what no SEGMENT names because its driver was fenced.
         """
-        prefix = object_names.segments_prefix(self.group, self.name)
+        prefix = segment_names.segments_prefix(self.group, self.name)
         keys = (stat.key for stat in self.slots.list_after(prefix))
-        found, at = list[object_names.SegmentName](), start
+        found, at = list[segment_names.SegmentName](), start
         names = [
-            object_names.parse_segment_key(self.group, self.name, key)
+            segment_names.parse_segment_key(self.group, self.name, key)
             for key in keys
             if key.endswith(".seg")
         ]
@@ -141,14 +140,14 @@ class Lane:
                 return state
             state = ledger.fold(state, first)
 
-    def folded(self, state: State) -> Iterator[tuple[State, tuple[LandedObject, ...]]]:
-        """The state after each slot that follows ``state``, with the objects it calls visible.
+    def folded(self, state: State) -> Iterator[tuple[State, Visible]]:
+        """The state after each slot that follows ``state``, with what it calls visible.
 
         Raises:
             Stalled: LEDGER_BROKEN; if a state was kept from earlier, reading anew may help, as in
                 ``follow``.
         """
-        at: tuple[State, tuple[LandedObject, ...]] | None = None
+        at: tuple[State, Visible] | None = None
         for _, body in self.bodies(state):
             if at is not None:
                 yield at

@@ -8,9 +8,10 @@ it everything it names is.
 
 ``records`` has the record types and their bytes, ``entries`` what they list, ``state`` what they
 add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness``, ``runs``,
-``feeds`` and ``leases`` the fold, ``snapshot`` a state as bytes, ``part_lists`` the parts of files
-that a DISCOVER names, ``offsets`` the arithmetic of ranges, ``task_results`` what tasks return,
-``object_names`` the keys.
+``feeds``, ``leases`` and ``replacing`` the fold, ``snapshot`` a state as bytes, ``part_lists`` the
+parts of files that a DISCOVER names, ``replacement_lists`` the objects that a REPLACE names,
+``offsets`` the arithmetic of ranges, ``task_results`` what tasks return, ``object_names`` and
+``segment_names`` the keys.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """
@@ -25,12 +26,14 @@ from landfall.ledger.entries import (
     Missing,
     PartList,
     Permission,
+    Purpose,
+    Replacement,
     Rolled,
 )
-from landfall.ledger.folding import fold, fold_applied
+from landfall.ledger.folding import Visible, fold, fold_applied
+from landfall.ledger.header import VERSION, Header
 from landfall.ledger.records import (
     GENESIS_HASH,
-    VERSION,
     Add,
     Applied,
     Block,
@@ -39,7 +42,6 @@ from landfall.ledger.records import (
     Drop,
     Extend,
     Finalize,
-    Header,
     Hole,
     Lease,
     LeaseOutcome,
@@ -47,6 +49,7 @@ from landfall.ledger.records import (
     Open,
     Record,
     Repair,
+    Replace,
     Replay,
     Run,
     Segment,
@@ -69,6 +72,7 @@ from landfall.ledger.state import (
     OpenLease,
     ParkedPart,
     PendingHorizon,
+    PendingReplacement,
     State,
     applied_through,
     next_header,
@@ -110,9 +114,13 @@ __all__ = [
     "ParkedPart",
     "PartList",
     "PendingHorizon",
+    "PendingReplacement",
     "Permission",
+    "Purpose",
     "Record",
     "Repair",
+    "Replace",
+    "Replacement",
     "Replay",
     "Rolled",
     "Run",
@@ -121,6 +129,7 @@ __all__ = [
     "State",
     "Totals",
     "Unblock",
+    "Visible",
     "Work",
     "Yield",
     "applied_through",

@@ -3,6 +3,8 @@
 The names of the fields are part of the persisted format, as in ``records``.
 """
 
+from enum import StrEnum
+
 import msgspec
 
 from landfall.errors import Reason
@@ -130,3 +132,34 @@ class KnownFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sha256: str
     through: int
     files: int
+
+
+class Purpose(StrEnum):
+    """Why objects take the place of others."""
+
+    COMPACT = "Compact"
+    """Small ones are merged, and duplicates perhaps left out."""
+    BACKFILL = "Backfill"
+    """The same ranges are landed again, by other code or another spec."""
+    UNDO = "Undo"
+    """What was replaced comes back, under other names."""
+
+
+class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Objects that retire, and objects that take their place, listed in the object ``key``.
+
+    Attributes:
+        key: of the list.
+        sha256: of the list's bytes, in hexadecimal digits.
+        retired: how many objects retire.
+        retired_rows: how many rows they have.
+        objects: how many objects take their place.
+        rows: how many rows these have.
+    """
+
+    key: str
+    sha256: str
+    retired: int
+    retired_rows: int
+    objects: int
+    rows: int

@@ -5,11 +5,11 @@ record before it appends it, so that a record which breaks a rule is never writt
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
-from landfall.ledger import completeness, decisions, feeds, leases, runs
-from landfall.ledger.entries import Rolled
+from landfall.ledger import completeness, decisions, feeds, leases, replacing, runs
+from landfall.ledger.entries import Replacement, Rolled
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     GENESIS_HASH,
@@ -28,6 +28,7 @@ from landfall.ledger.records import (
     Open,
     Record,
     Repair,
+    Replace,
     Replay,
     Run,
     Segment,
@@ -52,12 +53,25 @@ def fold(state: State, body: bytes) -> State:
     return fold_applied(state, body)[0]
 
 
-def fold_applied(state: State, body: bytes) -> tuple[State, tuple[LandedObject, ...]]:
-    """The state after the next slot, and the objects that this slot is the first to call visible.
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """What a slot is the first to call visible.
+
+    Attributes:
+        objects: of COMMITs and REPLAYs, as their last REPAIRs name them.
+        replacements: by the slots of REPLACEs, what has retired and what took its place. They come
+            after all of ``objects``.
+    """
+
+    objects: tuple[LandedObject, ...] = ()
+    replacements: tuple[tuple[int, Replacement], ...] = ()
+
+
+def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
+    """The state after the next slot, and what this slot is the first to call visible.
 
     Every decided object is in the second part for one slot of a ledger, unless it is given up: the
-    first slot whose ``applied_through`` reaches the record under which the object is due. It is as
-    its last REPAIR names it.
+    first slot whose ``applied_through`` reaches the record under which the object is due.
 
     Raises:
         Stalled: as ``fold``.
@@ -72,6 +86,9 @@ def fold_applied(state: State, body: bytes) -> tuple[State, tuple[LandedObject, 
     unapplied = {seq: objects for seq, objects in after.unapplied.items() if seq > applied}
     due = {*unapplied, *after.missing}
     visible = (after.unapplied[seq] for seq in sorted(after.unapplied) if seq <= applied)
+    replaced = tuple(
+        (seq, after.replacing[seq].listed) for seq in sorted(after.replacing) if seq <= applied
+    )
     folded = replace(
         after,
         seq=record.header.seq,
@@ -82,10 +99,13 @@ def fold_applied(state: State, body: bytes) -> tuple[State, tuple[LandedObject, 
         else after.changed_seq,
         looked_at=record.header.time if _is_after_look(record) else after.looked_at,
         unapplied=unapplied,
+        replacing={seq: each for seq, each in after.replacing.items() if seq > applied}
+        if replaced
+        else after.replacing,
         specs={seq: spec for seq, spec in after.specs.items() if seq in due},
     )
     folded = completeness.settled(folded, record)
-    return folded, tuple(chain.from_iterable(visible))
+    return folded, Visible(tuple(chain.from_iterable(visible)), replaced)
 
 
 def _is_after_look(record: Record) -> bool:
@@ -166,6 +186,8 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
             return decisions.remember(feeds.discover(state, record), record.decision)
         case Lease() | Extend() | LeaseOutcome():
             return leases.apply(state, record)
+        case Replace():
+            return decisions.remember(replacing.replace_objects(state, record), record.decision)
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
         case Applied():

@@ -12,6 +12,10 @@ which no topic may be called::
         slots of the ledger
     _landfall/<group>/<lane>-head.json    hint at the last snapshot
     _landfall/<group>/<lane>-files/…      lists of files that were found: ``ledger.part_lists``
+    _landfall/<group>/<lane>-replaced/<sha256>.json.gz
+        which objects took the place of others: ``ledger.replacement_lists``
+    _landfall/<group>/<lane>-retired/<slot:020d>/<key>
+        copies of the objects whose place others took by the REPLACE in a slot
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
         states of the ledger
     _landfall/<group>/<lane>-published/…  what publishers keep: ``landfall.publish.cursor``
@@ -35,7 +39,7 @@ would collide with another kind of key, or would leave the root.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from landfall.ledger.folders import check_destination, check_directories, split_destination
 
@@ -51,9 +55,9 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LANE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
+_PLAN = re.compile(r"\.r(0|[1-9][0-9]*)(?![^.])")
 _BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
 _SLOT = re.compile(r"([0-9]{10})/([0-9]{10})\.json")
-_SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-([0-9a-f]{16})\.seg")
 _REGISTRY = re.compile(r"[0-9a-f]{16}")
 _SCHEMA_ID = re.compile(r"0|[1-9][0-9]{0,9}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -147,12 +151,17 @@ def dead_letters_prefix(group: str, topic: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the records of an object come from, and the generation that wrote it."""
+    """Where the records of an object come from, and the generation that wrote it.
+
+    ``plan`` is the slot up to which the ledger was read by whoever planned the REPLACE that put the
+    object in the place of others; -1 if it was landed. It is ignored in comparisons.
+    """
 
     topic: str
     generation: int
     partition: int
     start: int
+    plan: int = field(default=-1, compare=False)
 
 
 def origin(group: str, key: str) -> Origin:
@@ -164,13 +173,20 @@ def origin(group: str, key: str) -> Origin:
     prefix = f"{_group_prefix(group)}dead-letters/"
     if not key.startswith(prefix):
         name = parse_key(key)
-        return Origin(name.topic, name.generation, name.partition, name.start)
+        plan = _plan(name.extension)
+        return Origin(name.topic, name.generation, name.partition, name.start, plan)
     topic, _, basename = key.removeprefix(prefix).partition("/")
     match = _BASENAME.fullmatch(basename)
     if not match:
         raise ValueError(f"not the key of a dead-letter object: {key!r}")
     check_topic(topic)
-    return Origin(topic, int(match[1]), int(match[2]), int(match[3]))
+    plan = _plan(match[4] or "")
+    return Origin(topic, int(match[1]), int(match[2]), int(match[3]), plan)
+
+
+def _plan(extension: str) -> int:
+    match = _PLAN.match(extension)
+    return int(match[1]) if match else -1
 
 
 def owner_key(destination: str = "") -> str:
@@ -194,7 +210,7 @@ def ledger_prefix(group: str, lane: str) -> str:
     Raises:
         ValueError: the group's or the lane's name is not legal.
     """
-    return f"{_lane(group, lane)}/"
+    return f"{lane_prefix(group, lane)}/"
 
 
 def slot_key(group: str, lane: str, epoch: int, index: int) -> str:
@@ -223,71 +239,13 @@ def parse_slot_key(group: str, lane: str, key: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def segments_prefix(group: str, lane: str) -> str:
-    """The prefix that the segments of this ledger have, and no other key.
-
-    Raises:
-        ValueError: the group's or the lane's name is not legal.
-    """
-    return f"{_lane(group, lane)}-segments/"
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentName:
-    """The parts of a segment's key.
-
-    Attributes:
-        first: number of its first slot.
-        last: number of its last slot, which seals an epoch.
-        epoch: the epoch that slot ``last`` seals.
-        digest: the first 16 hexadecimal digits of the SHA-256 of the segment's bytes.
-
-    Raises:
-        ValueError: the numbers are not those of a stretch of slots, or the digest is not one.
-    """
-
-    first: int
-    last: int
-    epoch: int
-    digest: str
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.first <= self.last <= MAX_OFFSET or not 0 <= self.epoch < _TEN_DIGITS:
-            raise ValueError(f"not slots of an epoch: {self.first}, {self.last}, {self.epoch}")
-        if not re.fullmatch("[0-9a-f]{16}", self.digest):
-            raise ValueError(f"not 16 hexadecimal digits: {self.digest!r}")
-
-
-def segment_key(group: str, lane: str, name: SegmentName) -> str:
-    """The key of a segment; ``parse_segment_key`` is the inverse. Keys sort by their first slots.
-
-    Raises:
-        ValueError: the group's or the lane's name is not legal.
-    """
-    numbers = f"{name.first:020d}-{name.last:020d}-{name.epoch:010d}"
-    return f"{segments_prefix(group, lane)}{numbers}-{name.digest}.seg"
-
-
-def parse_segment_key(group: str, lane: str, key: str) -> SegmentName:
-    """The parts of a segment's key.
-
-    Raises:
-        ValueError: the key is not that of a segment of this ledger.
-    """
-    prefix = segments_prefix(group, lane)
-    match = _SEGMENT.fullmatch(key.removeprefix(prefix))
-    if not key.startswith(prefix) or not match:
-        raise ValueError(f"not a segment under {prefix}: {key!r}")
-    return SegmentName(int(match[1]), int(match[2]), int(match[3]), match[4])
-
-
 def snapshots_prefix(group: str, lane: str) -> str:
     """The prefix that the stored states of this ledger have, and no other key.
 
     Raises:
         ValueError: the group's or the lane's name is not legal.
     """
-    return f"{_lane(group, lane)}-snapshots/"
+    return f"{lane_prefix(group, lane)}-snapshots/"
 
 
 def head_key(group: str, lane: str) -> str:
@@ -296,7 +254,7 @@ def head_key(group: str, lane: str) -> str:
     Raises:
         ValueError: the group's or the lane's name is not legal.
     """
-    return f"{_lane(group, lane)}-head.json"
+    return f"{lane_prefix(group, lane)}-head.json"
 
 
 def snapshot_key(group: str, lane: str, seq: int) -> str:
@@ -314,7 +272,7 @@ def spec_key(group: str, lane: str, digest: str) -> str:
     Raises:
         ValueError: a name is not legal, or ``digest`` is no SHA-256 in hexadecimal digits.
     """
-    return f"{_lane(group, lane)}-specs/{_sha256(digest)}.json"
+    return f"{lane_prefix(group, lane)}-specs/{_sha256(digest)}.json"
 
 
 def schemas_prefix(group: str, lane: str) -> str:
@@ -323,7 +281,7 @@ def schemas_prefix(group: str, lane: str) -> str:
     Raises:
         ValueError: the group's or the lane's name is not legal.
     """
-    return f"{_lane(group, lane)}-schemas/"
+    return f"{lane_prefix(group, lane)}-schemas/"
 
 
 def schema_key(group: str, lane: str, digest: str) -> str:
@@ -345,6 +303,26 @@ def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
     if not _REGISTRY.fullmatch(registry) or not _SCHEMA_ID.fullmatch(schema_id):
         raise ValueError(f"not a registry and an id of a schema: {registry!r}, {schema_id!r}")
     return f"{schemas_prefix(group, lane)}{registry}/{schema_id}.json"
+
+
+def retired_prefix(group: str, lane: str) -> str:
+    """The prefix of the copies of objects whose place others took.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{lane_prefix(group, lane)}-retired/"
+
+
+def retired_key(group: str, lane: str, slot: int, key: str) -> str:
+    """The key of the copy of an object that retires by the REPLACE in a slot.
+
+    Raises:
+        ValueError: a name is not legal, or the copy's key would be longer than 1024 bytes.
+    """
+    kept = f"{retired_prefix(group, lane)}{slot:020d}/{key}"
+    _check_length(kept)
+    return kept
 
 
 def _basename(name: ObjectName) -> str:
@@ -376,13 +354,21 @@ def _group_prefix(group: str) -> str:
     return f"{SYSTEM}/{group}/"
 
 
-def _lane(group: str, lane: str) -> str:
+def lane_prefix(group: str, lane: str) -> str:
+    """What the keys begin with of all that a lane stores, its slots and what is beside them.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
     # A lane "a-snapshots" would put its slots among the snapshots of lane "a"; so with the others.
     if (
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith(("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files"))
+        or lane.endswith(
+            ("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files")
+            + ("-replaced", "-retired")
+        )
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"

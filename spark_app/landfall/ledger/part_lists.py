@@ -91,7 +91,7 @@ def list_key(group: str, lane: str, topic: str, first: int, sha256: str) -> str:
     Raises:
         ValueError: a name is not legal, the number is negative, or ``sha256`` is none.
     """
-    prefix = object_names.ledger_prefix(group, lane).removesuffix("/")
+    prefix = object_names.lane_prefix(group, lane)
     if not re.fullmatch("[0-9a-f]{64}", sha256) or first < 0:
         raise ValueError(f"not the number and the SHA-256 of a list: {first}, {sha256!r}")
     object_names.check_topic(topic)

@@ -10,8 +10,8 @@ opening a lane reads only the records after it. ``Yield`` hands the lane over.
 ``Finalize`` says up to which event time topics are complete, ``Run`` that a closed range is landed,
 ``Applied`` that more objects are visible. ``Discover`` numbers parts of files, which are the log of
 a feed. ``Lease`` gives such parts to a worker that is none of Landfall's, ``Extend`` gives it more
-time, and ``LeaseOutcome`` says what became of them. A ``Decision`` says who asked
-for what, and why.
+time, and ``LeaseOutcome`` says what became of them. ``Replace`` puts objects in the place of
+others. A ``Decision`` says who asked for what, and why.
 
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
 """
@@ -31,8 +31,11 @@ from landfall.ledger.entries import (
     Missing,
     PartList,
     Permission,
+    Purpose,
+    Replacement,
     Rolled,
 )
+from landfall.ledger.header import VERSION, BaseRecord
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import (
     LandedObject,
@@ -41,43 +44,11 @@ from landfall.ledger.task_results import (
     check_schemas,
 )
 
-VERSION = 2
-"""Version of the record format. Records of any other version are rejected."""
 GENESIS_HASH = ""
 """What the first record of a lane names as the hash of the slot before."""
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields that every record has.
-
-    Attributes:
-        seq: number of the slot, counted from 0.
-        prev: SHA-256 (hex) of the previous slot's bytes, so that changing or swapping a slot breaks
-            the chain.
-        epoch: epoch of the OPEN under which the record was written.
-        writer: random name of the driver process that wrote it.
-        time: when it was written, ISO 8601 in UTC. For people; no decision reads it.
-        applied_through: every COMMIT and REPLAY up to this slot has all its objects visible and
-            verified, but for those that a BLOCK names as missing; -1 for none.
-        version: version of the record format.
-    """
-
-    seq: int
-    prev: str
-    epoch: int
-    writer: str
-    time: str
-    applied_through: int = -1
-    version: int = VERSION
-
-
-class _Base(
-    msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True
-):
-    header: Header
-
-
-class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
+class Open(BaseRecord, frozen=True, tag="OPEN", omit_defaults=True):
     """A driver takes the lane. Its epoch is one higher, which fences every driver before it.
 
     ``revision`` names the version of software and spec, where the operator lets drivers of several
@@ -93,7 +64,7 @@ class Open(_Base, frozen=True, tag="OPEN", omit_defaults=True):
     spec: str = ""
 
 
-class Add(_Base, frozen=True, tag="ADD", omit_defaults=True):
+class Add(BaseRecord, frozen=True, tag="ADD", omit_defaults=True):
     """Topic partitions enter the lane.
 
     With a decision, those that a DROP with a decision keeps out may enter again.
@@ -103,7 +74,7 @@ class Add(_Base, frozen=True, tag="ADD", omit_defaults=True):
     decision: Decision | None = None
 
 
-class Drop(_Base, frozen=True, tag="DROP", omit_defaults=True):
+class Drop(BaseRecord, frozen=True, tag="DROP", omit_defaults=True):
     """Topic partitions leave the lane: their topic is deleted, or another lane takes them.
 
     With a decision, they stay out until an ADD with a decision. Their blocks are cleared.
@@ -114,7 +85,7 @@ class Drop(_Base, frozen=True, tag="DROP", omit_defaults=True):
     decision: Decision | None = None
 
 
-class Commit(_Base, frozen=True, tag="COMMIT"):
+class Commit(BaseRecord, frozen=True, tag="COMMIT"):
     """Ranges are landed and their objects are decided.
 
     ``token`` identifies the batch and is in the metadata of each of its objects. Each slice names
@@ -125,7 +96,7 @@ class Commit(_Base, frozen=True, tag="COMMIT"):
     slices: tuple[LandedSlice, ...]
 
 
-class Repair(_Base, frozen=True, tag="REPAIR", omit_defaults=True):
+class Repair(BaseRecord, frozen=True, tag="REPAIR", omit_defaults=True):
     """New uploads, from the same ranges, for lost objects of the record in slot ``commit``.
 
     Objects that were missing are due again under the slot of the REPAIR, not of the COMMIT.
@@ -141,7 +112,7 @@ class Repair(_Base, frozen=True, tag="REPAIR", omit_defaults=True):
         check_schemas(self.schemas)
 
 
-class Hole(_Base, frozen=True, tag="HOLE", omit_defaults=True):
+class Hole(BaseRecord, frozen=True, tag="HOLE", omit_defaults=True):
     """A range that is not landed: it is lost in Kafka, or a decision skips it.
 
     With a decision, it clears the block of the topic partition. Of a feed, it covers what is left
@@ -154,7 +125,7 @@ class Hole(_Base, frozen=True, tag="HOLE", omit_defaults=True):
     attempt: int = 0
 
 
-class Lost(_Base, frozen=True, tag="LOST", omit_defaults=True):
+class Lost(BaseRecord, frozen=True, tag="LOST", omit_defaults=True):
     """Decided objects of COMMIT or REPLAY ``commit`` that can never be made again, given up.
 
     ``objects`` are as that record, or its last REPAIR, names them. Nobody completes them any more.
@@ -166,7 +137,7 @@ class Lost(_Base, frozen=True, tag="LOST", omit_defaults=True):
     decision: Decision | None = None
 
 
-class Block(_Base, frozen=True, tag="BLOCK", omit_defaults=True):
+class Block(BaseRecord, frozen=True, tag="BLOCK", omit_defaults=True):
     """Topic partitions are not landed until a decision: UNBLOCK, or a HOLE or DROP with one.
 
     ``missing`` names decided objects of theirs that cannot be made again. The applied COMMITs may
@@ -177,14 +148,14 @@ class Block(_Base, frozen=True, tag="BLOCK", omit_defaults=True):
     missing: tuple[Missing, ...] = ()
 
 
-class Unblock(_Base, frozen=True, tag="UNBLOCK"):
+class Unblock(BaseRecord, frozen=True, tag="UNBLOCK"):
     """Topic partitions may be landed again; a truncated log is accepted at the checkpoint."""
 
     entries: tuple[Permission, ...]
     decision: Decision
 
 
-class Replay(_Base, frozen=True, tag="REPLAY"):
+class Replay(BaseRecord, frozen=True, tag="REPLAY"):
     """Records of dead-letter objects are landed again. Their objects are decided as by a COMMIT.
 
     No checkpoint moves. Each dead-letter object is replayed once, under a generation above the one
@@ -196,7 +167,7 @@ class Replay(_Base, frozen=True, tag="REPLAY"):
     decision: Decision
 
 
-class Finalize(_Base, frozen=True, tag="FINALIZE"):
+class Finalize(BaseRecord, frozen=True, tag="FINALIZE"):
     """Topics are complete up to an event time: a record that comes later all the same is late.
 
     ``delay`` (ms) is how long records may be late, ``looked`` (ms) a time at which everything in
@@ -208,7 +179,7 @@ class Finalize(_Base, frozen=True, tag="FINALIZE"):
     entries: tuple[Horizon, ...]
 
 
-class Run(_Base, frozen=True, tag="RUN", omit_defaults=True):
+class Run(BaseRecord, frozen=True, tag="RUN", omit_defaults=True):
     """A closed range is landed and visible: what Kafka dated before ``until`` (ms).
 
     Of a feed it is every file that was written before. ``began`` is when a driver began to land it,
@@ -225,7 +196,7 @@ class Run(_Base, frozen=True, tag="RUN", omit_defaults=True):
     delay: int = 0
 
 
-class Discover(_Base, frozen=True, tag="DISCOVER", omit_defaults=True):
+class Discover(BaseRecord, frozen=True, tag="DISCOVER", omit_defaults=True):
     """Parts of files get the next numbers of a feed, by a list that is stored before.
 
     ``again`` are parked parts that get other numbers in this list, ``replaced`` those of files of
@@ -243,7 +214,7 @@ class Discover(_Base, frozen=True, tag="DISCOVER", omit_defaults=True):
     decision: Decision | None = None
 
 
-class Lease(_Base, frozen=True, tag="LEASE", omit_defaults=True):
+class Lease(BaseRecord, frozen=True, tag="LEASE", omit_defaults=True):
     """Parts of an external feed are ``holder``'s until an OUTCOME. The slot's number is the lease.
 
     ``until`` (ms) is when it may be ended for being too late, and ``request`` the id under which
@@ -257,7 +228,7 @@ class Lease(_Base, frozen=True, tag="LEASE", omit_defaults=True):
     request: str = ""
 
 
-class Extend(_Base, frozen=True, tag="EXTEND", omit_defaults=True):
+class Extend(BaseRecord, frozen=True, tag="EXTEND", omit_defaults=True):
     """The lease of slot ``lease`` may not be ended for being too late before ``until`` (ms)."""
 
     topic_partition: TopicPartition
@@ -266,7 +237,7 @@ class Extend(_Base, frozen=True, tag="EXTEND", omit_defaults=True):
     request: str = ""
 
 
-class LeaseOutcome(_Base, frozen=True, tag="OUTCOME", omit_defaults=True):
+class LeaseOutcome(BaseRecord, frozen=True, tag="OUTCOME", omit_defaults=True):
     """What became of parts of a lease, which are its holder's no more.
 
     ``done`` is final. The others may be leased again: ``failed`` and ``expired`` ones, which are
@@ -285,14 +256,55 @@ class LeaseOutcome(_Base, frozen=True, tag="OUTCOME", omit_defaults=True):
     request: str = ""
 
 
-class Snapshot(_Base, frozen=True, tag="SNAPSHOT"):
+class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
+    """Objects retire, and others take their place, as a list says that is stored before.
+
+    The new ones are decided as by a COMMIT, and carry ``token``. The record is applied once they
+    are visible, and of each old one a copy is kept and nothing else is left.
+
+    Attributes:
+        token: what is in the metadata of each new object.
+        purpose: what it is for.
+        listed: the list.
+        read_through: the slot up to which the ledger was read by whoever made the list. What
+            retires was visible by then.
+        folders: in which any of these objects are, sorted.
+        slices: per topic partition, from the first of the records in these objects to the last.
+        instead: the slot of a REPLACE that is not applied, whose new objects nobody needs now; -1
+            for none.
+        duplicates: rows that have the key of another one, and are in no new object.
+        decision: of who asked for it.
+
+    Raises:
+        ValueError: folders or slices are not sorted, or not each once.
+    """
+
+    token: str
+    purpose: Purpose
+    listed: Replacement
+    read_through: int
+    folders: tuple[str, ...]
+    slices: tuple[Slice, ...]
+    instead: int = -1
+    duplicates: int = 0
+    decision: Decision | None = None
+
+    def __post_init__(self) -> None:
+        tps = [s.topic_partition for s in self.slices]
+        if not self.folders or sorted({*self.folders}) != [*self.folders]:
+            raise ValueError("folders of replaced objects are not sorted, or there are none")
+        if sorted({*tps}) != tps:
+            raise ValueError("topic partitions of replaced objects are not sorted")
+
+
+class Snapshot(BaseRecord, frozen=True, tag="SNAPSHOT"):
     """The state after the previous slot is stored under ``key``."""
 
     key: str
     sha256: str
 
 
-class Applied(_Base, frozen=True, tag="APPLIED"):
+class Applied(BaseRecord, frozen=True, tag="APPLIED"):
     """More objects are visible, as ``applied_through`` says, and nothing else is to be recorded.
 
     Without it, whoever follows the ledger would not learn of them before the next record. A driver
@@ -300,7 +312,7 @@ class Applied(_Base, frozen=True, tag="APPLIED"):
     """
 
 
-class Segment(_Base, frozen=True, tag="SEGMENT"):
+class Segment(BaseRecord, frozen=True, tag="SEGMENT"):
     """Slots of sealed epochs are stored in a segment, so that they may be deleted.
 
     The first slot of each epoch and the one that seals it are never deleted.
@@ -309,7 +321,7 @@ class Segment(_Base, frozen=True, tag="SEGMENT"):
     rolled: Rolled
 
 
-class Yield(_Base, frozen=True, tag="YIELD"):
+class Yield(BaseRecord, frozen=True, tag="YIELD"):
     """The driver gives the lane up. Only an OPEN may follow."""
 
     reason: str
@@ -332,6 +344,7 @@ Record = (
     | Lease
     | Extend
     | LeaseOutcome
+    | Replace
     | Snapshot
     | Applied
     | Segment

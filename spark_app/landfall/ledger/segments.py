@@ -34,6 +34,7 @@ from landfall.ledger.records import (
     Lost,
     Open,
     Record,
+    Replace,
     Replay,
     decode,
     digest,
@@ -262,6 +263,9 @@ def _entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901, P
         case Commit() | Replay():
             for s in record.slices:
                 yield entry(s.piece.topic_partition, s.piece.offsets)
+        case Replace():
+            for piece in record.slices:
+                yield entry(piece.topic_partition, piece.offsets)
         case Hole():
             yield entry(record.piece.topic_partition, record.piece.offsets)
         case Discover(listed=PartList() as listed):

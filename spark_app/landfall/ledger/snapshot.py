@@ -21,6 +21,7 @@ from landfall.ledger import (
     ParkedPart,
     PartList,
     PendingHorizon,
+    PendingReplacement,
     Rolled,
     State,
     Totals,
@@ -108,6 +109,9 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     run_totals: Totals = Totals()
     run_work: Work = Work()
     feeds: tuple[_Feed, ...] = ()
+    replacing: tuple[tuple[int, PendingReplacement], ...] = ()
+    replaced: tuple[tuple[str, int], ...] = ()
+    replaced_known_from: int = -1
 
 
 def encode_state(state: State) -> bytes:
@@ -150,6 +154,9 @@ def encode_state(state: State) -> bytes:
             run_totals=state.run_totals,
             run_work=state.run_work,
             feeds=tuple(_stored_feed(tp, state.feeds[tp]) for tp in sorted(state.feeds)),
+            replacing=tuple((slot, state.replacing[slot]) for slot in sorted(state.replacing)),
+            replaced=tuple(sorted(state.replaced.items())),
+            replaced_known_from=state.replaced_known_from,
         )
     )
 
@@ -196,6 +203,9 @@ def decode_state(body: bytes) -> State:
         run_totals=stored.run_totals,
         run_work=stored.run_work,
         feeds={each.topic_partition: _feed(each) for each in stored.feeds},
+        replacing=dict(stored.replacing),
+        replaced=dict(stored.replaced),
+        replaced_known_from=stored.replaced_known_from,
     )
 
 

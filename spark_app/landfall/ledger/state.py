@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from landfall.ledger.entries import Blocked, KnownFiles, PartList, Rolled
+from landfall.ledger.entries import Blocked, KnownFiles, PartList, Replacement, Rolled
+from landfall.ledger.header import Header
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.ledger.records import (
     GENESIS_HASH,
@@ -20,7 +21,6 @@ from landfall.ledger.records import (
     Drop,
     Extend,
     Finalize,
-    Header,
     Hole,
     Lease,
     LeaseOutcome,
@@ -28,6 +28,7 @@ from landfall.ledger.records import (
     Open,
     Record,
     Repair,
+    Replace,
     Replay,
     Run,
     Segment,
@@ -71,6 +72,7 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
         Lease,
         Extend,
         LeaseOutcome,
+        Replace,
         Snapshot,
         Applied,
         Segment,
@@ -226,6 +228,19 @@ class EndedRun:
     work: Work = field(default_factory=Work)
 
 
+@dataclass(frozen=True, slots=True)
+class PendingReplacement:
+    """A REPLACE that is not known to be applied.
+
+    Attributes:
+        listed: what retires, and what takes its place.
+        given_up: lists of REPLACEs before, of which nobody needs the new objects.
+    """
+
+    listed: Replacement
+    given_up: tuple[Replacement, ...] = ()
+
+
 @dataclass(frozen=True)
 class State:
     """The state of a lane after slot ``seq``.
@@ -275,6 +290,10 @@ class State:
         run_work: what tasks did since then. It begins with the first run, so that it is the same in
             a ledger with a snapshot of before there were runs.
         feeds: the members that have files.
+        replacing: by slot, the REPLACEs that are not known to be applied.
+        replaced: folders of which objects were replaced, with the slot of the last such REPLACE.
+        replaced_known_from: the lowest slot up to which a plan must have read the ledger, so that
+            ``replaced`` has every REPLACE after it.
     """
 
     seq: int = -1
@@ -311,6 +330,9 @@ class State:
     run_totals: Totals = field(default_factory=Totals)
     run_work: Work = field(default_factory=Work)
     feeds: Mapping[TopicPartition, Feed] = field(default_factory=dict)
+    replacing: Mapping[int, PendingReplacement] = field(default_factory=dict)
+    replaced: Mapping[str, int] = field(default_factory=dict)
+    replaced_known_from: int = -1
 
     @property
     def decided_horizons(self) -> Mapping[str, int]:

@@ -24,6 +24,7 @@ class Totals:
         lost: records in objects that LOST gave up, dead letters included.
         lost_objects: objects that LOST gave up, dead-letter objects included.
         replayed: records in dead-letter objects that were replayed.
+        duplicates: rows that a REPLACE left out, because another one has their key.
     """
 
     commits: int = 0
@@ -37,6 +38,7 @@ class Totals:
     lost: int = 0
     lost_objects: int = 0
     replayed: int = 0
+    duplicates: int = 0
 
     def with_commit(self, slices: tuple[LandedSlice, ...]) -> "Totals":
         """The counters with one more COMMIT of these slices."""

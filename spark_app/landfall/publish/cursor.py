@@ -91,4 +91,4 @@ def published_prefix(group: str, lane: str) -> str:
     Raises:
         ValueError: the group's or the lane's name is not legal.
     """
-    return f"{object_names.ledger_prefix(group, lane).removesuffix('/')}-published/"
+    return f"{object_names.lane_prefix(group, lane)}-published/"

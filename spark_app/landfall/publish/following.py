@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
-from landfall.ledger import State
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger import State, Visible
+from landfall.ledger.task_results import ObjectKind
 from landfall.publish import Finished, Stretch, VisibleObject
 
 _DATA = ObjectKind.DATA
@@ -40,7 +40,7 @@ class Follower:
         for state, visible in self._folded():
             if state.seq > after:
                 time = state.last_commit_time or ""
-                data = (o for o in visible if o.kind is _DATA)
+                data = (o for o in visible.objects if o.kind is _DATA)
                 objects += [VisibleObject(state.seq, o, time) for o in data]
                 finished += _finished(state, horizons)
             elif state.seq == after:
@@ -98,21 +98,21 @@ class Follower:
         )
         return first.time if first else None
 
-    def _folded(self) -> Iterator[tuple[State, tuple[LandedObject, ...]]]:
+    def _folded(self) -> Iterator[tuple[State, Visible]]:
         begun = self._state.seq
         try:
-            for state, objects in self._lane.folded(self._state):
+            for state, visible in self._lane.folded(self._state):
                 self._reach(state)
-                yield state, objects
+                yield state, visible
         except Stalled as error:
             if begun < 0 or error.reason is not Reason.LEDGER_BROKEN:
                 raise
             # What followed may have been rolled up since, as in ``Lane.follow``.
             reached, self._state = self._state.seq, State()
-            for state, objects in self._lane.folded(self._state):
+            for state, visible in self._lane.folded(self._state):
                 self._reach(state)
                 if state.seq > reached:
-                    yield state, objects
+                    yield state, visible
 
     def _reach(self, state: State) -> None:
         self._state = state

@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.ledger import object_names
+from landfall.ledger import object_names, segment_names
 
 
 def test_a_data_object_is_named_as_secor_names_it() -> None:
@@ -75,15 +75,15 @@ def test_a_key_of_no_data_object_is_not_parsed(key: str) -> None:
         object_names.parse_key(key)
 
 
-SEGMENT = object_names.SegmentName(0, 41, 2, "0123456789abcdef")
+SEGMENT = segment_names.SegmentName(0, 41, 2, "0123456789abcdef")
 
 
 def test_a_segments_key_parses_back() -> None:
-    key = object_names.segment_key("clicks", "main", SEGMENT)
+    key = segment_names.segment_key("clicks", "main", SEGMENT)
 
-    assert object_names.parse_segment_key("clicks", "main", key) == SEGMENT
+    assert segment_names.parse_segment_key("clicks", "main", key) == SEGMENT
     with pytest.raises(ValueError, match="not a segment"):
-        object_names.parse_segment_key("clicks", "other", key)
+        segment_names.parse_segment_key("clicks", "other", key)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_segments_key_parses_back() -> None:
 )
 def test_a_segment_of_no_slots_is_refused(parts: tuple[int, int, int, str]) -> None:
     with pytest.raises(ValueError, match="not"):
-        object_names.SegmentName(*parts)
+        segment_names.SegmentName(*parts)
 
 
 @pytest.mark.parametrize("place", [(-1, 0), (0, -1), (10**10, 0), (0, 10**10)])
@@ -107,7 +107,7 @@ def test_everything_but_data_is_under_one_folder() -> None:
         object_names.slot_key("clicks", "main", 3, 42),
         object_names.head_key("clicks", "main"),
         object_names.snapshot_key("clicks", "main", 42),
-        object_names.segment_key("clicks", "main", SEGMENT),
+        segment_names.segment_key("clicks", "main", SEGMENT),
         object_names.dead_letter_key("clicks", "app.web", 3, 7, 9),
     ] == [
         "_landfall/owner.json",
@@ -146,3 +146,28 @@ def test_a_group_that_could_collide_is_refused(group: str) -> None:
 def test_a_key_of_no_slot_is_not_parsed(key: str) -> None:
     with pytest.raises(ValueError, match="not a slot"):
         object_names.parse_slot_key("clicks", "main", key)
+
+
+@pytest.mark.parametrize(
+    ("extension", "slot"),
+    [(".r42.json.gz", 42), (".r0", 0), (".json.gz", -1), ("", -1), (".r42x.gz", -1), (".r01", -1)],
+)
+def test_a_name_says_by_which_plan_its_object_took_the_place_of_others(
+    extension: str, slot: int
+) -> None:
+    name = object_names.ObjectName("clicks", "dt=1", 3, 7, 42, extension)
+
+    assert object_names.parse_key(name.key) == name
+    assert object_names.origin("shop", name.key).plan == slot
+
+
+def test_a_copy_of_what_retired_has_the_slot_and_its_former_key() -> None:
+    key = "web/dt=2026-11-21/3_0_00000000000000000042.json.gz"
+    kept = object_names.retired_key("clicks", "main", 977, key)
+    assert kept == f"_landfall/clicks/main-retired/00000000000000000977/{key}"
+    assert kept.startswith(object_names.retired_prefix("clicks", "main"))
+
+
+def test_a_copy_whose_key_would_be_too_long_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 1024"):
+        object_names.retired_key("clicks", "main", 977, "k" * 1000)

@@ -1,0 +1,49 @@
+"""The part of ``landfall fsck`` about objects that take the place of others."""
+
+from collections.abc import Iterator
+
+from landfall.checks import Finding, Invariant
+from landfall.checks.replacements import check_replace, read_list
+from landfall.cli.named_objects import NamedObjects
+from landfall.ledger import Replace, Replacement, State
+from landfall.store import Slots
+
+
+def check_replaced(
+    slots: Slots, group: str, names: NamedObjects, before: State, record: Replace
+) -> Iterator[Finding]:
+    """Read the list that a REPLACE names, and take it over into the named objects.
+
+    Raises:
+        Retry: the store does not answer.
+    """
+    slot = record.header.seq
+    listed = read_list(record.listed, slot, slots.read(record.listed.key))
+    if isinstance(listed, Finding):
+        yield listed
+        return
+    if record.instead in before.replacing:
+        yield from _give_up(slots, names, before.replacing[record.instead].listed, slot)
+    yield from check_replace(group, before, record, listed, names.find)
+    for retiring in listed.retire:
+        names.retire(retiring.landed.upload.key, slot)
+    for new in listed.objects:
+        earlier = names.add(slot, new.landed)
+        if earlier is not None:
+            key = new.landed.upload.key
+            named = f"slot {earlier} names it already"
+            yield Finding(Invariant.I4, "a key that no other record names", named, slot, key=key)
+
+
+def _give_up(
+    slots: Slots, names: NamedObjects, given_up: Replacement, slot: int
+) -> Iterator[Finding]:
+    """Expect the new objects of a REPLACE no more; those that were to retire have not."""
+    listed = read_list(given_up, slot, slots.read(given_up.key))
+    if isinstance(listed, Finding):
+        yield listed
+        return
+    for retiring in listed.retire:
+        names.retire(retiring.landed.upload.key, -1)
+    for new in listed.objects:
+        names.retire(new.landed.upload.key, slot)

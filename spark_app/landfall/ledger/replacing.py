@@ -1,0 +1,94 @@
+"""How REPLACE changes a lane's state: objects take the place of others. Pure.
+
+What the objects are is in a list beside the ledger, so that a state stays small. The list was made
+by somebody who had read the ledger up to a slot, and may be out of date. A COMMIT since then is in
+nobody's way, as what it decides is not among what retires. Another REPLACE is, if it concerns the
+same folder: it may have retired the same objects, and their rows would count twice. So a state
+remembers the last folders that were replaced, and refuses older lists.
+
+That also keeps names apart. A new object's name has the slot that its list was made by
+(``object_names.Origin.plan``), and of two REPLACEs in a folder the later one has read
+the slot of the earlier.
+"""
+
+from dataclasses import replace
+
+from landfall.ledger.entries import Purpose
+from landfall.ledger.records import Replace
+from landfall.ledger.state import PendingReplacement, State
+
+MAX_FOLDERS = 10_000
+"""How many folders a REPLACE concerns at most, and how many a state remembers."""
+MAX_OBJECTS = 100_000
+"""How many objects a REPLACE names at most."""
+
+
+def replace_objects(state: State, record: Replace) -> State:
+    """The state in which the objects of a list are decided, and others are to retire.
+
+    Raises:
+        ValueError: the list is older than another REPLACE of the same folder, or too large, or rows
+            are lost or made up.
+    """
+    _check_size(record)
+    _check_rows(record)
+    slot, before = record.header.seq, state.replacing.get(record.instead)
+    if record.instead != -1 and before is None:
+        raise ValueError(f"is instead of slot {record.instead}, which is no REPLACE to be applied")
+    if record.instead != -1 and record.instead <= record.header.applied_through:
+        raise ValueError(f"is instead of the REPLACE of slot {record.instead}, which is applied")
+    _check_is_up_to_date(state, record)
+    given_up = (*before.given_up, before.listed) if before else ()
+    pending = {s: each for s, each in state.replacing.items() if s != record.instead}
+    after = replace(
+        state,
+        replacing={**pending, slot: PendingReplacement(record.listed, given_up)},
+        replaced={**state.replaced, **dict.fromkeys(record.folders, slot)},
+        totals=replace(state.totals, duplicates=state.totals.duplicates + record.duplicates),
+    )
+    return _forgotten(after)
+
+
+def _check_size(record: Replace) -> None:
+    if len(record.folders) > MAX_FOLDERS:
+        raise ValueError(f"replaces objects in {len(record.folders)} folders, over {MAX_FOLDERS}")
+    if not 0 < record.listed.retired + record.listed.objects <= MAX_OBJECTS:
+        raise ValueError(f"replaces {record.listed.retired} objects by {record.listed.objects}")
+
+
+def _check_rows(record: Replace) -> None:
+    """Raise ``ValueError`` if a merge loses rows, or has some that were not there."""
+    listed = record.listed
+    is_merge = record.purpose is Purpose.COMPACT
+    if record.duplicates < 0 or (record.duplicates and not is_merge):
+        raise ValueError(f"leaves out {record.duplicates} duplicates")
+    if is_merge and listed.rows + record.duplicates != listed.retired_rows:
+        raise ValueError(
+            f"merges objects of {listed.retired_rows} rows into such of {listed.rows}, and leaves "
+            f"out {record.duplicates} duplicates"
+        )
+
+
+def _check_is_up_to_date(state: State, record: Replace) -> None:
+    read = record.read_through
+    if not state.replaced_known_from <= read <= state.seq:
+        raise ValueError(
+            f"replaces what was read up to slot {read}, not one from {state.replaced_known_from} "
+            f"to {state.seq}"
+        )
+    for folder in record.folders:
+        last = state.replaced.get(folder, -1)
+        if last > read:
+            raise ValueError(
+                f"replaces what was read up to slot {read}, but objects in {folder} were replaced "
+                f"in slot {last}"
+            )
+
+
+def _forgotten(state: State) -> State:
+    """The state without the folders that were replaced first, if there are too many."""
+    if (extra := len(state.replaced) - MAX_FOLDERS) <= 0:
+        return state
+    known_from = sorted(state.replaced.values())[extra - 1]
+    kept = {folder: slot for folder, slot in state.replaced.items() if slot > known_from}
+    return replace(state, replaced=kept, replaced_known_from=known_from)

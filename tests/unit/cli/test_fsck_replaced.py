@@ -1,0 +1,177 @@
+"""``landfall fsck`` with objects that take the place of others."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from landfall.checks import Invariant
+from landfall.cli.fsck import Report, examine
+from landfall.cli.group_store import GroupStore
+from landfall.ledger.task_results import LandedObject
+from tests.support.sample_replacing import Merge
+from tests.unit.cli.conftest import TP, Landed
+
+
+class Scene:
+    """Two objects, visible and known to be so."""
+
+    def __init__(self, landed: Landed) -> None:
+        self.landed = landed
+        second = landed.sample.land(TP, 10, 20)
+        landed.sample.commit(second).shown()
+        self.objects = [(2, landed.first.objects[0]), (3, second.objects[0])]
+
+    def merge(self) -> Merge:
+        return Merge.of(self.landed.sample, self.objects)
+
+    def path(self, landed: LandedObject) -> Path:
+        return self.landed.root / landed.upload.key
+
+    def delete_old(self) -> None:
+        for _, landed in self.objects:
+            self.path(landed).unlink()
+
+    def report(self) -> Report:
+        return examine(GroupStore.of(Path(self.landed.file)), deep=True)
+
+    def broken(self) -> list[tuple[Invariant, str]]:
+        return [(finding.invariant, str(finding)) for finding in self.report().findings]
+
+
+@pytest.fixture
+def scene(landed: Callable[[str], Landed]) -> Scene:
+    return Scene(landed("Json"))
+
+
+def test_a_merge_is_sound_at_every_step(scene: Scene) -> None:
+    merge = scene.merge()
+    assert scene.broken() == []
+
+    merge.record()
+    assert scene.broken() == []
+    merge.complete()
+    assert scene.broken() == []
+    scene.path(scene.objects[0][1]).unlink()
+    assert scene.broken() == []
+    scene.path(scene.objects[1][1]).unlink()
+    assert scene.broken() == []
+    merge.sample.shown()
+
+    report = scene.report()
+
+    assert report.findings == []
+    assert (report.named, report.visible, report.chain.replaces) == (1, 1, 1)
+
+
+def test_an_object_that_should_have_retired_is_found(scene: Scene) -> None:
+    scene.merge().record().complete()
+    scene.path(scene.objects[0][1]).unlink()
+    scene.landed.sample.shown()
+
+    ((invariant, text),) = scene.broken()
+
+    assert invariant is Invariant.I3
+    assert scene.objects[1][1].upload.key in text
+
+
+def test_a_new_object_that_is_missing_is_found(scene: Scene) -> None:
+    merge = scene.merge().record()
+    scene.delete_old()
+    scene.landed.sample.shown()
+
+    ((invariant, text),) = scene.broken()
+
+    assert invariant is Invariant.I6
+    assert merge.new.landed.upload.key in text
+
+
+def test_what_was_not_known_to_be_visible_may_not_retire(scene: Scene) -> None:
+    sample = scene.landed.sample
+    third = sample.land(TP, 20, 30)
+    sample.commit(third, complete=False)
+    merge = scene.merge()
+    late = replace(merge.listed.retire[0], slot=sample.state.seq + 1)
+    merge.listed = replace(merge.listed, retire=(late, *merge.listed.retire[1:]))
+
+    merge.record()
+
+    (found,) = (text for invariant, text in scene.broken() if invariant is Invariant.I13)
+    assert late.landed.upload.key in found
+    assert "expected an object visible by slot 3, got one of slot 6" in found
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed"])
+def test_a_list_is_stored_as_the_ledger_names_it(scene: Scene, damage: str) -> None:
+    merge = scene.merge().record()
+    path = scene.landed.root / merge.stored().key
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(b"other")
+
+    ((invariant, text),) = scene.broken()
+
+    assert invariant is Invariant.I13
+    assert ("list missing" if damage == "gone" else "not the list") in text
+
+
+def test_an_object_retires_once(scene: Scene) -> None:
+    first = scene.merge().record()
+    Merge(first.sample, first.retire, first.sample.state.seq).record()
+
+    found = scene.broken()
+
+    assert [invariant for invariant, _ in found] == [Invariant.I13] * 2
+    assert "an object that may retire" in found[0][1]
+
+
+def test_another_merge_takes_the_place_of_one_whose_upload_is_lost(scene: Scene) -> None:
+    first = scene.merge().record()
+    lost = first.new.landed.upload
+    first.sample.store.abort(lost.key, lost.upload_id)
+
+    second = Merge(first.sample, first.retire, first.sample.state.seq)
+    second.record(instead=first.read_through + 1)
+    assert scene.broken() == []
+    second.complete()
+    scene.delete_old()
+    assert scene.broken() == []
+    second.sample.shown()
+
+    assert scene.broken() == []
+
+
+def test_what_was_given_up_is_not_visible(scene: Scene) -> None:
+    first = scene.merge().record()
+    second = Merge(first.sample, first.retire, first.sample.state.seq)
+    second.record(instead=first.read_through + 1).complete()
+    scene.delete_old()
+    first.complete()
+    assert scene.broken() == []
+    first.sample.shown()
+
+    ((invariant, text),) = scene.broken()
+
+    assert invariant is Invariant.I3
+    assert first.new.landed.upload.key in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected", "message"),
+    [
+        ({"token": "other"}, Invariant.I3, "expected token other, got merge-4"),
+        ({"read_through": 3}, Invariant.I4, "expected a name with slot 3"),
+        ({"folders": ("clicks/dt=1",)}, Invariant.I13, "others, such as clicks/dt=1"),
+    ],
+)
+def test_the_record_agrees_with_its_list(
+    scene: Scene, fields: dict[str, object], expected: Invariant, message: str
+) -> None:
+    scene.merge().record(**fields)
+
+    ((invariant, text),) = scene.broken()
+
+    assert invariant is expected
+    assert message in text

@@ -1,0 +1,158 @@
+"""REPLACE: which lists are refused, what a state remembers, and when a REPLACE is applied."""
+
+import pytest
+
+from landfall import ledger
+from landfall.errors import Stalled
+from landfall.ledger import Decision, Header, Purpose, Record, Replacement, State
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
+from landfall.ledger.snapshot import decode_state, encode_state
+
+TP = TopicPartition("clicks", 0)
+LIST = Replacement("list", "0" * 64, retired=3, retired_rows=30, objects=1, rows=30)
+
+
+def after(state: State, record: Record) -> State:
+    return ledger.fold(state, ledger.encode(record))
+
+
+def header(state: State, applied: int = -1) -> Header:
+    return ledger.next_header(state, "w", "t", applied)
+
+
+def replacing(state: State, applied: int = -1, **fields: object) -> ledger.Replace:
+    """A merge of what is in one folder, planned now, or as the fields say."""
+    known = {
+        "token": "t",
+        "purpose": Purpose.COMPACT,
+        "listed": LIST,
+        "read_through": state.seq,
+        "folders": ("clicks/dt=1",),
+        "slices": (Slice(TP, OffsetRange(0, 30)),),
+    }
+    return ledger.Replace(header=header(state, applied), **{**known, **fields})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def opened() -> State:
+    """A lane with one slot, its OPEN."""
+    first = Header(0, "", 1, "w", "t")
+    return after(
+        State(),
+        ledger.Open(header=first, group="g", lane="l", generation=1, software="0"),
+    )
+
+
+def test_a_replacement_is_due_until_it_is_applied(opened: State) -> None:
+    state = after(opened, replacing(opened))
+
+    assert {slot: each.listed for slot, each in state.replacing.items()} == {1: LIST}
+    assert decode_state(encode_state(state)) == state
+
+    applied, visible = ledger.fold_applied(
+        state, ledger.encode(ledger.Applied(header=header(state, 1)))
+    )
+
+    assert applied.replacing == {}
+    assert visible.replacements == ((1, LIST),)
+
+
+def test_a_list_from_before_another_replacement_of_its_folder_is_refused(opened: State) -> None:
+    state = after(opened, replacing(opened))
+
+    with pytest.raises(Stalled, match="objects in clicks/dt=1 were replaced in slot 1"):
+        after(state, replacing(state, read_through=0))
+
+    other = after(state, replacing(state, read_through=0, folders=("clicks/dt=2",)))
+    again = after(other, replacing(other, read_through=1))
+    assert [*again.replacing] == [1, 2, 3]
+
+
+def test_a_list_from_the_future_is_refused(opened: State) -> None:
+    with pytest.raises(Stalled, match="not one from -1 to 0"):
+        after(opened, replacing(opened, read_through=1))
+
+
+def test_only_the_last_folders_are_remembered(opened: State) -> None:
+    first = after(opened, replacing(opened))
+    many = tuple(f"clicks/dt={n:05}" for n in range(2, MAX_FOLDERS + 1))
+    full = after(first, replacing(first, folders=many))
+    assert len(full.replaced) == MAX_FOLDERS
+
+    state = after(full, replacing(full, folders=("clicks/zz",)))
+
+    assert "clicks/dt=1" not in state.replaced
+    assert state.replaced_known_from == 1
+    assert decode_state(encode_state(state)) == state
+    with pytest.raises(Stalled, match="not one from 1 to 3"):
+        after(state, replacing(state, read_through=0, folders=("clicks/other",)))
+    after(state, replacing(state, read_through=1, folders=("clicks/dt=1",)))
+
+
+def test_another_one_may_take_the_place_of_a_replacement_that_is_not_applied(
+    opened: State,
+) -> None:
+    state = after(opened, replacing(opened))
+    second = Replacement("second", "1" * 64, 4, 30, 1, 30)
+    state = after(state, replacing(state, listed=second, instead=1))
+    third = Replacement("third", "2" * 64, 5, 30, 1, 30)
+
+    state = after(state, replacing(state, listed=third, instead=2))
+
+    assert [*state.replacing] == [3]
+    assert state.replacing[3].listed == third
+    assert state.replacing[3].given_up == (LIST, second)
+    assert decode_state(encode_state(state)) == state
+
+
+def test_what_is_applied_is_not_given_up(opened: State) -> None:
+    state = after(opened, replacing(opened))
+
+    with pytest.raises(Stalled, match="slot 1, which is applied"):
+        after(state, replacing(state, applied=1, instead=1))
+    state = after(state, ledger.Applied(header=header(state, 1)))
+    with pytest.raises(Stalled, match="slot 1, which is no REPLACE to be applied"):
+        after(state, replacing(state, instead=1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"listed": Replacement("l", "0" * 64, 3, 30, 1, 29)}, "30 rows into such of 29"),
+        ({"listed": Replacement("l", "0" * 64, 3, 30, 1, 31)}, "30 rows into such of 31"),
+        ({"duplicates": 1}, "leaves out 1 duplicates"),
+        ({"duplicates": -1}, "leaves out -1 duplicates"),
+        ({"duplicates": 1, "purpose": Purpose.UNDO}, "leaves out 1 duplicates"),
+        ({"listed": Replacement("l", "0" * 64, 0, 0, 0, 0)}, "replaces 0 objects by 0"),
+        (
+            {"listed": Replacement("l", "0" * 64, MAX_OBJECTS, 0, 1, 0)},
+            f"replaces {MAX_OBJECTS} objects by 1",
+        ),
+        (
+            {"folders": tuple(f"{n:06}" for n in range(MAX_FOLDERS + 1))},
+            f"in {MAX_FOLDERS + 1} folders",
+        ),
+    ],
+)
+def test_bad_replacements_are_refused(
+    opened: State, fields: dict[str, object], problem: str
+) -> None:
+    with pytest.raises(Stalled, match=problem):
+        after(opened, replacing(opened, **fields))
+
+
+@pytest.mark.parametrize("folders", [(), ("b", "a"), ("a", "a")])
+def test_folders_are_sorted(opened: State, folders: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="folders of replaced objects"):
+        replacing(opened, folders=folders)
+
+
+def test_left_out_duplicates_and_decisions_are_remembered(opened: State) -> None:
+    listed = Replacement("l", "0" * 64, 3, 30, 1, 28)
+    decision = Decision("compact", "kim", "too small", "t", id="c1")
+
+    state = after(opened, replacing(opened, listed=listed, duplicates=2, decision=decision))
+
+    assert state.totals.duplicates == 2
+    assert state.decision_ids == ("c1",)
