@@ -1,20 +1,24 @@
 """``python -m tests.crashes``: play schedules until time is up or one fails.
 
 With ``--seed``, play one schedule and print each of its steps. With ``--feeds``, drivers land files
-of other programs; without it, every fourth schedule is of files.
+of other programs, with ``--merges`` they put objects in the place of others; without either, every
+fourth schedule is of files, and every fourth has merges.
 """
 
 import argparse
 import random
 import sys
 import time
+from collections.abc import Sequence
 
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.machine import Schedule
+from tests.crashes.merging import MergeSchedule
 from tests.crashes.process import Wrong, no_waiting
 
-FEEDS_EVERY = 4
-"""Of so many schedules, one is of files."""
+KINDS: tuple[type[Schedule], ...] = (FeedSchedule, MergeSchedule, Schedule, Schedule)
+"""Of what kind schedules are, in turn."""
+ASKED = {FeedSchedule: "FEEDS=1 ", MergeSchedule: "MERGES=1 "}
 
 
 def main() -> int:
@@ -22,11 +26,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crashes", description=__doc__)
     parser.add_argument("--seed", type=int, help="play this schedule only, and print its steps")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to play; default: 60")
-    parser.add_argument("--feeds", action="store_true", help="drivers land files, not topics")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--feeds", action="store_true", help="drivers land files, not topics")
+    kinds.add_argument("--merges", action="store_true", help="drivers merge what they have landed")
     arguments = parser.parse_args()
+    chosen = FeedSchedule if arguments.feeds else MergeSchedule if arguments.merges else None
     if arguments.seed is not None:
-        return _play_one(arguments.seed, FeedSchedule if arguments.feeds else Schedule)
-    return _play_many(arguments.minutes * 60, 1 if arguments.feeds else FEEDS_EVERY)
+        return _play_one(arguments.seed, chosen or Schedule)
+    return _play_many(arguments.minutes * 60, (chosen,) if chosen else KINDS)
 
 
 def _play_one(seed: int, kind: type[Schedule]) -> int:
@@ -40,17 +47,17 @@ def _play_one(seed: int, kind: type[Schedule]) -> int:
     return 0
 
 
-def _play_many(seconds: float, feeds_every: int) -> int:
+def _play_many(seconds: float, kinds: Sequence[type[Schedule]]) -> int:
     first = random.randrange(2**48)
     print(f"seeds from {first}", flush=True)
     began, seed, reported = time.monotonic(), first, 0
     with no_waiting():
         while (passed := time.monotonic() - began) < seconds:
-            is_of_files = seed % feeds_every == 0
+            kind = kinds[seed % len(kinds)]
             try:
-                (FeedSchedule if is_of_files else Schedule)(seed).run()
+                kind(seed).run()
             except Wrong as wrong:
-                again = f"make crash-hunt {'FEEDS=1 ' * is_of_files}SEED={seed}"
+                again = f"make crash-hunt {ASKED.get(kind, '')}SEED={seed}"
                 print(f"WRONG: {wrong}\nto see each step: {again}")
                 return 1
             seed += 1

@@ -54,8 +54,11 @@ CHANGES = {
     Operation.CREATE,
     Operation.COMPLETE,
     Operation.PUT_PART,
+    Operation.PUT_COPY,
     Operation.ABORT,
     Operation.DELETE,
+    Operation.DROP,
+    Operation.RETIRE,
 }
 REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}

@@ -3,6 +3,7 @@
 from landfall.driver.loop import Driver
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.machine import Schedule
+from tests.crashes.merging import MergeSchedule
 from tests.crashes.process import Wrong, no_waiting
 
 
@@ -23,10 +24,23 @@ def play_feeds(first: int, end: int, kind: type[Driver] = Driver) -> None:
     Raises:
         AssertionError: one of them found something; the message says how to see it.
     """
+    _play(FeedSchedule, "FEEDS", range(first, end), kind)
+
+
+def play_merges(first: int, end: int, kind: type[Driver] = Driver) -> None:
+    """Play schedules in which objects take the place of others, without waiting for anything.
+
+    Raises:
+        AssertionError: one of them found something; the message says how to see it.
+    """
+    _play(MergeSchedule, "MERGES", range(first, end), kind)
+
+
+def _play(schedule: type[Schedule], name: str, seeds: range, kind: type[Driver]) -> None:
     with no_waiting():
-        for seed in range(first, end):
+        for seed in seeds:
             try:
-                FeedSchedule(seed, kind=kind).run()
+                schedule(seed, kind=kind).run()
             except Wrong as wrong:
-                again = f"make crash-hunt FEEDS=1 SEED={seed}"
+                again = f"make crash-hunt {name}=1 SEED={seed}"
                 raise AssertionError(f"{wrong}\nto see each step: {again}") from wrong

@@ -64,8 +64,16 @@ def event_ms(offset: int) -> int:
 class WatchedStore(MemoryStore):
     """Records objects that change while they are visible, and what is visible at each RUN."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], datetime], luck: Luck) -> None:
-        super().__init__(plan, repeat_completes=luck.repeats, clock=clock, pauses=luck.pauses)
+    def __init__(
+        self, plan: Plan, clock: Callable[[], datetime], luck: Luck, *, keeps_parts: bool = False
+    ) -> None:
+        super().__init__(
+            plan,
+            repeat_completes=luck.repeats,
+            clock=clock,
+            pauses=luck.pauses,
+            keeps_parts=keeps_parts,
+        )
         self.changed: list[str] = []
         self.at_runs: dict[str, frozenset[str]] = {}
         """What was visible when a RUN was written, by the digest of its bytes."""

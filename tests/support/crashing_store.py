@@ -7,7 +7,10 @@ without a change to the product. ``LANDFALL_TEST_STRIKE`` holds a signal and a s
 - ``create TYPE``: a ledger record of this type (``OPEN``, ``ADD``, ``COMMIT``, ``YIELD``) is
   created;
 - ``complete N``: the N-th data object, counted from 1, is made visible. Objects are completed one
-  after the other here, so that exactly N, or N - 1, are visible then.
+  after the other here, so that exactly N, or N - 1, are visible then;
+- ``copy N``: the N-th part is copied from another object;
+- ``keep N``: the N-th copy of an object that retires is made visible;
+- ``retire N``: the N-th object retires. Copies and retirements, too, are one after the other.
 
 ``LANDFALL_TEST_GATE`` names a file. Until it exists, tasks block when they upload a part of a data
 object; that one does is shown by another file, ``waiting_at`` it.
@@ -15,7 +18,11 @@ object; that one does is shown by another file, ``waiting_at`` it.
 
 import json
 import os
+import re
 import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock, get_ident
 from typing import Any
@@ -29,6 +36,8 @@ from tests.support.landing import wait_for
 STRIKE, GATE = "LANDFALL_TEST_STRIKE", "LANDFALL_TEST_GATE"
 OWN = "_landfall/"
 """Prefix of objects that are not data, such as those of the probe at startup."""
+KEPT = re.compile("_landfall/[^/]+/[^/]+-retired/")
+"""What the keys of copies of retired objects begin with."""
 
 
 def waiting_at(gate: Path) -> Path:
@@ -43,7 +52,7 @@ class CrashingStore:
         self._store = store
         self._signal, _, self._step = os.environ.get(STRIKE, "").partition(" ")
         self._gate = os.environ.get(GATE)
-        self._completed = 0
+        self._done = Counter[str]()
         self._one_at_a_time = Lock()
 
     @classmethod
@@ -67,15 +76,31 @@ class CrashingStore:
         part: Part = self._store.put_part(key, upload_id, number, body)
         return part
 
+    def put_copy(
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        with self._counted("copy"):
+            part: Part = self._store.put_copy(key, upload_id, number, source, start, length)
+            return part
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
-        if upload.key.startswith(OWN):
+        if upload.key.startswith(OWN) and not KEPT.match(upload.key):
             self._store.complete(upload, is_fresh=is_fresh)
             return
-        with self._one_at_a_time:
-            self._completed += 1
-            self._at(f"before complete {self._completed}")
+        with self._counted("keep" if KEPT.match(upload.key) else "complete"):
             self._store.complete(upload, is_fresh=is_fresh)
-            self._at(f"after complete {self._completed}")
+
+    def retire(self, upload: Upload) -> None:
+        with self._counted("retire"):
+            self._store.retire(upload)
+
+    @contextmanager
+    def _counted(self, what: str) -> Iterator[None]:
+        with self._one_at_a_time:
+            self._done[what] += 1
+            self._at(f"before {what} {self._done[what]}")
+            yield
+            self._at(f"after {what} {self._done[what]}")
 
     def _at(self, step: str) -> None:
         if step == self._step:

@@ -13,8 +13,10 @@ from landfall.driver.deps import DriverDeps
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer
+from landfall.driver.planned_replacement import NoPlanner, Planner
 from landfall.driver.runner import Runner
 from landfall.driver.status import StatusReport
+from landfall.lane import Lane
 from landfall.store import Store
 from tests.support import fakes
 from tests.support.fakes import FakeLog, FakeRunner, ticking
@@ -31,6 +33,7 @@ class DriverThread:
         look_interval: how often it looks at the lane by itself; a test says ``wake`` otherwise.
         known_ledger: what it knows of the group's ledger.
         is_owner_working: whether it finds the process that owns the lane at work.
+        new_planner: makes what plans REPLACEs.
         statuses: all that it has posted.
         waits_for: what it has waited for.
         code: its exit code, if it has ended by itself.
@@ -45,6 +48,7 @@ class DriverThread:
     look_interval: timedelta = timedelta(hours=1)
     known_ledger: LedgerPosition | None = None
     is_owner_working: Callable[[], bool] = lambda: False
+    new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
     statuses: list[Status] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
     code: ExitCode | None = None
@@ -61,6 +65,7 @@ class DriverThread:
             clock,
             lambda: f"{name}-{next(batches)}",
             DriverCounters(clock()),
+            new_planner=self.new_planner,
         )
         self.contender = LaneContender(
             self.group,

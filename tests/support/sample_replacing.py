@@ -31,9 +31,12 @@ class Merge:
     def of(cls, sample: SampleLedger, objects: Iterable[tuple[int, LandedObject]]) -> "Merge":
         """A merge of these objects, each with the slot of its COMMIT."""
         by_key = sorted(objects, key=lambda item: item[1].upload.key)
-        return cls(sample, tuple(RetiringObject(*item) for item in by_key), sample.state.seq)
+        return cls(
+            sample, tuple(RetiringObject(*item) for item in by_key), sample.state.applied_through
+        )
 
     def __post_init__(self) -> None:
+        self.slot = -1
         self.token = f"merge-{self.read_through}"
         self.new = self._uploaded()
         self.listed = Replaced(self.retire, (self.new,))
@@ -77,8 +80,9 @@ class Merge:
         return named
 
     def record(self, **fields: object) -> "Merge":
-        """Append the REPLACE."""
+        """Append the REPLACE, in ``slot``."""
         self.sample.append(lambda h: self.replace(h, self.stored(), **fields))
+        self.slot = self.sample.state.seq
         return self
 
     def replace(

@@ -108,6 +108,21 @@ class ReplayRequest(_Request, frozen=True):
     until: int | None = None
 
 
+class UndoRequest(_Request, frozen=True):
+    """Bring back the objects whose place others took by the REPLACE in ``slot``.
+
+    They come back under new names. What took their place retires, and is kept as they were: so an
+    undoing can be undone.
+    """
+
+    slot: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.slot < 0:
+            raise ValueError(f"not a slot of a ledger: {self.slot}")
+
+
 class RetryRequest(_Request, frozen=True):
     """Try everything again now: forget waits and refusals that no record keeps."""
 
@@ -240,6 +255,7 @@ Request = (
     | DropRequest
     | ResetRequest
     | ReplayRequest
+    | UndoRequest
     | RetryRequest
     | RetryFilesRequest
     | IgnoreFilesRequest
@@ -253,6 +269,7 @@ VERBS: Mapping[str, type[Request]] = MappingProxyType(
         "drop": DropRequest,
         "reset": ResetRequest,
         "replay-dead-letters": ReplayRequest,
+        "undo": UndoRequest,
         "retry": RetryRequest,
         "files-retry": RetryFilesRequest,
         "files-ignore": IgnoreFilesRequest,

@@ -38,10 +38,8 @@ def check_replace(
         yield from _check_retiring(before, record, retiring, find, applied)
     for new in listed.objects:
         yield from _check_new(group, record, new)
-    objects = [*(each.landed for each in listed.retire), *(each.landed for each in listed.objects)]
-    folders = {landed.upload.key.rpartition("/")[0] for landed in objects}
-    if folders != {*record.folders}:
-        other = min(folders ^ {*record.folders})
+    if listed.folders != {*record.folders}:
+        other = min(listed.folders ^ {*record.folders})
         yield Finding(
             Invariant.I13,
             "the folders of the objects",

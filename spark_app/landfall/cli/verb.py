@@ -1,4 +1,4 @@
-"""``landfall skip``, ``unblock``, ``drop``, ``reset``, ``replay-dead-letters`` and ``retry``.
+"""``landfall skip``, ``drop``, ``undo`` and the other verbs of ``landfall.api.verbs``.
 
 A request goes to the running driver, if ``--driver`` names one or if this is a driver's pod.
 Otherwise the lane is opened here, and handed over again once the request is recorded.
@@ -11,7 +11,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from landfall.api.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, ExitCode
@@ -26,6 +26,7 @@ from landfall.api.verbs import (
     RetryRequest,
     SkipRequest,
     UnblockRequest,
+    UndoRequest,
 )
 from landfall.cli import console
 from landfall.cli.driver_control import DriverControl
@@ -128,6 +129,10 @@ def _target(arguments: argparse.Namespace) -> tuple[str, str, int | None]:
         raise Stalled(Reason.SPEC_INVALID, f"too many words before {named}: {' '.join(words)}")
     if arguments.verb == "retry":
         return (words or [""])[0], "", None
+    if arguments.verb == "undo":
+        if not named.isdecimal():
+            raise Stalled(Reason.SPEC_INVALID, f"{named}: not the number of a slot of the ledger")
+        return (words or [""])[0], named, None
     try:
         topic, partition = parse_target(named)
     except ValueError as error:
@@ -186,6 +191,8 @@ def _of_verb(arguments: argparse.Namespace, topic: str, partition: int | None) -
     dry, id_ = arguments.dry_run, uuid4().hex
     if arguments.verb == "retry":
         return RetryRequest(who=name, why=why or "retry", dry_run=dry, id=id_)
+    if arguments.verb == "undo":
+        return UndoRequest(who=name, why=why, dry_run=dry, id=id_, slot=int(topic))
     if arguments.verb == "replay-dead-letters":
         return ReplayRequest(
             who=name,
@@ -198,14 +205,17 @@ def _of_verb(arguments: argparse.Namespace, topic: str, partition: int | None) -
             until=arguments.until,
         )
     assert partition is not None
-    of_tp = {"who": name, "why": why, "dry_run": dry, "id": id_, "topic": topic}
+    common = {"who": name, "why": why, "dry_run": dry, "id": id_}
+    return _of_topic_partition(arguments, {**common, "topic": topic, "partition": partition})
+
+
+def _of_topic_partition(arguments: argparse.Namespace, of_tp: dict[str, Any]) -> Request:
     match arguments.verb:
         case "skip":
-            return SkipRequest(**of_tp, partition=partition, until=arguments.until)
+            return SkipRequest(**of_tp, until=arguments.until)
         case "unblock":
-            until = arguments.bad_records_until
-            return UnblockRequest(**of_tp, partition=partition, bad_records_until=until)
+            return UnblockRequest(**of_tp, bad_records_until=arguments.bad_records_until)
         case "drop":
-            return DropRequest(**of_tp, partition=partition)
+            return DropRequest(**of_tp)
     to: Position = arguments.to
-    return ResetRequest(**of_tp, partition=partition, to=to)
+    return ResetRequest(**of_tp, to=to)

@@ -9,6 +9,12 @@ from pathlib import Path
 
 from landfall.cli.numbers import natural
 
+_TARGET_HELP = {
+    "TP": "the group's file (default: $LANDFALL_GROUP) and what this is about, as clicks/3",
+    "SLOT": "the group's file (default: $LANDFALL_GROUP) and the number of a slot of its ledger",
+    "": "the group's file; ignored when a driver is asked",
+}
+
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, its summary and its description."""
 
@@ -21,7 +27,7 @@ which fences that driver (safe at any time: its Deployment restarts it).
 
 def add_verbs(new: NewCommand) -> None:
     """Add every command of ``landfall.api.verbs``, and ``import-offsets``."""
-    for add in (_skip, _unblock, _drop, _reset, _replay, _retry, _import_offsets):
+    for add in (_skip, _unblock, _drop, _reset, _replay, _undo, _retry, _import_offsets):
         add(new)
 
 
@@ -146,6 +152,26 @@ above the one that wrote the dead letters. What is bad again becomes a new dead 
     )
 
 
+def _undo(new: NewCommand) -> None:
+    _verb(
+        new,
+        "undo",
+        "bring back objects of which others took the place",
+        """\
+Bring back the objects that the REPLACE in a slot of the ledger has retired, as by compaction. They
+are copied from where they are kept (spec.tuning.retainReplaced), and get new names. What took their
+place retires, and is kept in turn: an undoing can be undone. `landfall locate GROUP.yaml KEY` names
+the slot by which an object has retired. Without a running driver, an undoing is recorded here and
+carried out by the next one.
+""",
+        """\
+  landfall undo group.yaml 977 --why 'merged by the wrong key, see INC-12' --dry-run
+  kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall undo 977 --why 'INC-12'
+""",
+        target="SLOT",
+    )
+
+
 def _retry(new: NewCommand) -> None:
     _verb(
         new,
@@ -203,9 +229,7 @@ def _verb(  # noqa: PLR0913  # the texts of one command
         "target",
         nargs="+" if target else "*",
         metavar=shown,
-        help="the group's file (default: $LANDFALL_GROUP) and what this is about, as clicks/3"
-        if target
-        else "the group's file; ignored when a driver is asked",
+        help=_TARGET_HELP.get(target, _TARGET_HELP["TP"]),
     )
     add_decision(command, needs_why=name != "retry")
     add_driver(command)

@@ -159,17 +159,19 @@ class BatchCommitter:
             record_failure(self.deps, cause(error, "FinalizeFailed"), error)
 
     def _record_applied_if_due(self, now: datetime) -> None:
-        """Append APPLIED if publishers could not learn otherwise what has become visible.
+        """Append APPLIED if nobody could learn otherwise what has become visible.
 
-        It waits for another record to say so as long as no publisher would look anyway.
+        It waits for another record to say so as long as no publisher would look anyway. Without
+        it, readers would go on with what was replaced, of which copies expire.
         """
-        applied = self.background.completer.applied_through
-        entries = self.group.spec.publish
-        if not entries or not any(seq <= applied for seq in self.writer.state.unapplied):
+        applied, state = self.background.completer.applied_through, self.writer.state
+        intervals = [entry.min_interval for entry in self.group.spec.publish]
+        replaced = any(seq <= applied for seq in state.replacing)
+        if not replaced and not (intervals and any(seq <= applied for seq in state.unapplied)):
             self._unrecorded_since = None
             return
         self._unrecorded_since = self._unrecorded_since or now
-        if now - self._unrecorded_since >= min(entry.min_interval for entry in entries):
+        if replaced or now - self._unrecorded_since >= min(intervals):
             try:
                 self.append(ledger.Applied)
             except Retry as error:  # the next pass tries again, in the slot that is next then

@@ -67,6 +67,8 @@ class Completer:
         self._stopped = Event()
         self._pending: dict[int, dict[str, _Completion]] = {}
         """By COMMIT's slot and by key."""
+        self._held = set[int]()
+        """Slots of REPLACEs that are not done once their objects are complete."""
         self._highest = -1
         self._refused: StoreDenied | None = None
 
@@ -175,6 +177,24 @@ class Completer:
             if not pending:
                 del self._pending[commit]
 
+    def hold(self, slot: int) -> None:
+        """Do not call a slot applied before it is released, whatever is complete."""
+        self._held.add(slot)
+        self._highest = max(self._highest, slot)
+
+    def release(self, slot: int) -> None:
+        """Call a slot applied once its objects are complete, if there are any."""
+        self._held.discard(slot)
+
+    def give_up(self, slot: int) -> None:
+        """Do not wait for the objects of a slot any more: another record decides instead of it."""
+        self._pending.pop(slot, None)
+        self._held.discard(slot)
+
+    def is_complete(self, slot: int) -> bool:
+        """Whether every object that was given for a slot is visible, as of the last ``lost``."""
+        return slot not in self._pending
+
     @property
     def decided(self) -> frozenset[str]:
         """Ids of uploads that a COMMIT names and that may still be open."""
@@ -207,8 +227,8 @@ class Completer:
 
     @property
     def applied_through(self) -> int:
-        """The highest slot up to which every COMMIT is applied, as of the last ``lost``."""
-        return ledger.applied_through(self._pending, self._highest)
+        """The highest slot up to which everything is applied, as of the last ``lost``."""
+        return ledger.applied_through(self._pending.keys() | self._held, self._highest)
 
     def stop(self) -> None:
         """Drop what is still pending; the next driver rolls it forward."""

@@ -24,6 +24,7 @@ from landfall.api.verbs import (
     ReplayRequest,
     Request,
     RetryRequest,
+    UndoRequest,
     verb_of,
 )
 from landfall.driver.commits import BatchCommitter
@@ -41,6 +42,7 @@ from landfall.driver.leases import Leases
 from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.observer import Observer
 from landfall.driver.pending_requests import PendingRequest, PendingRequests
+from landfall.driver.replacements import Replacements
 from landfall.driver.replay import ReplayEffects, Replayer, Steps, replay
 from landfall.errors import Fenced, LandfallError
 from landfall.ledger import Decision, State
@@ -65,6 +67,7 @@ class DriverParts:
         membership: knows what the log stops.
         completer: makes objects visible.
         feeds: know the files of feeds.
+        replacements: put objects in the place of others.
     """
 
     observer: Observer
@@ -72,6 +75,7 @@ class DriverParts:
     membership: MembershipSync
     completer: Completer
     feeds: Feeds
+    replacements: Replacements
 
     def observed(self, tp: TopicPartition) -> Observed:
         """What the log shows of a topic partition now.
@@ -208,8 +212,8 @@ class Decisions:
                 return None
         if request.id and request.id in state.decision_ids:
             return Answer(Outcome.DONE, message=f"recorded before, under the id {request.id}")
-        if isinstance(request, FilesRequest):
-            steps = _awaited(self.parts.feeds.ask(state, request, decision_of(request, now)))
+        if isinstance(request, FilesRequest | UndoRequest):
+            steps = self._steps(request, state, decision_of(request, now))
             self._wait_for(_RunningRequest(pending, steps, next(steps)))
             return None
         return self._decide(request, state, now)
@@ -228,6 +232,13 @@ class Decisions:
         return Answer(Outcome.DONE, texts)
 
     # --------------------------------------------------------------------- what takes several steps
+
+    def _steps(
+        self, request: FilesRequest | UndoRequest, state: State, decision: Decision
+    ) -> Steps:
+        if isinstance(request, UndoRequest):
+            return self.parts.replacements.undo(request, decision)
+        return _awaited(self.parts.feeds.ask(state, request, decision))
 
     def _begin_replay(
         self, pending: PendingRequest, request: ReplayRequest, decision: Decision, state: State
@@ -300,7 +311,7 @@ def append_all(plan: Iterable[PlannedRecord], append: Append) -> State:
 
 def _changed(request: Request) -> TopicPartition | None:
     """The topic partition whose checkpoint or membership a request may change."""
-    beside = ReplayRequest | RetryRequest | FilesRequest | LeaseRequest
+    beside = ReplayRequest | UndoRequest | RetryRequest | FilesRequest | LeaseRequest
     if isinstance(request, beside) or request.dry_run:
         return None
     return TopicPartition(request.topic, request.partition)

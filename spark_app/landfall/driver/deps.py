@@ -9,8 +9,10 @@ from landfall.api.spec import Feed
 from landfall.driver.background import Background, Threads
 from landfall.driver.counters import DriverCounters
 from landfall.driver.observer import Observer
+from landfall.driver.planned_replacement import NoPlanner, Planner
 from landfall.driver.runner import Runner
 from landfall.errors import LandfallError
+from landfall.lane import Lane
 from landfall.ledger import Record, State
 from landfall.source.file_events import EventSource, open_events
 from landfall.store import SourceFiles, Store
@@ -41,6 +43,7 @@ class DriverDeps:
         background: makes thread pools and notifiers.
         open_files: where the files of a feed are.
         open_events: opens the notifications of new files of a feed.
+        new_planner: returns what plans REPLACEs of a lane, given a function that wakes the driver.
     """
 
     store: Store
@@ -52,6 +55,7 @@ class DriverDeps:
     background: Background = field(default_factory=Threads)
     open_files: Callable[[Feed], SourceFiles] = open_files
     open_events: Callable[[Feed], EventSource | None] = open_events
+    new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
 
 
 def record_failure(deps: DriverDeps, reason: str, error: LandfallError) -> None:

@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 
 SWEEP_INTERVAL = timedelta(hours=1)
 
+LISTING_PATIENCE = timedelta(minutes=1)
+"""How long landing waits for the list of uploads that former drivers left behind."""
+
 PROBE_AGE = timedelta(hours=1)
 """Older probe uploads belong to a driver that died while it probed the store. A younger one may
 belong to a driver that is starting now.
@@ -39,7 +42,7 @@ class Housekeeping:
 
         ``wake`` is called, from any thread, when the first listing has ended.
         """
-        self._store, self._log = deps.store, deps.observer.log
+        self._store, self._log, self._clock = deps.store, deps.observer.log, deps.clock
         self._pool = deps.background.pool(4, "housekeeping")
         self._first_sweep = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock, wake)
         self._later_sweeps = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock)
@@ -89,6 +92,18 @@ class Housekeeping:
         self._last_sweep = now
         fenced = OrphanFilter(is_ours, None, frozenset(decided))
         self._first_sweep.start(fenced, OrphanFilter(_is_probe, now - PROBE_AGE))
+
+    def await_first_listing(self, wait: Callable[[], None], tell: Callable[[], None]) -> None:
+        """Return once the first listing has ended, or has taken too long; tasks may start then.
+
+        ``wait`` returns when something happened; ``tell`` is called while it goes on.
+        """
+        began = self._clock()
+        while self.is_listing and self._clock() - began < LISTING_PATIENCE:
+            wait()
+            if self.is_listing:  # one that ends at once is not worth a message
+                tell()
+        self.end_first_listing()
 
     @property
     def is_listing(self) -> bool:

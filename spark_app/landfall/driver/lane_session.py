@@ -26,6 +26,7 @@ from landfall.api.verbs import (
     ReplayRequest,
     Request,
     RetryRequest,
+    UndoRequest,
     verb_of,
 )
 from landfall.driver.decide.requests import LedgerRequest, Refusal, decide_request
@@ -39,12 +40,15 @@ from landfall.driver.file_requests import (
     why_no_feed,
 )
 from landfall.driver.lease_sessions import SESSION, carry_out_lease
+from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.replay import ReplayEffects, Replayer, replay, run
+from landfall.driver.restoring import Restoring
 from landfall.driver.runner import Runner
 from landfall.driver.stored_specs import store_spec
+from landfall.driver.undo import UndoEffects, undo
 from landfall.errors import Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import LaneOwnership, Record, State
+from landfall.ledger import Decision, LaneOwnership, Record, State
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
@@ -103,6 +107,8 @@ class LaneSession:
             return Answer(Outcome.REFUSED, message=refusal)
         if isinstance(request, ReplayRequest):
             return self._replay(state, request)
+        if isinstance(request, UndoRequest):
+            return self._undo(state, request)
         if isinstance(request, FilesRequest):
             return self._decide_files(state, request)
         assert not isinstance(request, RetryRequest)
@@ -188,6 +194,24 @@ class LaneSession:
         _hand_over(writer, f"{decision.verb} by {decision.who}")
         return Answer(Outcome.DONE, (prepared.plan.text,))
 
+    def _undo(self, state: State, request: UndoRequest) -> Answer:
+        """Record it. The next driver makes visible what comes back, and deletes the rest."""
+
+        def record(plan: PlannedReplacement, decision: Decision) -> State:
+            writer = self._open(state)
+            if refusal := plan.why_not(writer.state, writer.state.applied_through):
+                _hand_over(writer, refusal)
+                raise Retry(refusal)
+            named = plan.stored(self.store, self.lane)
+            after = _append(writer, plan.record(named, decision=decision))
+            _hand_over(writer, f"{decision.verb} by {decision.who}")
+            return after
+
+        restoring = Restoring(self.store, self.lane, state, self.new_name(), state.applied_through)
+        with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(THREADS) as copiers:
+            effects = UndoEffects(lambda _: "", record, pool, copiers)
+            return run(undo(request, restoring, decision_of(request, self.clock()), effects))
+
     def _replay(self, state: State, request: ReplayRequest) -> Answer:
         decision = decision_of(request, self.clock())
         replayer = Replayer(self.group, self.store, self.runner, self.new_name)
@@ -199,7 +223,8 @@ class LaneSession:
             if request.dry_run or planned.outcome is Outcome.REFUSED:
                 return planned
             writer = self._open(state)
-            visible = _Visible(self.store, clean=not writer.state.unapplied)
+            before = writer.state
+            visible = _Visible(self.store, clean=not (before.unapplied or before.replacing))
             effects = ReplayEffects(partial(_append, writer), visible.apply, pool)
             try:
                 return run(replay(replayer, request, decision, writer.state, effects))

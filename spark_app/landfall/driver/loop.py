@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
@@ -40,6 +41,7 @@ from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.messages import list_errors, not_landed, work_beside_landing
 from landfall.driver.orphan_uploads import is_ours
 from landfall.driver.pending_requests import PendingRequests
+from landfall.driver.replacements import Replacements
 from landfall.driver.replay import Replayer
 from landfall.driver.segment_rolling import SegmentRolling
 from landfall.driver.status import DriverProgress
@@ -48,8 +50,6 @@ from landfall.lane import LaneWriter, Read
 from landfall.ledger.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
-LISTING_PATIENCE = timedelta(minutes=1)
-"""How long landing waits for the list of uploads that former drivers left behind."""
 STARTUP_PATIENCE = timedelta(minutes=2)
 """A driver ends if the source has not answered once in this time: its address may be wrong."""
 LOST_FACTOR = 10
@@ -92,24 +92,21 @@ class Driver:
         work = BackgroundWork(self._completer, self._housekeeping)
         self._committer = BatchCommitter(self.group, self.writer, deps, self._batches, work)
         append, observer = self._committer.append, deps.observer
-        self._lost = LostUploads(
-            self.group,
-            deps,
-            Recording(self.writer, append, self._committer.recreated_topics),
-            self._completer,
-            self._housekeeping.abort,
-            wake,
-        )
+        recording = Recording(self.writer, append, self._committer.recreated_topics)
+        abort, completer = self._housekeeping.abort, self._completer
+        self._lost = LostUploads(self.group, deps, recording, completer, abort, wake)
+        parts = (self.writer, deps, append, completer, wake, abort)
+        self._replacements = Replacements(*parts, self.group.spec.tuning.retain_replaced)
         existing = ExistingObjects(self.group, deps.store, deps.background)
         self._membership = MembershipSync(source, observer, append, existing)
         self._feeds = Feeds(self.group, deps, append, wake, retries_own=not self.until_caught_up)
         self._committer.park = self._feeds.park
         self._goal = self.goal(GoalParts(self.group, deps, append, wake))
+        own = (self._committer, self._membership, completer, self._feeds, self._replacements)
+        replayer = Replayer(self.group, deps.store, deps.runner, deps.new_name)
+        pool = deps.background.pool(1, "replay")
         self._decisions = Decisions(
-            DriverParts(observer, self._committer, self._membership, self._completer, self._feeds),
-            Replayer(self.group, deps.store, deps.runner, deps.new_name),
-            deps.background.pool(1, "replay"),
-            PendingRequests(wake),
+            DriverParts(observer, *own), replayer, pool, PendingRequests(wake)
         )
         self._draining = Draining(self.group.spec.upgrade.drain_timeout)
 
@@ -165,9 +162,8 @@ class Driver:
             for results in self._batches.stop():
                 self._housekeeping.abort_results(results)
             self._housekeeping.abort(self._lost.stop())
-            self._completer.stop()
-            self._goal.stop()
-            self._feeds.stop()
+            for part in (self._replacements, self._completer, self._goal, self._feeds):
+                part.stop()
             self._housekeeping.finish()
             self._rolling.stop()
             self._report()
@@ -179,23 +175,19 @@ class Driver:
         """
         self.phase = Phase.RECOVERING
         self._completer.roll_forward(self.writer.state.unapplied, self._report, self._wait)
+        self._replacements.recover(self._report, self._wait)
         self._list_fenced_uploads()
         self.phase = Phase.RUNNING
 
     def _list_fenced_uploads(self) -> None:
-        """Begin to abort every open upload; those of COMMITs are complete, or not open.
+        """Begin to abort every open upload; those of COMMITs are complete, or not open."""
 
-        Only the listing is waited for, and not for ever: what a task of this driver uploads must
-        not be in it.
-        """
-        began = self.deps.clock()
-        self._housekeeping.begin_first_sweep(self._is_ours, self._completer.decided, began)
-        while self._housekeeping.is_listing and self.deps.clock() - began < LISTING_PATIENCE:
-            self._wait()
-            if self._housekeeping.is_listing:  # one that ends at once is not worth a message
-                self.counters.message = "looking for uploads that former drivers left behind"
-                self._report()
-        self._housekeeping.end_first_listing()
+        def tell() -> None:
+            self.counters.message = "looking for uploads that former drivers left behind"
+            self._report()
+
+        self._housekeeping.begin_first_sweep(self._is_ours, self._decided, self.deps.clock())
+        self._housekeeping.await_first_listing(self._wait, tell)
         self.counters.message = ""
 
     def _pass(self, now: datetime) -> None:
@@ -211,6 +203,7 @@ class Driver:
                 raise
         self._committer.commit_finished(now)
         self._lost.advance(now)
+        self._replacements.advance(now, begins=not self._draining.reason)
         self._end_goal()
         self._committer.count_refusal()  # what is done now may have been refused before
         self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
@@ -218,23 +211,26 @@ class Driver:
             self._start_batches(now)
         if not self._draining.must_end:
             self._committer.append_if_due(now)
-            self._roll_segments(now)
+            roll = partial(self._rolling.advance, now, self._completer.applied_through)
+            self._unless_away("SnapshotFailed", roll)
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self._housekeeping.abort_orphans_if_due(
-            self._is_ours, self._completer.decided, now, self.group.spec.tuning.orphan_age
+            self._is_ours, self._decided, now, self.group.spec.tuning.orphan_age
         )
-        beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
+        orphans, replacing = self._housekeeping.orphans, self._replacements.count
+        beside = work_beside_landing(orphans, self._lost.count, replacing)
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
         messages = [list_errors(wrong), self.counters.warning, *self._feeds.notes, beside]
         self.counters.message = "\n".join(filter(None, messages))
         self._report()
 
-    def _roll_segments(self, now: datetime) -> None:
+    def _unless_away(self, reason: str, step: Callable[[], object]) -> None:
+        """Take a step that the next pass takes if what it needs is away."""
         try:
-            self._rolling.advance(now, self._completer.applied_through)
+            step()
         except Retry as error:
-            record_failure(self.deps, cause(error, "SnapshotFailed"), error)
+            record_failure(self.deps, cause(error, reason), error)
 
     def _look_at_log(self, now: datetime) -> None:
         in_flight, unapplied = self._batches.in_flight(), self._completer.topic_partitions
@@ -249,10 +245,8 @@ class Driver:
 
     def _end_goal(self) -> None:
         is_landed = self._is_at_rest and not self.unapplied
-        try:
-            self._goal.advance(self.writer.state, self.stalled_partitions(), is_landed=is_landed)
-        except Retry as error:  # the next pass tries again
-            record_failure(self.deps, cause(error, "RunFailed"), error)
+        at = (self.writer.state, self.stalled_partitions())
+        self._unless_away("RunFailed", partial(self._goal.advance, *at, is_landed=is_landed))
 
     def _start_batches(self, now: datetime) -> None:
         if self._batches.is_full or self._has_too_much_unapplied or self._membership.leaving:
@@ -296,6 +290,10 @@ class Driver:
     def _is_ours(self, key: str) -> bool:
         return is_ours(self.group.metadata.name, self.writer.state.members, key)
 
+    @property
+    def _decided(self) -> frozenset[str]:
+        return self._completer.decided | self._replacements.protected
+
     def _is_fenced(self) -> bool:
         try:
             return self.writer.is_fenced()
@@ -320,7 +318,8 @@ class Driver:
         unapplied is a part of every snapshot.
         """
         allowed = self.group.spec.tuning.max_unapplied
-        return self._completer.completing >= allowed or self.unapplied >= LOST_FACTOR * allowed
+        held_up = len(self.writer.state.unapplied) if self._replacements.count else self.unapplied
+        return self._completer.completing >= allowed or held_up >= LOST_FACTOR * allowed
 
     @property
     def unapplied(self) -> int:
@@ -385,15 +384,16 @@ class Driver:
         lands = self._batches and not self._draining.is_futile(now, self.deps.runner.settle())
         rolls = not self._draining.must_end and self._rolling.is_due(now)
         # What is lost is left to the next driver: Kafka may be away for long.
-        return self._draining.is_over(now) or not (lands or rolls or self._completer.completing)
+        completes = self._completer.completing or self._replacements.count
+        return self._draining.is_over(now) or not (lands or rolls or completes)
 
     def _yield_lane(self) -> ExitCode:
         self._committer.hand_over(self._draining.reason, self.deps.clock())
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self.phase = Phase.STOPPED
         stalled = (error for _, error in sorted(self.stalled_partitions().items()))
-        unlanded = (*self._membership.absent, *stalled, *self._goal.problems)
-        unlanded += self._feeds.problems(self.writer.state)
+        files = self._feeds.problems(self.writer.state)
+        unlanded = (*self._membership.absent, *stalled, *self._goal.problems, *files)
         if (self.until_caught_up and unlanded) or self._goal.left:
             self.counters.message = not_landed(unlanded, self._goal.left)
             return ExitCode.STALLED

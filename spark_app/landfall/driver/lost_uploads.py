@@ -159,7 +159,9 @@ class LostUploads:
 
     def _lost(self) -> dict[int, list[LandedObject]]:
         """By slot, the objects to be made again: lost ones, and missing ones that may be tried."""
-        lost, state = self.completer.lost(), self.recording.state
+        state = self.recording.state
+        # What a REPLACE decided is made again from other objects, not from the source.
+        lost = {s: o for s, o in self.completer.lost().items() if s not in state.replacing}
         for slot, objects in state.missing.items():
             free = [o for o in objects if topic_partition(o.upload.key) not in state.blocked]
             if free:

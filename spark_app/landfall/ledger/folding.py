@@ -6,7 +6,6 @@ record before it appends it, so that a record which breaks a rule is never writt
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from landfall.ledger import completeness, decisions, feeds, leases, replacing, runs
 from landfall.ledger.entries import Replacement, Rolled
@@ -59,11 +58,13 @@ class Visible:
 
     Attributes:
         objects: of COMMITs and REPLAYs, as their last REPAIRs name them.
+        due: the slot of the COMMIT or REPLAY of each of them.
         replacements: by the slots of REPLACEs, what has retired and what took its place. They come
             after all of ``objects``.
     """
 
     objects: tuple[LandedObject, ...] = ()
+    due: tuple[int, ...] = ()
     replacements: tuple[tuple[int, Replacement], ...] = ()
 
 
@@ -85,7 +86,7 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
     applied = max(after.applied_through, record.header.applied_through)
     unapplied = {seq: objects for seq, objects in after.unapplied.items() if seq > applied}
     due = {*unapplied, *after.missing}
-    visible = (after.unapplied[seq] for seq in sorted(after.unapplied) if seq <= applied)
+    visible = [(s, o) for s in sorted(after.unapplied) if s <= applied for o in after.unapplied[s]]
     replaced = tuple(
         (seq, after.replacing[seq].listed) for seq in sorted(after.replacing) if seq <= applied
     )
@@ -105,7 +106,7 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
         specs={seq: spec for seq, spec in after.specs.items() if seq in due},
     )
     folded = completeness.settled(folded, record)
-    return folded, Visible(tuple(chain.from_iterable(visible)), replaced)
+    return folded, Visible(tuple(o for _, o in visible), tuple(s for s, _ in visible), replaced)
 
 
 def _is_after_look(record: Record) -> bool:

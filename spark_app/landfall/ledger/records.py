@@ -266,8 +266,8 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
         token: what is in the metadata of each new object.
         purpose: what it is for.
         listed: the list.
-        read_through: the slot up to which the ledger was read by whoever made the list. What
-            retires was visible by then.
+        read_through: the slot up to which everything was applied, as whoever made the list read the
+            ledger. What retires was visible by then, and nothing else of the folders had retired.
         folders: in which any of these objects are, sorted.
         slices: per topic partition, from the first of the records in these objects to the last.
         instead: the slot of a REPLACE that is not applied, whose new objects nobody needs now; -1

@@ -14,6 +14,7 @@ import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 
@@ -77,6 +78,13 @@ class Replaced:
 
     retire: tuple[RetiringObject, ...]
     objects: tuple[NewObject, ...]
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The folders that any of the objects are in."""
+        retired = (each.landed.upload.key for each in self.retire)
+        new = (each.landed.upload.key for each in self.objects)
+        return frozenset(key.rpartition("/")[0] for key in chain(retired, new))
 
 
 class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

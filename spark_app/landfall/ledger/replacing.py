@@ -1,16 +1,21 @@
 """How REPLACE changes a lane's state: objects take the place of others. Pure.
 
 What the objects are is in a list beside the ledger, so that a state stays small. The list was made
-by somebody who had read the ledger up to a slot, and may be out of date. A COMMIT since then is in
-nobody's way, as what it decides is not among what retires. Another REPLACE is, if it concerns the
-same folder: it may have retired the same objects, and their rows would count twice. So a state
-remembers the last folders that were replaced, and refuses older lists.
+by somebody to whom everything up to a slot was applied, and may be out of date. A COMMIT since then
+is in nobody's way, as what it decides is not among what retires. Another REPLACE is, if it concerns
+the same folder: it may have retired the same objects, and their rows would count twice. So a state
+remembers the last folders that were replaced, and refuses lists that do not know these REPLACEs as
+applied. To have read them is not enough: what they retire counts until they are applied.
+
+A REPLACE *instead* of one that is not applied is made by that one's slot. It knows what that one
+decided, and until it is applied, nobody else may replace anything in its folders.
 
 That also keeps names apart. A new object's name has the slot that its list was made by
 (``object_names.Origin.plan``), and of two REPLACEs in a folder the later one has read
 the slot of the earlier.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from landfall.ledger.entries import Purpose
@@ -37,7 +42,7 @@ def replace_objects(state: State, record: Replace) -> State:
         raise ValueError(f"is instead of slot {record.instead}, which is no REPLACE to be applied")
     if record.instead != -1 and record.instead <= record.header.applied_through:
         raise ValueError(f"is instead of the REPLACE of slot {record.instead}, which is applied")
-    _check_is_up_to_date(state, record)
+    _check_plan(state, record)
     given_up = (*before.given_up, before.listed) if before else ()
     pending = {s: each for s, each in state.replacing.items() if s != record.instead}
     after = replace(
@@ -47,6 +52,18 @@ def replace_objects(state: State, record: Replace) -> State:
         totals=replace(state.totals, duplicates=state.totals.duplicates + record.duplicates),
     )
     return _forgotten(after)
+
+
+def _check_plan(state: State, record: Replace) -> None:
+    read, applied = record.read_through, max(state.applied_through, record.header.applied_through)
+    if record.instead != -1:
+        if read != record.instead:
+            raise ValueError(f"is instead of slot {record.instead}, and made by slot {read}")
+        return
+    if read > applied:
+        raise ValueError(f"made by slot {read}, and everything is applied up to slot {applied}")
+    if stale := why_out_of_date(state, read, record.folders):
+        raise ValueError(stale)
 
 
 def _check_size(record: Replace) -> None:
@@ -69,20 +86,21 @@ def _check_rows(record: Replace) -> None:
         )
 
 
-def _check_is_up_to_date(state: State, record: Replace) -> None:
-    read = record.read_through
-    if not state.replaced_known_from <= read <= state.seq:
-        raise ValueError(
-            f"replaces what was read up to slot {read}, not one from {state.replaced_known_from} "
-            f"to {state.seq}"
+def why_out_of_date(state: State, read_through: int, folders: Iterable[str]) -> str:
+    """Why a plan is too old that was made by what was applied up to a slot; empty if it is not."""
+    if read_through < state.replaced_known_from:
+        return (
+            f"replaces what was applied by slot {read_through}, and before slot "
+            f"{state.replaced_known_from} it is not known what was replaced since"
         )
-    for folder in record.folders:
+    for folder in folders:
         last = state.replaced.get(folder, -1)
-        if last > read:
-            raise ValueError(
-                f"replaces what was read up to slot {read}, but objects in {folder} were replaced "
-                f"in slot {last}"
+        if last > read_through:
+            return (
+                f"replaces what was applied by slot {read_through}, but objects in {folder} were "
+                f"replaced in slot {last}"
             )
+    return ""
 
 
 def _forgotten(state: State) -> State:

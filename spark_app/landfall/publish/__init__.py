@@ -32,11 +32,13 @@ class VisibleObject:
         slot: the first slot that calls it visible.
         landed: the object, as it was decided last.
         time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
+        due: the slot of the COMMIT or REPLAY that decided it; -1 if nobody needs to know.
     """
 
     slot: int
     landed: LandedObject
     time: str = ""
+    due: int = -1
 
 
 @dataclass(frozen=True, slots=True)

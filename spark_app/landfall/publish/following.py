@@ -40,8 +40,9 @@ class Follower:
         for state, visible in self._folded():
             if state.seq > after:
                 time = state.last_commit_time or ""
-                data = (o for o in visible.objects if o.kind is _DATA)
-                objects += [VisibleObject(state.seq, o, time) for o in data]
+                found = zip(visible.objects, visible.due, strict=True)
+                data = ((o, due) for o, due in found if o.kind is _DATA)
+                objects += [VisibleObject(state.seq, o, time, due) for o, due in data]
                 finished += _finished(state, horizons)
             elif state.seq == after:
                 at_begin = state.horizons

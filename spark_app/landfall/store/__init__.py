@@ -5,7 +5,9 @@
     exactly one winner.
 ``Uploads``
     Objects in two phases: uploaded parts become an object only by ``complete``. Any process can
-    complete a decided upload, any number of times, with the same result.
+    complete a decided upload, any number of times, with the same result. ``retire`` is the way
+    back, for objects whose place others have taken: any process can do that, any number of times,
+    too, and it is final.
 ``Objects``
     Reading back what is visible.
 
@@ -69,7 +71,7 @@ class Slots(Protocol):
     def delete_slots(self, keys: Sequence[str]) -> None:
         """Delete values that a segment or a later snapshot replaces, those that exist.
 
-        Nothing else is ever deleted, and no object of data has such a key.
+        No object of data has such a key: those are deleted by ``retire``, and by nothing else.
         """
         ...
 
@@ -109,6 +111,19 @@ class Uploads(Protocol):
         """
         ...
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # a part of one object, and a range of another
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Upload part ``number`` from ``length`` bytes of the visible object ``source``.
+
+        They are those from byte ``start`` on, at least one, and the object must have them all. A
+        store that can copy them does; through others they are sent from here, and are in memory.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        ...
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the object visible; afterwards it is there, with the upload's token and size.
 
@@ -126,6 +141,19 @@ class Uploads(Protocol):
 
     def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload that was not completed, if it exists. Objects are never removed."""
+        ...
+
+    def retire(self, upload: Upload) -> None:
+        """Drop what is left of an upload, then delete its object; afterwards neither is there.
+
+        Whoever completes the upload later, or is just about to, finds nothing to complete it from:
+        the object does not come back. Nothing is done if neither is there.
+
+        Raises:
+            Stalled: another object is at the key, which stays: LEDGER_BROKEN if it has a token,
+                else OBJECT_LOST.
+            Retry: the outcome is unknown; calling again is safe.
+        """
         ...
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:

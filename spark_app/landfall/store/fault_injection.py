@@ -20,12 +20,17 @@ class Operation(StrEnum):
     OVERWRITE = "overwrite"
     BEGIN = "begin"
     PUT_PART = "put-part"
+    PUT_COPY = "put-copy"
     COMPLETE = "complete"
     ABORT = "abort"
     OPEN_UPLOADS = "open-uploads"
     STAT = "stat"
     OPEN = "open"
     DELETE = "delete"
+    DROP = "drop"
+    """What is left of an upload whose object is there, or retires."""
+    RETIRE = "retire"
+    """The deletion of an object that retires, by its name."""
 
 
 class Fault(StrEnum):

@@ -133,6 +133,13 @@ class MeasuredStore:
         with self._measured("put_part"):
             return self._store.put_part(key, upload_id, number, body)
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """As the store's."""
+        with self._measured("put_copy"):
+            return self._store.put_copy(key, upload_id, number, source, start, length)
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """As the store's."""
         with self._measured("complete"):
@@ -142,6 +149,11 @@ class MeasuredStore:
         """As the store's."""
         with self._measured("abort"):
             self._store.abort(key, upload_id)
+
+    def retire(self, upload: Upload) -> None:
+        """As the store's."""
+        with self._measured("retire"):
+            self._store.retire(upload)
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """As the store's."""

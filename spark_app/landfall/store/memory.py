@@ -2,7 +2,8 @@
 
 Faults are injected below ``ensure``, which the real stores use too, so a driver meets them as it
 would on S3. ``repeat_completes`` chooses the response to a repeated completion: AWS reports success
-again, MinIO "no such upload". As on S3, a completion replaces any object at the key.
+again, MinIO "no such upload". As on S3, a completion replaces any object at the key; with
+``keeps_parts`` it replaces none, and leaves the upload to be dropped, as in Cloud Storage.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_eta
 from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Plan
+from landfall.store.retirement import ensure_retired
 
 T = TypeVar("T")
 
@@ -52,13 +54,15 @@ class MemoryStore:
             fails.
         clock: source of the uploads' times.
         pauses: see ``Uploads.pauses_before_lost``.
+        keeps_parts: whether a completion leaves the parts, which are dropped by a call of their
+            own; until then a deleted object can be made again.
 
     ``requests`` counts the calls by operation. ``discards_uploads`` may be changed.
     """
 
     discards_uploads: bool = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is a choice
         self,
         plan: Plan | None = None,
         *,
@@ -66,12 +70,14 @@ class MemoryStore:
         least_part_bytes: int = 1,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         pauses: Sequence[float] = (),
+        keeps_parts: bool = False,
     ) -> None:
         self.pauses_before_lost = pauses
         self.least_part_bytes = least_part_bytes
         self.requests: Counter[str] = Counter()
         self._plan = plan or NoFaults()
         self._repeat_completes = repeat_completes
+        self._keeps_parts = keeps_parts
         self._clock = clock
         self._lock = threading.RLock()
         self._calls = 0
@@ -135,6 +141,25 @@ class MemoryStore:
             Operation.PUT_PART, key, lambda: self._put_part(key, upload_id, number, body)
         )
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Copy a part, in one call."""
+
+        def copied() -> Part | None:
+            found = self._objects.get(source)
+            if found is None:
+                return None
+            body = found.body[start : start + length]
+            if len(body) < length:
+                raise Retry(f"{source}: {len(body)} bytes from {start} on, not {length}")
+            return self._put_part(key, upload_id, number, body)
+
+        part = self._call(Operation.PUT_COPY, key, copied)
+        if part is None:
+            raise FileNotFoundError(source)
+        return part
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the upload's object visible, by the rule of ``completion.ensure``."""
         ensure(
@@ -143,6 +168,26 @@ class MemoryStore:
             is_open=self._is_open,
             stat=self.stat,
         )
+        if self._keeps_parts:
+            with contextlib.suppress(LandfallError):
+                self._drop(upload)
+
+    def retire(self, upload: Upload) -> None:
+        """Drop the upload, look, and delete the object, in three calls."""
+        ensure_retired(
+            upload,
+            drop=self._drop,
+            stat=self.stat,
+            delete=lambda found: self._call(
+                Operation.RETIRE, found.key, partial(self._remove, found.key)
+            ),
+        )
+
+    def _remove(self, key: str) -> None:
+        self._objects.pop(key, None)
+
+    def _drop(self, upload: Upload) -> None:
+        self._call(Operation.DROP, upload.key, lambda: self._uploads.pop(upload.upload_id, None))
 
     def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload."""
@@ -196,7 +241,7 @@ class MemoryStore:
             }
 
     def delete(self, key: str) -> None:
-        """Remove an object, as a user might; Landfall itself deletes only slots."""
+        """Remove an object, as a user might; Landfall itself retires its upload, too."""
         with self._lock:
             self._objects.pop(key, None)
 
@@ -268,7 +313,11 @@ class MemoryStore:
             raise Retry(
                 f"{upload.key}: no such upload, or not with these parts: {upload.upload_id}"
             )
-        opened = self._uploads.pop(upload.upload_id)
+        if self._keeps_parts and upload.key in self._objects:
+            raise Retry(f"{upload.key}: an object is there already")
+        opened = self._uploads[upload.upload_id]
+        if not self._keeps_parts:
+            del self._uploads[upload.upload_id]
         body = b"".join(opened.parts[number] for number in range(1, len(upload.parts) + 1))
         self._objects[upload.key] = _Object(body, multipart_etag(upload.parts), opened.token)
         self._completed.add(upload.upload_id)

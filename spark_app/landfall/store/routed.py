@@ -113,6 +113,12 @@ class RoutedStore:
         """Upload a part."""
         return self.objects.put_part(key, upload_id, number, body)
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Upload a part from an object, which is in the objects' store as its copy is."""
+        return self.objects.put_copy(key, upload_id, number, source, start, length)
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the object visible."""
         self.objects.complete(upload, is_fresh=is_fresh)
@@ -120,6 +126,10 @@ class RoutedStore:
     def abort(self, key: str, upload_id: str) -> None:
         """Discard an upload."""
         self.objects.abort(key, upload_id)
+
+    def retire(self, upload: Upload) -> None:
+        """Drop what is left of an upload, and delete its object."""
+        self.objects.retire(upload)
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """The uploads that can be discarded."""

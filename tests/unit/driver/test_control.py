@@ -37,6 +37,7 @@ from landfall.api.verbs import (
     SkipRequest,
     TakeFilesRequest,
     UnblockRequest,
+    UndoRequest,
 )
 from landfall.cli import main, verb
 from landfall.cli.driver_control import DriverControl
@@ -244,6 +245,7 @@ TP = {"topic": "clicks", "partition": 3}
         DropRequest(**BY, **TP),
         ResetRequest(**BY, **TP, to="earliest"),
         ReplayRequest(**BY, topic="clicks"),
+        UndoRequest(**BY, slot=977),
         RetryRequest(who="kim"),
         RetryFilesRequest(who="kim", topic="hits"),
         IgnoreFilesRequest(**BY, topic="hits", names=("a.json", "b c.json")),

@@ -171,3 +171,29 @@ def test_a_copy_of_what_retired_has_the_slot_and_its_former_key() -> None:
 def test_a_copy_whose_key_would_be_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 1024"):
         object_names.retired_key("clicks", "main", 977, "k" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("key", "new"),
+    [
+        ("web/dt=1/3_0_00000000000000000042", "web/dt=1/3_0_00000000000000000042.r9"),
+        (
+            "web/dt=1/3_0_00000000000000000042.json.gz",
+            "web/dt=1/3_0_00000000000000000042.r9.json.gz",
+        ),
+        (
+            "web/dt=1/3_0_00000000000000000042.r7.json.gz",
+            "web/dt=1/3_0_00000000000000000042.r9.json.gz",
+        ),
+        (
+            "_landfall/clicks/dead-letters/web/3_0_00000000000000000042.parquet",
+            "_landfall/clicks/dead-letters/web/3_0_00000000000000000042.r9.parquet",
+        ),
+    ],
+)
+def test_an_object_that_takes_the_place_of_another_has_its_name_with_the_plan(
+    key: str, new: str
+) -> None:
+    assert object_names.renamed(key, 9) == new
+    assert object_names.origin("clicks", new) == object_names.origin("clicks", key)
+    assert object_names.origin("clicks", new).plan == 9

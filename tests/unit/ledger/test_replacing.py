@@ -18,16 +18,16 @@ def after(state: State, record: Record) -> State:
 
 
 def header(state: State, applied: int = -1) -> Header:
-    return ledger.next_header(state, "w", "t", applied)
+    return ledger.next_header(state, "w", "t", max(applied, state.applied_through))
 
 
 def replacing(state: State, applied: int = -1, **fields: object) -> ledger.Replace:
-    """A merge of what is in one folder, planned now, or as the fields say."""
+    """A merge of what is in one folder, by all that is applied, or as the fields say."""
     known = {
         "token": "t",
         "purpose": Purpose.COMPACT,
         "listed": LIST,
-        "read_through": state.seq,
+        "read_through": max(applied, state.applied_through),
         "folders": ("clicks/dt=1",),
         "slices": (Slice(TP, OffsetRange(0, 30)),),
     }
@@ -62,16 +62,19 @@ def test_a_list_from_before_another_replacement_of_its_folder_is_refused(opened:
     state = after(opened, replacing(opened))
 
     with pytest.raises(Stalled, match="objects in clicks/dt=1 were replaced in slot 1"):
-        after(state, replacing(state, read_through=0))
+        after(state, replacing(state))
 
-    other = after(state, replacing(state, read_through=0, folders=("clicks/dt=2",)))
-    again = after(other, replacing(other, read_through=1))
-    assert [*again.replacing] == [1, 2, 3]
+    other = after(state, replacing(state, folders=("clicks/dt=2",)))
+    again = after(other, replacing(other, applied=1))
+    assert [*again.replacing] == [2, 3]
 
 
-def test_a_list_from_the_future_is_refused(opened: State) -> None:
-    with pytest.raises(Stalled, match="not one from -1 to 0"):
-        after(opened, replacing(opened, read_through=1))
+def test_to_have_read_another_replacement_is_not_enough(opened: State) -> None:
+    # Until it is applied, what it retires counts for readers, and would be merged again.
+    state = after(opened, replacing(opened))
+
+    with pytest.raises(Stalled, match="made by slot 1, and everything is applied up to slot -1"):
+        after(state, replacing(state, read_through=1))
 
 
 def test_only_the_last_folders_are_remembered(opened: State) -> None:
@@ -85,9 +88,9 @@ def test_only_the_last_folders_are_remembered(opened: State) -> None:
     assert "clicks/dt=1" not in state.replaced
     assert state.replaced_known_from == 1
     assert decode_state(encode_state(state)) == state
-    with pytest.raises(Stalled, match="not one from 1 to 3"):
-        after(state, replacing(state, read_through=0, folders=("clicks/other",)))
-    after(state, replacing(state, read_through=1, folders=("clicks/dt=1",)))
+    with pytest.raises(Stalled, match="before slot 1 it is not known"):
+        after(state, replacing(state, folders=("clicks/other",)))
+    after(state, replacing(state, applied=1, folders=("clicks/dt=1",)))
 
 
 def test_another_one_may_take_the_place_of_a_replacement_that_is_not_applied(
@@ -95,10 +98,10 @@ def test_another_one_may_take_the_place_of_a_replacement_that_is_not_applied(
 ) -> None:
     state = after(opened, replacing(opened))
     second = Replacement("second", "1" * 64, 4, 30, 1, 30)
-    state = after(state, replacing(state, listed=second, instead=1))
+    state = after(state, replacing(state, listed=second, instead=1, read_through=1))
     third = Replacement("third", "2" * 64, 5, 30, 1, 30)
 
-    state = after(state, replacing(state, listed=third, instead=2))
+    state = after(state, replacing(state, listed=third, instead=2, read_through=2))
 
     assert [*state.replacing] == [3]
     assert state.replacing[3].listed == third
@@ -106,11 +109,19 @@ def test_another_one_may_take_the_place_of_a_replacement_that_is_not_applied(
     assert decode_state(encode_state(state)) == state
 
 
+def test_who_takes_the_place_of_a_replacement_has_names_by_its_slot(opened: State) -> None:
+    # By what is applied, they could be those of the other one.
+    state = after(opened, replacing(opened))
+
+    with pytest.raises(Stalled, match="is instead of slot 1, and made by slot -1"):
+        after(state, replacing(state, instead=1))
+
+
 def test_what_is_applied_is_not_given_up(opened: State) -> None:
     state = after(opened, replacing(opened))
 
     with pytest.raises(Stalled, match="slot 1, which is applied"):
-        after(state, replacing(state, applied=1, instead=1))
+        after(state, replacing(state, applied=1, instead=1, read_through=1))
     state = after(state, ledger.Applied(header=header(state, 1)))
     with pytest.raises(Stalled, match="slot 1, which is no REPLACE to be applied"):
         after(state, replacing(state, instead=1))

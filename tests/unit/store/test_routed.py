@@ -9,6 +9,7 @@ from landfall.lane import claim_output_root
 from landfall.lane.stores import open_stores, with_ledger
 from landfall.ledger import object_names
 from landfall.store import Created, Store
+from landfall.store.copying import copied
 from landfall.store.memory import MemoryStore
 from landfall.store.probe import probe
 from landfall.store.routed import RoutedStore
@@ -23,6 +24,7 @@ LEDGER_KEYS = [
     "_landfall/owner.json",
 ]
 OBJECT_KEYS = [
+    object_names.retired_key("clicks", "0", 7, "orders/1_0_00000000000000000000.json.gz"),
     object_names.dead_letter_key("clicks", "orders", 1, 0, 0),
     "_landfall/ledger.json",
     "db=shop/_landfall/owner.json",
@@ -63,6 +65,20 @@ def test_each_key_is_in_its_own_store() -> None:
             assert keys(both, prefix, after) == expected, (prefix, after)
     both.delete_slots([LEDGER_KEYS[0], OBJECT_KEYS[-1]])
     assert (keys(ledger), keys(objects)) == (LEDGER_KEYS[1:], OBJECT_KEYS[:-1])
+
+
+def test_a_copy_of_a_retired_object_is_where_the_object_was() -> None:
+    ledger, objects = MemoryStore(), MemoryStore()
+    both = with_ledger(ledger, objects)
+    retiring = uploaded(both, "orders/1_0_00000000000000000000.json.gz")
+    both.complete(retiring)
+    kept = object_names.retired_key("clicks", "0", 7, retiring.key)
+
+    both.complete(copied(both, retiring.key, 4, kept, "token-2"))
+    both.retire(retiring)
+
+    assert (keys(ledger), keys(objects)) == ([], [kept])
+    assert both.read(kept) == b"body"
 
 
 def test_what_is_left_in_the_other_store_is_not_looked_at() -> None:

@@ -172,6 +172,10 @@ class Tuning(Model):
     """How long a task waits for a record from Kafka before its slice fails and is planned again."""
     orphan_age: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(hours=24)
     """Age at which multipart uploads that no COMMIT names are aborted."""
+    retain_replaced: Duration = timedelta(days=7)
+    """How long copies are kept of objects of which others took the place, as by compaction. As long
+    that can be undone.
+    """
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Number of ledger records between two snapshots."""
     segment_every: Annotated[int, Field(ge=2)] = 5000

@@ -1,0 +1,64 @@
+"""Copies of replaced objects, which are kept for a while, so that a REPLACE can be undone."""
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from landfall import ledger
+from landfall.lane import Lane
+from landfall.ledger import State, object_names
+
+log = logging.getLogger(__name__)
+
+MAX_DELETED = 1000
+"""Copies that are deleted by one request."""
+
+
+def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -> int:
+    """Delete copies that a REPLACE has kept which is older than ``retain``; returns how many.
+
+    Those of one that is not applied stay: until then they count.
+
+    Raises:
+        Retry: the store does not answer.
+        Stalled: LEDGER_BROKEN, the REPLACE is missing.
+    """
+    deleted = 0
+    prefix = object_names.retired_prefix(lane.group, lane.name)
+    keys = (stat.key for stat in lane.slots.list_after(prefix))
+    for slot, kept in groupby(keys, key=lambda key: _slot_of(key.removeprefix(prefix))):
+        if slot is None or not _is_over(lane, state, slot, now - retain):
+            continue
+        for some in _chunks(kept):
+            lane.slots.delete_slots(some)
+            deleted += len(some)
+    if deleted:
+        log.info("copies of replaced objects have expired", extra={"objects": deleted})
+    return deleted
+
+
+def _slot_of(rest: str) -> int | None:
+    """The slot in a copy's key, without its prefix; None if somebody else has put it there."""
+    slot = rest.partition("/")[0]
+    return int(slot) if slot.isdecimal() else None
+
+
+def _is_over(lane: Lane, state: State, slot: int, before: datetime) -> bool:
+    if slot > state.applied_through:
+        return False
+    body = lane.read_slot(state, slot)
+    if body is None:
+        raise ledger.ledger_error(slot, "missing: copies are kept of what it replaced")
+    return datetime.fromisoformat(ledger.decode(slot, body).header.time) < before
+
+
+def _chunks(keys: Iterator[str]) -> Iterator[list[str]]:
+    some = list[str]()
+    for key in keys:
+        some.append(key)
+        if len(some) == MAX_DELETED:
+            yield some
+            some = []
+    if some:
+        yield some

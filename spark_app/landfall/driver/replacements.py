@@ -1,0 +1,329 @@
+"""Records that objects take the place of others, and carries it out (docs/adr/0029).
+
+In this order, which ``tests/model/replacing.py`` explores: the REPLACE, the new objects become
+visible, of each old one a copy is kept, and it is deleted. Only then the slot is applied. A driver
+that opens the lane goes on with what former ones have begun.
+
+If the store loses the upload of a new object, the old ones are all there still, since none is
+deleted before all new ones are visible. They are copied under new names then, which a REPLACE
+*instead* of the first one decides: what was to be replaced counts as before.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from threading import Event
+from typing import TypeVar
+
+import stamina
+
+from landfall.api.verbs import UndoRequest
+from landfall.driver.completer import LONGEST_WAIT, Completer
+from landfall.driver.deps import Append, DriverDeps, record_failure
+from landfall.driver.kept_copies import delete_expired
+from landfall.driver.lost_uploads import Abort
+from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.replay import Steps
+from landfall.driver.restoring import Restoring, decoded
+from landfall.driver.retiring import Retiring
+from landfall.driver.retry_backoff import wait_after
+from landfall.driver.undo import UndoEffects, undo
+from landfall.errors import LandfallError, Retry, StoreDenied, cause
+from landfall.lane import LaneWriter
+from landfall.ledger import Decision, Replacement, State
+from landfall.ledger.replacement_lists import Replaced
+
+log = logging.getLogger(__name__)
+
+THREADS = 16
+EXPIRY_INTERVAL = timedelta(hours=1)
+"""Between two looks for copies that have expired."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class _Running:
+    """A REPLACE that is not applied.
+
+    Attributes:
+        reading: reads its list, and those of REPLACEs that it was recorded instead of.
+        lists: these lists, once the new objects were given to the completer.
+        retiring: the deletions of what it retires, once they have begun.
+        restoring: the copies of what it was to retire, if an upload is lost.
+        failures: how often in a row something of it failed.
+        wait_until: it is not tried before this time.
+    """
+
+    reading: "Future[tuple[Replaced, ...]]"
+    lists: tuple[Replaced, ...] | None = None
+    retiring: "list[Future[None]] | None" = None
+    restoring: "Future[PlannedReplacement] | None" = None
+    failures: int = 0
+    wait_until: datetime | None = None
+
+
+@dataclass
+class Replacements:
+    """Used by the driver's thread alone; the work is done in threads of its own.
+
+    Attributes:
+        writer: the right to append to the lane.
+        deps: what the driver works with.
+        append: appends a record.
+        completer: makes new objects visible.
+        wake: called, from any thread, when something has ended.
+        abort: aborts uploads that nobody needs.
+        retain: how long copies of what retired are kept.
+    """
+
+    writer: LaneWriter
+    deps: DriverDeps
+    append: Append
+    completer: Completer
+    wake: Callable[[], object]
+    abort: Abort
+    retain: timedelta
+    _running: dict[int, _Running] = field(default_factory=dict)
+    _plan: PlannedReplacement | None = None
+    _refused: StoreDenied | None = None
+
+    def __post_init__(self) -> None:
+        self.planner = self.deps.new_planner(self.writer.lane, self.wake)
+        self._expired_at = self.deps.clock() - EXPIRY_INTERVAL
+        self._stopped = Event()
+        self._readers = self.deps.background.pool(1, "replace")
+        self._pool = self.deps.background.pool(THREADS, "retire")
+        for slot, pending in sorted(self.writer.state.replacing.items()):
+            # Before anything is appended: no record may call the slot applied meanwhile.
+            self.completer.hold(slot)
+            named = (pending.listed, *pending.given_up)
+            self._running[slot] = _Running(self._submit(self._readers, self._lists, slot, named))
+
+    @property
+    def count(self) -> int:
+        """How many REPLACEs are not applied."""
+        return len(self._running)
+
+    def why_not(self, plan: PlannedReplacement) -> str:
+        """Why a plan must not be recorded now; empty if it may be."""
+        state = self.writer.state
+        return plan.why_not(state, max(state.applied_through, self.completer.applied_through))
+
+    def record(self, plan: PlannedReplacement, decision: Decision | None = None) -> State:
+        """Append the REPLACE of a plan that may be recorded, and begin to carry it out.
+
+        Raises:
+            Retry: its list could not be stored; nothing is recorded.
+            Fenced: another driver has opened the lane.
+        """
+        return self._record(plan, decision, -1, ())
+
+    def undo(self, request: UndoRequest, decision: Decision) -> Steps:
+        """Undo a REPLACE; see ``landfall.driver.undo``."""
+        return undo(
+            request,
+            self._restoring(self.writer.state.applied_through),
+            decision,
+            UndoEffects(self.why_not, self.record, self._readers, self._pool),
+        )
+
+    @property
+    def protected(self) -> frozenset[str]:
+        """Ids of uploads that are perhaps to be recorded."""
+        taken = self._plan.uploads if self._plan else ()
+        return self.planner.protected.union(upload.upload_id for upload in taken)
+
+    def recover(self, report: Callable[[], None], wait: Callable[[], None]) -> None:
+        """Return once it is known what former drivers have decided, so that nobody aborts that.
+
+        Raises:
+            Stalled: a list is missing or damaged.
+        """
+        while True:
+            self.advance(self.deps.clock(), begins=False)
+            if all(running.lists is not None for running in self._running.values()):
+                return
+            report()
+            wait()
+
+    def advance(self, now: datetime, *, begins: bool) -> None:
+        """Go on with every REPLACE that is not applied, and record what is planned.
+
+        Args:
+            now: the current time.
+            begins: whether anything new may be recorded.
+
+        Raises:
+            Stalled: a foreign object is at a key; a list is missing or damaged.
+            Fenced: another driver has opened the lane.
+        """
+        refused, self._refused = self._refused, None
+        if refused:
+            record_failure(self.deps, cause(refused, "Replace"), refused)
+        lost = self.completer.lost() if self._running else {}
+        for slot, running in list(self._running.items()):
+            if running.wait_until is not None and now < running.wait_until:
+                continue
+            try:
+                self._advance(slot, running, is_lost=slot in lost)
+            except Retry as error:
+                running.failures += 1
+                running.wait_until = now + wait_after(running.failures)
+                record_failure(self.deps, cause(error, "Replace"), error)
+        if begins:
+            self._record_plans()
+            self._expire_if_due(now)
+
+    def stop(self) -> None:
+        """Leave what is not done to the next driver."""
+        self._stopped.set()
+        taken = self._plan.uploads if self._plan else ()
+        self.abort((*taken, *self.planner.stop()))
+        for pool in (self._readers, self._pool):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _record_plans(self) -> None:
+        self.planner.observe(self.writer.state)
+        while plan := self._plan or self.planner.take():
+            self._plan = plan
+            if why := self.why_not(plan):
+                self._plan = None
+                self.abort(plan.uploads)
+                self.planner.refused(plan, why)
+                continue
+            try:
+                state = self.record(plan)
+            except Retry as error:  # the next pass tries again
+                record_failure(self.deps, cause(error, "Replace"), error)
+                return
+            self._plan = None
+            self.planner.recorded(plan, state.seq)
+
+    def _record(
+        self,
+        plan: PlannedReplacement,
+        decision: Decision | None,
+        instead: int,
+        given_up: tuple[Replaced, ...],
+    ) -> State:
+        named = plan.stored(self.deps.store, self.writer.lane)
+        state = self.append(plan.record(named, instead, decision))
+        lists, known = (plan.listed, *given_up), Future[tuple[Replaced, ...]]()
+        known.set_result(lists)
+        self.completer.hold(state.seq)
+        self._running[state.seq] = running = _Running(known)
+        self._complete(state.seq, running, lists, is_fresh=True)
+        counts = {"retired": named.retired, "objects": named.objects}
+        log.info("objects are replaced", extra={"slot": state.seq, **counts})
+        return state
+
+    def _complete(
+        self, slot: int, running: _Running, lists: tuple[Replaced, ...], *, is_fresh: bool
+    ) -> None:
+        running.lists = lists
+        objects = (new.landed for new in lists[0].objects)
+        self.completer.apply(slot, objects, is_fresh=is_fresh)
+
+    def _advance(self, slot: int, running: _Running, *, is_lost: bool) -> None:
+        if running.lists is None:
+            if running.reading.done():
+                self._complete(slot, running, running.reading.result(), is_fresh=False)
+        elif running.restoring is not None:
+            self._finish_restoring(slot, running, running.lists)
+        elif is_lost:
+            log.warning("an upload of a replacement is lost", extra={"slot": slot})
+            running.restoring = self._submit(self._readers, self._restored, slot, running.lists[0])
+        elif running.retiring is None:
+            if self.completer.is_complete(slot):
+                running.retiring = self._retire(slot, running.lists)
+        elif all(each.done() for each in running.retiring):
+            self._finish(slot, running.retiring)
+
+    def _expire_if_due(self, now: datetime) -> None:
+        state = self.writer.state
+        if state.replaced and now - self._expired_at >= EXPIRY_INTERVAL:
+            self._expired_at = now
+            self._submit(self._readers, self._expire, state, now)
+
+    def _expire(self, state: State, now: datetime) -> None:
+        try:
+            delete_expired(self.writer.lane, state, self.retain, now)
+        except LandfallError as error:  # tried again an hour later
+            log.warning("copies have not expired", extra={"why": str(error)})
+
+    # ------------------------------------------------------------------------------ what retires
+
+    def _retire(self, slot: int, lists: tuple[Replaced, ...]) -> list[Future[None]]:
+        lane = self.writer.lane
+        retiring = Retiring(self.deps.store, lane.group, lane.name, slot)
+        listed, *given_up = lists
+        uploads = [new.landed.upload for other in given_up for new in other.objects]
+        began = [self._submit(self._pool, self._until_done, retiring.give_up, u) for u in uploads]
+        return began + [
+            self._submit(self._pool, self._until_done, retiring.retire, each)
+            for each in listed.retire
+        ]
+
+    def _finish(self, slot: int, retiring: list[Future[None]]) -> None:
+        for each in retiring:
+            each.result()
+        del self._running[slot]
+        self.completer.release(slot)
+        log.info("replaced objects are gone", extra={"slot": slot})
+
+    # ------------------------------------------------------------------------------- what is lost
+
+    def _restored(self, slot: int, listed: Replaced) -> PlannedReplacement:
+        """Copies of what was to retire, which is all there."""
+        return self._restoring(slot).planned(
+            listed.retire, listed.retire, lambda key: key, self._pool
+        )
+
+    def _restoring(self, read_through: int) -> Restoring:
+        lane, state, token = self.writer.lane, self.writer.state, self.deps.new_name()
+        return Restoring(self.deps.store, lane, state, token, read_through)
+
+    def _finish_restoring(self, slot: int, running: _Running, lists: tuple[Replaced, ...]) -> None:
+        assert running.restoring is not None
+        if not running.restoring.done():
+            return
+        restoring, running.restoring = running.restoring, None
+        plan = restoring.result()  # if something is away, it is begun anew
+        self._record(plan, None, slot, lists)
+        del self._running[slot]
+        self.completer.give_up(slot)
+
+    # --------------------------------------------------------------------------- in other threads
+
+    def _submit(
+        self, pool: Executor, work: Callable[..., Result], *arguments: object
+    ) -> "Future[Result]":
+        future = pool.submit(work, *arguments)
+        future.add_done_callback(lambda _: self.wake())
+        return future
+
+    def _lists(self, slot: int, named: Sequence[Replacement]) -> tuple[Replaced, ...]:
+        return tuple(self._until_done(self._list, slot, each) for each in named)
+
+    def _list(self, slot: int, named: Replacement) -> Replaced:
+        stored = self.deps.store.read(named.key)
+        return decoded(slot, named, stored)
+
+    def _until_done(self, work: Callable[..., Result], *arguments: object) -> Result:
+        """The result, as soon as the store answers."""
+        for attempt in stamina.retry_context(
+            on=self._should_retry, attempts=None, timeout=None, wait_max=LONGEST_WAIT
+        ):
+            with attempt:
+                try:
+                    return work(*arguments)
+                except StoreDenied as denied:
+                    self._refused = denied
+                    raise
+        raise AssertionError("there is no last attempt")
+
+    def _should_retry(self, error: Exception) -> bool:
+        return isinstance(error, Retry) and not self._stopped.is_set()

@@ -1,0 +1,95 @@
+"""Undoes a REPLACE: what retired comes back, and what took its place retires.
+
+A generator, as ``landfall.driver.replay``: it yields what it waits for, and the thread that appends
+to the lane sends it the result.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from landfall.api.values import plural
+from landfall.api.verbs import Answer, Outcome, UndoRequest
+from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.replay import Steps
+from landfall.driver.restoring import Restoring, read_list
+from landfall.ledger import Decision, State, object_names
+from landfall.ledger.replacement_lists import Replaced, RetiringObject
+
+
+@dataclass(frozen=True)
+class UndoEffects:
+    """What an undoing does to the lane, on the thread that appends.
+
+    Attributes:
+        why_not: why a plan must not be recorded now; empty if it may be.
+        record: appends the REPLACE of a plan, and returns the state after it.
+        pool: runs the rest beside that thread.
+        copiers: make the copies.
+    """
+
+    why_not: Callable[[PlannedReplacement], str]
+    record: Callable[[PlannedReplacement, Decision], State]
+    pool: Executor
+    copiers: Executor
+
+
+def undo(
+    request: UndoRequest, restoring: Restoring, decision: Decision, effects: UndoEffects
+) -> Steps:
+    """Bring back what the REPLACE in a slot has retired.
+
+    Raises:
+        Fenced: another driver has opened the lane.
+        LandfallError: the store does not answer, or what was kept has expired. Nothing is recorded.
+    """
+    slot = request.slot
+    listed: Replaced | str = yield effects.pool.submit(_found, restoring, slot)
+    if isinstance(listed, str):
+        return Answer(Outcome.REFUSED, message=listed)
+    if refusal := _refusal(restoring.state, slot, listed):
+        return Answer(Outcome.REFUSED, message=refusal)
+    text = (
+        f"REPLACE: {plural(len(listed.retire), 'object')} back, instead of "
+        f"{plural(len(listed.objects), 'object')}"
+    )
+    if request.dry_run:
+        return Answer(Outcome.DRY_RUN, (text,))
+    retire = [RetiringObject(slot, new.landed) for new in listed.objects]
+    group, lane = restoring.lane.group, restoring.lane.name
+    plan: PlannedReplacement = yield effects.pool.submit(
+        restoring.planned,
+        retire,
+        listed.retire,
+        lambda key: object_names.retired_key(group, lane, slot, key),
+        effects.copiers,
+    )
+    if refusal := effects.why_not(plan):
+        for upload in plan.uploads:
+            restoring.store.abort(upload.key, upload.upload_id)
+        return Answer(Outcome.FAILED, message=f"{refusal}: try again")
+    after = effects.record(plan, decision)
+    return Answer(Outcome.DONE, (text,), f"recorded in slot {after.seq}")
+
+
+def _found(restoring: Restoring, slot: int) -> Replaced | str:
+    """The list of the REPLACE in a slot, or why there is none."""
+    try:
+        return read_list(restoring.lane, restoring.state, slot)
+    except ValueError as error:
+        return str(error)
+
+
+def _refusal(state: State, slot: int, listed: Replaced) -> str:
+    if slot > state.applied_through:
+        return f"the REPLACE in slot {slot} is not done yet: try again"
+    for folder in sorted(listed.folders):
+        last = state.replaced.get(folder, -1)
+        if last > slot:
+            return f"objects in {folder} were replaced again in slot {last}: undo that first"
+        if last < slot:
+            return (
+                f"the ledger has replaced objects in too many folders since slot {slot} to tell "
+                "whether any of these were replaced again"
+            )
+    return ""

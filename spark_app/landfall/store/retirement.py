@@ -1,0 +1,39 @@
+"""Retires the object of an upload, whoever calls it, however often, and whoever completes it again.
+
+Where parts outlive a completion, as in folders and in Cloud Storage, a driver that was frozen may
+complete the upload once more and make a deleted object again. So the rule is the same for every
+store: drop what is left of the upload, then look at the object, and delete it if the upload made
+it. After the first step nobody can make the object; who did before has made what the second finds.
+
+Deletion is by name in most stores. It cannot hit an object that came later: under the name of a
+retired object none ever comes (ADR 29).
+"""
+
+from collections.abc import Callable
+
+from landfall.objects import ObjectStat, Upload, check_completed
+
+
+def ensure_retired(
+    upload: Upload,
+    *,
+    drop: Callable[[Upload], object],
+    stat: Callable[[str], ObjectStat | None],
+    delete: Callable[[ObjectStat], object],
+) -> None:
+    """Retire the upload's object; afterwards it cannot be made of this upload again.
+
+    Args:
+        upload: a decided upload.
+        drop: removes whatever the object could be made of, if it exists.
+        stat: looks up the object at a key.
+        delete: deletes this object, if it exists.
+
+    Raises:
+        Stalled: another object is at the key, as in the table of ``landfall.objects``.
+    """
+    drop(upload)
+    found = stat(upload.key)
+    if found is not None:
+        check_completed(upload, found, is_open=False)
+        delete(found)

@@ -1,0 +1,214 @@
+"""Schedules in which objects take the place of others, while everything else goes on.
+
+Each driver merges objects of one topic partition beside landing, and may be asked to undo what was
+merged. Whatever happens, the store watches two things at each deletion: every row of the object is
+in another visible one, and a copy of it is kept. In the end every record is in one visible object,
+as in all schedules, and nothing is left to be carried out.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import timedelta
+from itertools import chain
+
+from landfall.api.contract import LANE
+from landfall.api.verbs import UndoRequest
+from landfall.driver.deps import DriverDeps
+from landfall.driver.loop import Driver
+from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement
+from landfall.driver.restoring import read_list
+from landfall.errors import LandfallError
+from landfall.lane import Lane
+from landfall.ledger import Replace, State, object_names
+from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.task_results import ObjectKind
+from landfall.objects import Part, Upload
+from tests.crashes import log_events
+from tests.crashes.judge import folded_records
+from tests.crashes.luck import Loss, Luck
+from tests.crashes.machine import Schedule
+from tests.crashes.world import Rows, WatchedStore
+from tests.support.merged import Current, current, merged, planned
+
+MERGES = 0.5
+"""How often a driver that merges nothing begins to, at a pass."""
+LONGER = 3
+"""How much longer schedules have trouble than others, so that what was merged is undone in some."""
+UNDONE = 2
+"""How many of a schedule's events ask for an undoing."""
+
+
+class MergeSchedule(Schedule):
+    """One run; see the module."""
+
+    def __init__(
+        self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None
+    ) -> None:
+        super().__init__(seed, kind=kind, tell=tell)
+        loss = self.dice.choice((Loss.UPLOADS, Loss.UPLOADS, Loss.COMMITTED))
+        steps = LONGER * self.luck.steps
+        without = {"publishes": False, "letters": False, "ranges": False}
+        self.luck = replace(self.luck, steps=steps, loss=loss, **without)
+        keeps = self.dice.random() < 0.5
+        self.store = self.watched = MergedStore(self, self.luck, keeps_parts=keeps)
+        self.lane = Lane(
+            self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
+        )
+
+    def run(self) -> None:
+        """Land without trouble first, by two drivers: otherwise there is little to merge."""
+        self.calm = True
+        self.land_the_rest()
+        log_events.arrive(self)
+        self.land_the_rest()
+        self.calm, self.steps = False, 0
+        super().run()
+
+    def deps(self, name: str, group: object) -> DriverDeps:  # noqa: ARG002  # as the machine's
+        """What a driver works with, and what merges for it."""
+        deps = super().deps(name, self.group(1))
+        return replace(deps, new_planner=lambda lane, wake: Merger(self, deps, lane, wake))
+
+    def source_events(self) -> list[Callable[[], object]]:
+        """See ``Schedule``; an undoing may be asked for."""
+        return [*super().source_events(), *[self._ask_to_undo] * UNDONE]
+
+    def _ask_to_undo(self) -> None:
+        with self.judging():
+            slots = [r.header.seq for _, r in folded_records(self) if isinstance(r, Replace)]
+        drivers = [p.contender._driver for p in self.processes if not (p.dead or p.ended)]
+        owners = [driver for driver in drivers if driver]
+        if slots and owners:
+            request = UndoRequest(who="on call", why="a test", slot=self.dice.choice(slots))
+            self.say(f"a driver is asked to undo slot {request.slot}")
+            self.dice.choice(owners)._decisions.pending.submit(request, timedelta(0))
+
+    def findings(self) -> Iterable[str]:
+        """What is wrong in the end."""
+        yield from super().findings()
+        yield from self.watched.gaps
+        records = [record for _, record in folded_records(self)]
+        replaces = [record for record in records if isinstance(record, Replace)]
+        if any(r.instead != -1 for r in replaces) and not self.luck.loss.of_uploads:
+            yield "an upload of a REPLACE was lost, and only a driver can have aborted it"
+        if pending := self.lane.read().replacing:
+            yield f"not carried out: {sorted(pending)}"
+        given_up = set[str]()
+        for each in replaces:
+            if each.instead != -1:
+                listed = read_list(self.lane, self.lane.read(), each.instead)
+                given_up |= {new.landed.upload.key for new in listed.objects}
+        if unkept := self.watched.unkept - given_up:
+            yield f"deleted without a copy: {sorted(unkept)}"
+
+
+class MergedStore(WatchedStore):
+    """Records deletions that leave a row in no object, and those of which no copy is kept.
+
+    Attributes:
+        gaps: rows that were in no visible object after a deletion.
+        unkept: keys of deleted objects of which there was no copy.
+    """
+
+    def __init__(self, schedule: Schedule, luck: Luck, *, keeps_parts: bool) -> None:
+        super().__init__(schedule, schedule.clock, luck, keeps_parts=keeps_parts)
+        self.rows: Rows = schedule.rows
+        self.gaps: list[str] = []
+        self.unkept: set[str] = set()
+
+    def put_copy(  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        found, into = self._objects.get(source), self._uploads.get(upload_id)
+        if found and into:
+            self.rows.of[key, into.token] = self.rows.of[source, found.token]
+        return super().put_copy(key, upload_id, number, source, start, length)
+
+    def _remove(self, key: str) -> None:
+        before = self._objects.get(key)
+        super()._remove(key)
+        if before is None:
+            return
+        if not any(k.endswith(f"/{key}") for k in self._objects if k.startswith("_landfall/")):
+            self.unkept.add(key)
+        partition = object_names.parse_key(key).partition
+        left = chain.from_iterable(
+            self.rows.records((k, o.token), object_names.parse_key(k).partition)
+            for k, o in self._objects.items()
+            if not object_names.is_system_key(k)
+        )
+        if missing := self.rows.records((key, before.token), partition).keys() - {*left}:
+            self.gaps.append(f"{key} is deleted, and these rows are in no object: {missing}")
+
+
+class Merger(NoPlanner):
+    """Merges two or more objects of one topic partition, now and then."""
+
+    def __init__(
+        self, schedule: Schedule, deps: DriverDeps, lane: Lane, wake: Callable[[], object]
+    ) -> None:
+        self._schedule, self._deps, self._lane, self._wake = schedule, deps, lane, wake
+        self._pool = deps.background.pool(1, "merge")
+        self._job: Future[PlannedReplacement | None] | None = None
+
+    def observe(self, state: State) -> None:
+        """See ``Planner``."""
+        begins = not self._schedule.calm and self._schedule.dice.random() < MERGES
+        if self._job is None and begins and state.applied_through >= 0:
+            self._job = self._pool.submit(self._merge)
+            self._job.add_done_callback(lambda _: self._wake())
+
+    def take(self) -> PlannedReplacement | None:
+        """See ``Planner``."""
+        if self._job is None or not self._job.done():
+            return None
+        job, self._job = self._job, None
+        return job.result()
+
+    def stop(self) -> Iterable[Upload]:
+        """See ``Planner``."""
+        job = self._job
+        if job and job.done() and not job.cancelled() and (plan := job.result()):
+            return plan.uploads
+        return ()
+
+    def _merge(self) -> PlannedReplacement | None:
+        try:
+            with self._schedule.judging():  # readers of the ledger are not what this is about
+                state, visible = current(self._lane)
+            mergeable = [group for group in self._groups(visible) if len(group) > 1]
+            if not mergeable:
+                return None
+            dice, token = self._schedule.dice, self._deps.new_name()
+            chosen = dice.sample(mergeable, dice.randint(1, min(2, len(mergeable))))
+            merges = [dice.sample(group, dice.randint(2, len(group))) for group in chosen]
+            new = [self._merged(made_by(state), token, some) for some in merges]
+            return planned(self._lane.group, token, made_by(state), merges, new)
+        except (LandfallError, FileNotFoundError) as error:
+            self._schedule.say(f"no merge: {error}")
+            return None
+
+    def _groups(self, visible: dict[str, Current]) -> Iterable[list[Current]]:
+        found = defaultdict[tuple[str, int, int], list[Current]](list)
+        for each in visible.values():
+            upload = each[0].landed.upload
+            name = object_names.origin(self._lane.group, upload.key)
+            topic_id, _ = self._schedule.rows.of[upload.key, upload.token]
+            if each[0].landed.kind is ObjectKind.DATA:
+                found[topic_id, name.partition, name.generation].append(each)
+        return found.values()
+
+    def _merged(self, plan: int, token: str, some: Sequence[Current]) -> NewObject:
+        new, rows = merged(self._deps.store, token, plan, some), self._schedule.rows
+        by_offset = sorted((each.landed for each, _ in some), key=lambda each: each.first_offset)
+        of = [rows.of[each.upload.key, each.upload.token] for each in by_offset]
+        offsets = tuple(chain.from_iterable(offsets for _, offsets in of))
+        rows.of[new.landed.upload.key, token] = of[0][0], offsets
+        return new
+
+
+def made_by(state: State) -> int:
+    """By which slot a merge is planned by who has read the ledger up to a state."""
+    return state.applied_through

@@ -1,0 +1,315 @@
+"""Objects that take the place of others: recorded, carried out by whoever has the lane, undone."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from landfall.api.contract import LANE, ExitCode
+from landfall.api.verbs import Answer, Outcome, UndoRequest
+from landfall.driver.kept_copies import delete_expired
+from landfall.driver.lane_session import LaneSession
+from landfall.lane import Lane
+from landfall.ledger import Replace, State, decode, object_names
+from landfall.objects import Upload
+from landfall.store.fault_injection import Fault, Operation, Scripted
+from landfall.store.memory import MemoryStore
+from tests.support.driver_thread import DriverThread
+from tests.support.fakes import (
+    NOW,
+    FakeLog,
+    FakeRunner,
+    group,
+    landed_offsets,
+    ticking,
+    written_offsets,
+)
+from tests.support.landing import wait_for
+from tests.support.merged import MergesOnce
+
+GROUP = group().metadata.name
+WEEK = timedelta(days=7)
+
+
+class Scene:
+    """A driver that has landed several objects, and merges them once it may."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store, self.log = store, FakeLog().write("a", 25)
+        self.lane = Lane(store, GROUP, LANE)
+        self.planners: list[MergesOnce] = []
+
+    def start(self, revision: str) -> DriverThread:
+        def planner(lane: Lane, _: Callable[[], object]) -> MergesOnce:
+            self.planners.append(MergesOnce(self.store, lane))
+            return self.planners[-1]
+
+        return DriverThread(self.store, self.log, revision, new_planner=planner).start()
+
+    def landed(self) -> DriverThread:
+        """A driver to which everything is known to be visible, in two objects or more."""
+        before = self.start("r0")
+        before.until_landed()
+        before.stop()
+        driver = self.start("r1")
+        driver.until_landed()
+        assert len(self.objects()) >= 2
+        return driver
+
+    def merge(self) -> int:
+        """Let the last driver merge; returns the slot, once it is carried out."""
+        planner = self.planners[-1]
+        planner.may = True
+        wait_for(lambda: planner.slot >= 0, "a REPLACE")
+        self.until_done()
+        return planner.slot
+
+    def until_done(self) -> None:
+        """Return once nothing is being replaced, and readers know it."""
+        wait_for(lambda: not self.state().replacing, "everything replaced")
+
+    def state(self) -> State:
+        return self.lane.read()
+
+    def objects(self) -> list[str]:
+        keys = (stat.key for stat in self.store.list_after(""))
+        return [key for key in keys if not object_names.is_system_key(key)]
+
+    def kept(self) -> list[str]:
+        prefix = object_names.retired_prefix(GROUP, LANE)
+        return [stat.key for stat in self.store.list_after(prefix)]
+
+    def is_whole(self) -> bool:
+        return landed_offsets(self.store) == written_offsets(self.log)
+
+    def session(self) -> LaneSession:
+        names = count()
+        return LaneSession(
+            group(),
+            self.store,
+            self.lane,
+            self.log,
+            FakeRunner(self.store),
+            ticking(),
+            lambda: f"session-{next(names)}",
+        )
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def scene(store: MemoryStore) -> Scene:
+    return Scene(store)
+
+
+def asked(slot: int, **fields: object) -> UndoRequest:
+    known = {"who": "kim", "why": "INC-12", "slot": slot}
+    return UndoRequest(**{**known, **fields})  # type: ignore[arg-type]
+
+
+def test_merged_objects_take_the_place_of_others_of_which_copies_are_kept(scene: Scene) -> None:
+    driver = scene.landed()
+    before = scene.objects()
+
+    slot = scene.merge()
+
+    (new,) = scene.objects()
+    assert object_names.origin(GROUP, new).plan >= 0
+    assert scene.kept() == [object_names.retired_key(GROUP, LANE, slot, key) for key in before]
+    assert scene.state().applied_through >= slot
+    assert scene.is_whole()
+    assert driver.stop() is ExitCode.OK
+
+
+def test_landing_goes_on_while_objects_are_replaced(scene: Scene) -> None:
+    driver = scene.landed()
+    scene.planners[-1].may = True
+    scene.log.write("a", 90)
+
+    driver.until_landed()
+    wait_for(lambda: scene.planners[-1].slot >= 0, "a REPLACE")
+    scene.until_done()
+
+    assert scene.is_whole()
+    driver.stop()
+
+
+@pytest.mark.parametrize("where", ["a driver", "no driver"])
+def test_what_was_merged_comes_back_under_new_names(scene: Scene, where: str) -> None:
+    driver = scene.landed()
+    before, slot = scene.objects(), scene.merge()
+    (merged,) = scene.objects()
+    if where == "a driver":
+        answer = driver.contender.decide(asked(slot))
+    else:
+        driver.stop()
+        answer = scene.session().carry_out(asked(slot), take_over=False)
+        driver = scene.start("r2")
+
+    scene.until_done()
+
+    assert answer.outcome is Outcome.DONE
+    assert answer.records == (f"REPLACE: {len(before)} objects back, instead of 1 object",)
+    assert len(scene.objects()) == len(before)
+    assert not {*scene.objects()} & {*before, merged}
+    assert scene.is_whole()
+    body = scene.lane.read_slot(scene.state(), int(answer.message.rpartition(" ")[2]))
+    assert body is not None
+    record = decode(int(answer.message.rpartition(" ")[2]), body)
+    assert isinstance(record, Replace)
+    assert record.decision is not None
+    assert (record.decision.verb, record.decision.who) == ("undo", "kim")
+    driver.stop()
+
+
+def test_an_undoing_can_be_undone(scene: Scene) -> None:
+    driver = scene.landed()
+    slot = scene.merge()
+    undone = driver.contender.decide(asked(slot))
+    scene.until_done()
+
+    again = driver.contender.decide(asked(int(undone.message.rpartition(" ")[2])))
+    scene.until_done()
+
+    assert again.outcome is Outcome.DONE
+    assert len(scene.objects()) == 1
+    assert scene.is_whole()
+    driver.stop()
+
+
+def test_only_the_last_replacement_can_be_undone(scene: Scene) -> None:
+    driver = scene.landed()
+    slot = scene.merge()
+    driver.contender.decide(asked(slot))
+    scene.until_done()
+
+    refused = driver.contender.decide(asked(slot))
+
+    assert refused.outcome is Outcome.REFUSED
+    assert "were replaced again in slot" in refused.message
+    no_replace = driver.contender.decide(asked(0))
+    assert (no_replace.outcome, no_replace.message) == (Outcome.REFUSED, "slot 0 is no REPLACE")
+    driver.stop()
+
+
+def test_a_dry_run_records_nothing(scene: Scene) -> None:
+    driver = scene.landed()
+    slot = scene.merge()
+    seq = scene.state().seq
+
+    answer = driver.contender.decide(asked(slot, dry_run=True))
+
+    assert answer == Answer(
+        Outcome.DRY_RUN, (f"REPLACE: {len(scene.kept())} objects back, instead of 1 object",)
+    )
+    assert scene.state().seq == seq
+    driver.stop()
+
+
+def test_copies_expire_and_with_them_the_way_back(scene: Scene) -> None:
+    driver = scene.landed()
+    slot = scene.merge()
+    state = scene.state()
+
+    assert delete_expired(scene.lane, state, WEEK, NOW + WEEK / 2) == 0
+    count_ = len(scene.kept())
+    assert delete_expired(scene.lane, state, WEEK, NOW + 2 * WEEK) == count_ > 0
+
+    assert scene.kept() == []
+    answer = driver.contender.decide(asked(slot))
+    assert answer.outcome is Outcome.FAILED
+    assert "is gone" in answer.message
+    assert scene.is_whole()
+    driver.stop()
+
+
+def test_the_next_driver_goes_on_with_what_a_former_one_has_recorded() -> None:
+    script = Scripted({Operation.RETIRE: [Fault.REQUEST_LOST] * 2})
+    scene = Scene(MemoryStore(script))
+    driver = scene.landed()
+    scene.planners[-1].may = True
+    wait_for(lambda: scene.planners[-1].slot >= 0, "a REPLACE")
+    driver.stop()
+
+    second = scene.start("r2")
+    scene.until_done()
+
+    assert len(scene.objects()) == 1
+    assert scene.is_whole()
+    second.stop()
+
+
+def test_if_the_store_loses_an_upload_the_old_objects_count_again(scene: Scene) -> None:
+    driver = scene.landed()
+    before = scene.objects()
+    planner, store = scene.planners[-1], scene.store
+    finish, lost = store._finish_once, set[str]()
+
+    def lose(upload: Upload) -> None:
+        if ".r" in upload.key and lost <= {upload.upload_id}:
+            lost.add(upload.upload_id)
+            store._uploads.pop(upload.upload_id, None)
+        finish(upload)
+
+    store._finish_once = lose  # type: ignore[method-assign]
+    planner.may = True
+    wait_for(lambda: planner.slot >= 0, "a REPLACE")
+    scene.until_done()
+
+    assert len(scene.objects()) == len(before)
+    assert not {*scene.objects()} & {*before}
+    assert scene.is_whole()
+    records = [decode(seq, body) for seq, body in scene.lane.bodies()]
+    assert [r.instead for r in records if isinstance(r, Replace)] == [-1, planner.slot]
+    driver.stop()
+
+
+def test_a_list_that_is_gone_stalls_the_driver(scene: Scene) -> None:
+    driver = scene.landed()
+    driver.stop()
+    state = scene.state()
+    planner = MergesOnce(scene.store, scene.lane, may=True)
+    plan = planner.take()
+    assert plan is not None
+    session = scene.session()
+    named = plan.stored(scene.store, scene.lane)
+    session.append(lambda _: (plan.record(named),), "test")
+    scene.store.delete(named.key)
+
+    second = scene.start("r2")
+
+    wait_for(lambda: second.code is not None, "the end of the driver")
+    assert second.code is ExitCode.STALLED
+    assert named.key in second.contender.deps.counters.message
+    assert state.seq < scene.state().seq
+
+
+def test_a_plan_that_is_too_old_is_refused_and_its_uploads_are_aborted(scene: Scene) -> None:
+    driver = scene.landed()
+    stale = MergesOnce(scene.store, scene.lane, may=True).take()
+    assert stale is not None
+    scene.merge()
+    planner = scene.planners[-1]
+    plans = [stale]
+    planner.take = lambda: plans.pop() if plans else None  # type: ignore[method-assign]
+
+    wait_for(lambda: bool(planner.refusals), "a refusal")
+
+    assert "were replaced in slot" in planner.refusals[0]
+    driver.stop()
+    assert [*scene.store.open_uploads("")] == []
+
+
+def test_what_retires_must_be_known_to_be_visible(scene: Scene) -> None:
+    driver = scene.landed()
+    plan = MergesOnce(scene.store, scene.lane, may=True).take()
+    assert plan is not None
+
+    why = plan.why_not(scene.state(), plan.listed.retire[0].slot - 1)
+
+    assert "is not known to be visible yet" in why
+    driver.stop()
