@@ -32,7 +32,7 @@ import stamina
 from botocore.exceptions import BotoCoreError, ClientError
 
 from landfall.api import spec
-from landfall.errors import Retry, StoreAway, StoreDenied
+from landfall.errors import Retry, StoreAway
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
