@@ -108,15 +108,22 @@ def test_an_object_of_another_size_is_not_copied(store: Store) -> None:
     assert list(store.open_uploads("")) == []
 
 
-def test_a_part_is_not_copied_into_an_upload_that_was_aborted(store: Store) -> None:
-    if not store.discards_uploads or store.least_part_bytes == 1:
-        pytest.skip("a part may begin such an upload anew")
+def test_a_late_copy_into_an_aborted_upload_is_refused_or_is_an_upload_to_discard(
+    store: Store,
+) -> None:
     visible(store, "data/1")
     upload_id = store.begin("copy", "token-2")
     store.abort("copy", upload_id)
+    refusal = ""
 
-    with pytest.raises(Retry, match="it was aborted"):
+    try:
         store.put_copy("copy", upload_id, 1, "data/1", 0, 4)
+    except Retry as error:
+        refusal = str(error)
+
+    assert not refusal or "it was aborted" in refusal
+    found = [upload.upload_id for upload in store.open_uploads("")]
+    assert found == ([upload_id] if store.discards_uploads and not refusal else [])
 
 
 # -------------------------------------------------------------------------------------- retiring
@@ -228,7 +235,7 @@ def test_a_new_object_may_be_made_where_one_retired(store: Store) -> None:
     assert is_made_by(again, store.stat("data/1"))
 
 
-@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize("attempt", range(2))
 def test_of_racing_retirements_all_succeed(store: Store, attempt: int) -> None:
     upload = visible(store, "data/1")
 
@@ -237,7 +244,7 @@ def test_of_racing_retirements_all_succeed(store: Store, attempt: int) -> None:
     assert store.stat("data/1") is None
 
 
-@pytest.mark.parametrize("attempt", range(5))
+@pytest.mark.parametrize("attempt", range(2))
 @pytest.mark.parametrize("parts", [1, 2])
 def test_a_completion_that_races_with_a_retirement_brings_nothing_back(
     store: Store, attempt: int, parts: int

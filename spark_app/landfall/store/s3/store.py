@@ -12,9 +12,9 @@ PUTs (``probe`` tests that), and on parts becoming visible only by CompleteMulti
   replaces an object at its key, but by the ledger's rules there is none. A HEAD proves the object,
   unless the response is clear beyond doubt: see ``completion.ensure``.
 - ``retire`` deletes by name, without a condition, which few servers know. An upload that has made
-  its object is used up, and one that has not is aborted, so neither makes it again. Only a server
-  that is joining the parts at that very moment, as versitygw does while neither upload nor object
-  is to be found, may show an object afterwards: what was never visible is retired with this risk.
+  its object is used up, one that has not is aborted: neither makes it again. Only if a server was
+  joining the parts at that moment, as versitygw does while neither upload nor object is to be
+  found, an object that was never visible may be visible afterwards.
 - MinIO lists open uploads only if the prefix is a whole key. ``open_uploads`` finds none there, and
   orphans are left to a lifecycle rule.
 """
@@ -40,7 +40,7 @@ from landfall.store.retirement import ensure_retired
 from landfall.store.s3.answers import Address, confirms_truly
 from landfall.store.s3.body import ResponseBody
 from landfall.store.s3.client import s3_client
-from landfall.store.s3.deletions import delete_keys
+from landfall.store.s3.deletions import delete_keys, delete_object
 from landfall.store.s3.errors import (
     code_of,
     is_about_lock,
@@ -309,12 +309,8 @@ class S3Store:
             upload,
             drop=lambda upload: self.abort(upload.key, upload.upload_id),
             stat=self.stat,
-            delete=lambda found: self._delete(found.key),
+            delete=lambda found: delete_object(self._client, self._bucket, self._root + found.key),
         )
-
-    def _delete(self, key: str) -> None:
-        with translate_errors("retire", self._url(key)):
-            self._client.delete_object(**self._at(key))
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
