@@ -24,7 +24,7 @@ def test_an_upload_that_cannot_be_filled_is_discarded() -> None:
     assert list(store.open_uploads("")) == []
 
 
-def test_the_failure_is_told_though_nothing_can_be_discarded() -> None:
+def test_the_failure_is_raised_though_nothing_can_be_discarded() -> None:
     script = {Operation.PUT_COPY: [Fault.THROTTLED], Operation.ABORT: [Fault.CONFLICT]}
     store = store_with(Scripted(script))
 
