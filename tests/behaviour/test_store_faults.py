@@ -139,6 +139,10 @@ def test_an_object_is_copied_and_retires_whatever_is_lost(
         until_answered(lambda: faulty.complete(made))
         return made
 
+    def cannot_be_completed(made: Upload) -> None:
+        with pytest.raises(UploadLost):
+            until_answered(lambda: faulty.complete(made))
+
     def replace(made: Upload) -> None:
         kept = until_answered(
             lambda: copied(faulty, made.key, made.size, f"kept/{made.key}", "token-2")
@@ -147,13 +151,12 @@ def test_an_object_is_copied_and_retires_whatever_is_lost(
         until_answered(lambda: faulty.retire(made))
 
     with ThreadPoolExecutor(WRITERS) as threads:
-        uploads = list(threads.map(land, range(OBJECTS)))
+        uploads = list(threads.map(land, range(OBJECTS // 2)))
         list(threads.map(replace, uploads))
         # As by a former driver, which knows of nothing.
         list(threads.map(lambda made: until_answered(lambda: faulty.retire(made)), uploads))
+        list(threads.map(cannot_be_completed, uploads))
 
     assert place[2].keys("orders/") == []
     for number, made in enumerate(uploads):
         assert place[2].read(f"kept/{made.key}") == b"row\n" * (number + 1)
-        with pytest.raises(UploadLost):
-            until_answered(lambda made=made: faulty.complete(made))  # type: ignore[misc]
