@@ -56,6 +56,11 @@ def _with_the_ledger_elsewhere() -> StoreUnderTest:
     return StoreUnderTest(with_ledger(MemoryStore(), memory), memory.delete)
 
 
+def _that_keeps_parts() -> StoreUnderTest:
+    memory = MemoryStore(keeps_parts=True)
+    return StoreUnderTest(memory, memory.delete)
+
+
 def _measured() -> StoreUnderTest:
     memory = MemoryStore()
     return StoreUnderTest(measured(memory, ["memory"], StoreCalls()), memory.delete)
@@ -64,6 +69,7 @@ def _measured() -> StoreUnderTest:
 MEMORIES: Mapping[str, Callable[[], StoreUnderTest]] = {
     "memory": _memory,
     "memory, which discards no uploads": _that_discards_nothing,
+    "memory, which keeps parts": _that_keeps_parts,
     "memory, the ledger elsewhere": _with_the_ledger_elsewhere,
     "memory, measured": _measured,
 }

@@ -10,8 +10,9 @@ import pytest
 
 from landfall.api.spec import Output
 from landfall.errors import Retry
-from landfall.objects import Upload, multipart_etag
+from landfall.objects import Upload, UploadLost, multipart_etag
 from landfall.store import Created, Store
+from landfall.store.copying import copied
 from landfall.store.urls import open_store
 from tests.chaos.faults import Fault, Rule
 from tests.chaos.proxy import FaultProxy
@@ -125,3 +126,37 @@ def test_an_object_is_whole_whatever_is_lost(faulty: Store, place: tuple[str, st
         )
         assert place[2].read(made.key) == body
         assert until_answered(lambda made=made: content(faulty, made.key)) == body  # type: ignore[misc]
+
+
+def test_an_object_is_copied_and_retires_whatever_is_lost(
+    faulty: Store, place: tuple[str, str, Place]
+) -> None:
+    def land(number: int) -> Upload:
+        key, body = f"orders/{number:04d}", b"row\n" * (number + 1)
+        upload_id = until_answered(lambda: faulty.begin(key, "token-1"))
+        part = until_answered(lambda: faulty.put_part(key, upload_id, 1, body))
+        made = Upload(key, upload_id, (part,), "token-1")
+        until_answered(lambda: faulty.complete(made))
+        return made
+
+    def cannot_be_completed(made: Upload) -> None:
+        with pytest.raises(UploadLost):
+            until_answered(lambda: faulty.complete(made))
+
+    def replace(made: Upload) -> None:
+        kept = until_answered(
+            lambda: copied(faulty, made.key, made.size, f"kept/{made.key}", "token-2")
+        )
+        until_answered(lambda: faulty.complete(kept))
+        until_answered(lambda: faulty.retire(made))
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        uploads = list(threads.map(land, range(OBJECTS // 2)))
+        list(threads.map(replace, uploads))
+        # As by a former driver, which knows of nothing.
+        list(threads.map(lambda made: until_answered(lambda: faulty.retire(made)), uploads))
+        list(threads.map(cannot_be_completed, uploads))
+
+    assert place[2].keys("orders/") == []
+    for number, made in enumerate(uploads):
+        assert place[2].read(f"kept/{made.key}") == b"row\n" * (number + 1)

@@ -50,16 +50,8 @@ from tests.crashes.world import (
 )
 from tests.support.fakes import ticking
 
-CHANGES = {
-    Operation.CREATE,
-    Operation.COMPLETE,
-    Operation.PUT_PART,
-    Operation.PUT_COPY,
-    Operation.ABORT,
-    Operation.DELETE,
-    Operation.DROP,
-    Operation.RETIRE,
-}
+CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.PUT_COPY}
+CHANGES |= {Operation.ABORT, Operation.DELETE, Operation.DROP, Operation.RETIRE}
 REVISIONS = ("", "a", "b")
 DECIDES = {Operation.CREATE, Operation.COMPLETE}
 BURST = 0.4

@@ -145,6 +145,23 @@ def test_parts_left_behind_by_a_kill_are_deleted_by_the_next_completion(
         store.complete(upload)
 
 
+def test_parts_left_behind_by_a_kill_make_no_retired_object_again(
+    place: Place, store: GcsStore
+) -> None:
+    output = Output.model_validate(place.output)
+    name, _, path = output.url.removeprefix("gs://").partition("/")
+    killed = KilledBeforeDeleting(name, path, output.gcs)
+    upload = uploaded(killed, "orders/1", [f"part {number}\n".encode() for number in range(40)])
+    killed.complete(upload)
+
+    store.retire(upload)
+
+    assert (place.keys("orders/"), place.open_uploads()) == ([], [])
+    for each in (killed, store):
+        with pytest.raises(UploadLost):
+            each.complete(upload)
+
+
 def test_parts_left_behind_are_an_open_upload_that_can_be_discarded(
     place: Place, store: GcsStore
 ) -> None:

@@ -18,6 +18,7 @@ from landfall.api.spec import S3
 from landfall.cli import main
 from landfall.errors import Stalled, StoreDenied
 from landfall.objects import Upload, UploadLost
+from landfall.store.copying import copied
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from tests.support.independent_audit import events
@@ -30,6 +31,7 @@ from tests.support.limited_users import (
     server_of,
     without,
 )
+from tests.support.stores import content, uploaded
 
 pytestmark = pytest.mark.xdist_group("store_rights")
 
@@ -157,6 +159,24 @@ def test_tags_need_a_right_that_the_refusal_names(scene: Scene) -> None:
     more = {"Effect": "Allow", "Action": action, "Resource": "arn:aws:s3:::logs/*"}
     DRIVER.grant(scene.bucket, [*documented_statements(), more])
     probe(open_store(output))
+
+
+def test_only_the_retirement_of_an_object_needs_a_right_to_delete_it(scene: Scene) -> None:
+    DRIVER.grant(scene.bucket, documented_statements())
+    store = open_store(scene.group(**spec(scene)).spec.output)
+    upload = uploaded(store, "a/b")
+    store.complete(upload)
+    kept = "_landfall/scene/0-retired/00000000000000000007/a/b"
+
+    store.complete(copied(store, "a/b", 4, kept, "token-2"))
+    with pytest.raises(StoreDenied, match=r"^retire .*AccessDenied"):
+        store.retire(upload)
+    assert (content(store, "a/b"), content(store, kept)) == (b"body", b"body")
+
+    more = {"Effect": "Allow", "Action": DELETE, "Resource": "arn:aws:s3:::logs/*"}
+    DRIVER.grant(scene.bucket, [*documented_statements(), more])
+    store.retire(upload)
+    assert (store.stat("a/b"), content(store, kept)) == (None, b"body")
 
 
 def test_commands_that_only_read_need_no_more_than_is_said(scene: Scene, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created
 from landfall.store.completion import ensure
+from landfall.store.copying import read_exactly
 from landfall.store.disk import (
     create_file,
     delete_abandoned,
@@ -51,6 +52,7 @@ from landfall.store.disk import (
     translate_errors,
     write_new,
 )
+from landfall.store.retirement import ensure_retired
 
 STAGING = ".landfall-staging"
 """The folder under the root for everything that is not visible; no key may start with it."""
@@ -181,6 +183,12 @@ class FileStore:
                 ) from error
         return part
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Upload a part that is read from the object, and written anew."""
+        return self.put_part(key, upload_id, number, read_exactly(self, source, start, length))
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:  # noqa: ARG002  # a look is cheap
         """Make the upload's object visible, by the rule of ``completion.ensure``.
 
@@ -237,7 +245,7 @@ class FileStore:
             FileExistsError: the object exists, and comes from another upload.
             Stalled: LEDGER_BROKEN, another open upload has claimed the key.
         """
-        owner = _Owner(upload.upload_id, upload.token, upload.size, multipart_etag(upload.parts))
+        owner = _owner_of(upload)
         owned = self._owner_path(upload.key)
         if create_file(self._new, owned, msgspec.json.encode(owner)):
             return
@@ -279,6 +287,28 @@ class FileStore:
             return
         shutil.rmtree(gone, ignore_errors=True)
 
+    def retire(self, upload: Upload) -> None:
+        """Discard the upload, delete its object, and forget where that came from.
+
+        A driver that is about to link the object does so from the upload's folder, which is gone.
+        """
+        ensure_retired(
+            upload,
+            drop=lambda upload: self.abort(upload.key, upload.upload_id),
+            stat=self.stat,
+            delete=lambda found: self._delete(found.key),
+        )
+        # In this order: no object is ever visible without its token. Nobody else claims the key.
+        if self._owner(upload.key) == _owner_of(upload):
+            with translate_errors("retire", self._path(upload.key)):
+                self._owner_path(upload.key).unlink(missing_ok=True)
+
+    def _delete(self, key: str) -> None:
+        path = self._path(key)
+        with translate_errors("retire", path):
+            path.unlink(missing_ok=True)
+            sync_folder(path.parent)
+
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
         with translate_errors("list uploads", self._uploads):
@@ -302,6 +332,8 @@ class FileStore:
             if size is None:
                 return None
             owner = self._owner(key)
+            if owner is None and size_of(path) is None:  # it has retired meanwhile
+                return None
         if owner is None or owner.size != size:
             return ObjectStat(key, size, "")
         return ObjectStat(key, size, owner.etag, owner.token)
@@ -337,6 +369,10 @@ class FileStore:
             return msgspec.json.decode(self._owner_path(key).read_bytes(), type=_Owner)
         except FileNotFoundError:
             return None
+
+
+def _owner_of(upload: Upload) -> _Owner:
+    return _Owner(upload.upload_id, upload.token, upload.size, multipart_etag(upload.parts))
 
 
 def _opened(folder: Path) -> OpenUpload | None:

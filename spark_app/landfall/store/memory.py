@@ -62,7 +62,7 @@ class MemoryStore:
 
     discards_uploads: bool = True
 
-    def __init__(  # noqa: PLR0913  # each is a choice
+    def __init__(  # noqa: PLR0913  # what differs between stores
         self,
         plan: Plan | None = None,
         *,

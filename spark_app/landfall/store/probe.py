@@ -5,8 +5,8 @@ later. Two drivers could then both believe that they committed. Landfall refuses
 store, rather than lose data later.
 
 Each probe writes a few small objects to a new folder ``_landfall/_probe/<random>/``. They stay
-there, since ``Store`` has no delete; a lifecycle rule may remove that prefix at any time. No ledger
-can be there, as the name of a group cannot begin with an underscore.
+there, since a driver may lack the right to delete objects; a lifecycle rule may remove that prefix
+at any time. No ledger can be there, as the name of a group cannot begin with an underscore.
 """
 
 from concurrent.futures import ThreadPoolExecutor

@@ -11,7 +11,7 @@ retired object none ever comes (ADR 29).
 
 from collections.abc import Callable
 
-from landfall.objects import ObjectStat, Upload, check_completed
+from landfall.objects import ObjectStat, Upload, check_completed, is_made_by
 
 
 def ensure_retired(
@@ -34,6 +34,9 @@ def ensure_retired(
     """
     drop(upload)
     found = stat(upload.key)
+    if found is not None and not is_made_by(upload, found):
+        # Another driver may be deleting it: a look at that moment finds an object without a token.
+        found = stat(upload.key)
     if found is not None:
         check_completed(upload, found, is_open=False)
         delete(found)

@@ -3,15 +3,16 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from landfall.errors import Stalled, StoreDenied
-from landfall.objects import Upload
+from landfall.errors import Retry, Stalled, StoreDenied
+from landfall.objects import Upload, UploadLost
 from landfall.store import Created
 from landfall.store.file import STAGING, FileStore
 from tests.support.stores import content, uploaded
@@ -34,17 +35,24 @@ class Crashed(BaseException):
 
 @dataclass
 class Crash:
-    """Every step on the file system from number ``at`` fails, as if the process had died."""
+    """Every step on the file system from number ``at`` fails, as if the process had died.
+
+    With ``meanwhile``, none fails: it is done before the step, as by another process.
+    """
 
     at: int
     steps: int = 0
     armed: bool = False
+    meanwhile: Callable[[], None] | None = None
 
     def __call__(self, event: str, _: object) -> None:
         if self.armed and event in STEPS:
             self.steps += 1
             if self.steps > self.at:
-                raise Crashed
+                if self.meanwhile is None:
+                    raise Crashed
+                self.armed = False
+                self.meanwhile()
 
 
 CRASH = Crash(0)
@@ -60,6 +68,17 @@ def crash(at: int) -> Iterator[None]:
             yield
     finally:
         CRASH.armed = False
+
+
+@contextmanager
+def interruption(at: int, meanwhile: Callable[[], None]) -> Iterator[None]:
+    """Run the body, and something else before the given step on the file system."""
+    CRASH.meanwhile = meanwhile
+    try:
+        with crash(at):
+            yield
+    finally:
+        CRASH.meanwhile = None
 
 
 def every_crash(tmp_path: Path) -> Iterator[tuple[int, Path]]:
@@ -128,6 +147,48 @@ def test_a_completion_that_crashed_can_be_given_up_and_made_again(tmp_path: Path
                 successor.complete(first)
 
         assert content(successor, "data/1") == b"body"
+
+
+@pytest.mark.parametrize("bodies", [[b"body"], [b"one", b"two", b"three"]])
+def test_a_retirement_that_crashes_anywhere_is_finished_by_another(
+    tmp_path: Path, bodies: list[bytes]
+) -> None:
+    for at, root in every_crash(tmp_path):
+        upload = uploaded(FileStore(root), "deep/data/1", bodies)
+        FileStore(root).complete(upload)
+        with crash(at):
+            FileStore(root).retire(upload)
+
+        successor = FileStore(root)
+        seen = successor.stat("deep/data/1")
+        assert seen is None or (seen.token, seen.size) == ("token-1", upload.size)
+        successor.retire(upload)
+        assert_retired(root, upload)
+
+
+@pytest.mark.parametrize("bodies", [[b"body"], [b"one", b"two", b"three"]])
+def test_an_object_that_retires_at_any_step_of_a_completion_stays_away(
+    tmp_path: Path, bodies: list[bytes]
+) -> None:
+    for at, root in every_crash(tmp_path):
+        upload = uploaded(FileStore(root), "data/1", bodies)
+
+        with interruption(at, partial(FileStore(root).retire, upload)):
+            with suppress(Retry, UploadLost):
+                FileStore(root).complete(upload)
+            # What follows must not count as a step.
+            CRASH.armed = False
+
+        if CRASH.steps > at:
+            assert FileStore(root).stat("data/1") is None
+        FileStore(root).retire(upload)
+        assert_retired(root, upload)
+
+
+def assert_retired(root: Path, upload: Upload) -> None:
+    with pytest.raises(UploadLost):
+        FileStore(root).complete(upload)
+    assert [path for path in root.rglob("*") if path.is_file()] == []
 
 
 def test_parts_that_crash_anywhere_are_not_there_or_whole(tmp_path: Path) -> None:

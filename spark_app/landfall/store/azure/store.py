@@ -12,7 +12,10 @@ Block* uploads a part, which nobody sees, and *Put Block List* makes the object 
 - ``complete`` has the condition that there is no blob. Losing that race destroys nothing that was
   decided: it costs the blocks of the other uploads of the key, of which the ledger decides one.
 - Nobody can discard blocks, other than by writing the blob. So ``abort`` does nothing, and no open
-  upload is listed: Azure deletes blocks a week after the last one was put.
+  upload is listed: Azure deletes blocks a week after the last one was put. ``retire`` completes an
+  upload that was not completed, and then deletes the blob, which is visible for a moment.
+- After ``retire`` there are no blocks to complete. Only if a task that was frozen since sends them
+  all once more, the blob could be made again.
 """
 
 import hashlib
@@ -20,7 +23,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
 from uuid import uuid4
@@ -31,11 +34,13 @@ from azure.storage.blob import BlobBlock
 
 from landfall.api import spec
 from landfall.errors import Retry
-from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
+from landfall.objects import ObjectStat, OpenUpload, Part, Upload, UploadLost, multipart_etag
 from landfall.store import Created
 from landfall.store.azure.client import RenewableContainer, is_folder
 from landfall.store.azure.errors import code_of, translate_errors
 from landfall.store.completion import ensure
+from landfall.store.copying import read_exactly
+from landfall.store.retirement import ensure_retired
 
 if TYPE_CHECKING:
     from azure.storage.blob import BlobClient, BlobProperties
@@ -171,6 +176,16 @@ class AzureStore:
             )
         return part
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Upload a part that is read from the object.
+
+        *Put Block From URL* would need a signature for reading that not all credentials can make,
+        and the id of a block has the MD5 of its bytes.
+        """
+        return self.put_part(key, upload_id, number, read_exactly(self, source, start, length))
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the upload's object visible, by the rule of ``completion.ensure``.
 
@@ -218,6 +233,21 @@ class AzureStore:
 
     def abort(self, key: str, upload_id: str) -> None:
         """Nothing: Azure deletes the blocks by itself, after ``BLOCKS_LIVE``."""
+
+    def retire(self, upload: Upload) -> None:
+        """Use up the upload's blocks, then delete its blob."""
+        ensure_retired(
+            upload,
+            drop=self._use_up,
+            stat=self.stat,
+            delete=lambda found: self._delete(found.key),
+        )
+
+    def _use_up(self, upload: Upload) -> None:
+        """Complete an upload that is open, since only that leaves no blocks."""
+        if self._is_open(upload):
+            with suppress(UploadLost):  # another driver has retired it meanwhile
+                self.complete(upload)
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:  # noqa: ARG002  # none is listed
         """None: an upload that nobody completes needs nothing of anybody."""

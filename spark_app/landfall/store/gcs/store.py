@@ -16,6 +16,9 @@ no reader looks at (``parts``); *compose* makes the object of them, which are th
 - After a completion the parts are deleted, by each who completes, as soon as the object was seen.
   So an object that somebody deletes later is not made again: its upload is lost. Only if a driver
   was killed in between, and before a sweep, its successor makes it again, with the same bytes.
+- ``retire`` deletes the parts before the object, so after it there is nothing to compose. Google
+  does not say what becomes of a compose that has begun before, and ends later; and an object of one
+  part could be made again if that part is sent once more, by a task that was frozen since.
 """
 
 import io
@@ -41,6 +44,7 @@ from landfall.errors import LandfallError, Retry, StoreDenied
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created
 from landfall.store.completion import ensure
+from landfall.store.copying import read_exactly
 from landfall.store.gcs import advice
 from landfall.store.gcs.client import RenewableBucket
 from landfall.store.gcs.errors import translate_errors
@@ -52,6 +56,7 @@ from landfall.store.gcs.parts import (
     part_names,
     upload_of,
 )
+from landfall.store.retirement import ensure_retired
 
 TOKEN, ETAG = "landfall-token", "landfall-etag"
 """Metadata fields with an upload's token, and with ``multipart_etag``: a composed object has no MD5
@@ -156,6 +161,15 @@ class GcsStore:
             )
         return part
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Upload a part that is read from the object.
+
+        Google copies objects only whole, and has no MD5 of those that it composed.
+        """
+        return self.put_part(key, upload_id, number, read_exactly(self, source, start, length))
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the upload's object visible, by the rule of ``completion.ensure``.
 
@@ -167,10 +181,14 @@ class GcsStore:
             is_open=self._is_open,
             stat=self.stat,
         )
-        names = [*part_names(upload), *(name for name, _ in joins(upload) if name != upload.key)]
         with suppress(LandfallError):
-            for name in names:
-                self._delete(name)
+            self._drop(upload)
+
+    def _drop(self, upload: Upload) -> None:
+        """Delete the parts, and then what was joined of them: nobody can join it anew."""
+        names = [*part_names(upload), *(name for name, _ in joins(upload) if name != upload.key)]
+        for name in names:
+            self._delete(name)
 
     def _finish(self, upload: Upload) -> bool:
         """Send the completion. Its 200 says that all parts were there, and that this is made."""
@@ -211,6 +229,15 @@ class GcsStore:
         """Delete the upload's parts."""
         for found in self._list(folder_of(key, upload_id), "items(name),nextPageToken"):
             self._delete(found.name.removeprefix(self._root))
+
+    def retire(self, upload: Upload) -> None:
+        """Delete the upload's parts, then its object."""
+        ensure_retired(
+            upload,
+            drop=self._drop,
+            stat=self.stat,
+            delete=lambda found: self._delete(found.key),
+        )
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """The uploads that have parts, in the order of their names.

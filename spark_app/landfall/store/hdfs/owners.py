@@ -100,6 +100,11 @@ class Owners:
         except FileNotFoundError:
             raise Retry(f"{key}: another driver claims it too") from None
 
+    def forget(self, key: str, owner: Owner) -> None:
+        """Remove a claim whose object has retired, if it is there. Nobody else claims the key."""
+        if self.of(key) == owner:
+            self._tree.delete(f"{self._folder}/{key}")
+
     def _claimed(self, key: str, owner: Owner) -> Owner:
         """Claim a key that nobody has claimed; who has it then."""
         claim, made = f"{self._folder}/{key}", f"{self._tree.new}/{uuid4().hex}"

@@ -34,11 +34,13 @@ from landfall.errors import Retry, StoreDenied
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload
 from landfall.store import Created
 from landfall.store.completion import ensure
+from landfall.store.copying import read_exactly
 from landfall.store.hdfs.client import client
 from landfall.store.hdfs.errors import translate_errors
 from landfall.store.hdfs.owners import Owner, Owners
 from landfall.store.hdfs.requests import Requests
 from landfall.store.hdfs.tree import Tree, name_of, time_of
+from landfall.store.retirement import ensure_retired
 
 STAGING = ".landfall-staging"
 """The folder under the root for everything that is not visible; no key may start with it."""
@@ -167,6 +169,12 @@ class HdfsStore:
                 ) from error
         return part
 
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Upload a part that is read from the object and written anew: HDFS does not copy."""
+        return self.put_part(key, upload_id, number, read_exactly(self, source, start, length))
+
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:  # noqa: ARG002  # a look is cheap
         """Make the upload's object visible, by the rule of ``completion.ensure``.
 
@@ -227,6 +235,21 @@ class HdfsStore:
         with translate_errors("abort", self._url(key)):
             self._tree.delete(self._folder(upload_id))
 
+    def retire(self, upload: Upload) -> None:
+        """Discard the upload, delete its object, and forget where that came from.
+
+        A driver that is about to make the object renames a file of the upload's folder, which is
+        gone.
+        """
+        ensure_retired(
+            upload,
+            drop=lambda upload: self.abort(upload.key, upload.upload_id),
+            stat=self.stat,
+            delete=lambda found: self.delete_slots([found.key]),
+        )
+        with translate_errors("retire", self._url(upload.key)):
+            self._owners.forget(upload.key, Owner.of(upload))
+
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order, a request for each folder of their keys."""
         with translate_errors("list uploads", self._url(prefix)):
@@ -259,6 +282,8 @@ class HdfsStore:
             if found is None:
                 return None
             owner = self._owners.of(key)
+            if owner is None and self._file(key) is None:  # it has retired meanwhile
+                return None
         if owner is None or owner.size != found.length:
             return ObjectStat(key, found.length, "")
         return ObjectStat(key, found.length, owner.etag, owner.token)

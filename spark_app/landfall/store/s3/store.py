@@ -1,8 +1,7 @@
 """A store in an S3 bucket: slots by ``If-None-Match: *``, two-phase objects by multipart uploads.
 
 It relies on strongly consistent reads and listings, on exactly one winner among racing conditional
-PUTs (``probe`` tests that), and on parts becoming visible only by CompleteMultipartUpload. It
-deletes nothing but slots that a segment replaces.
+PUTs (``probe`` tests that), and on parts becoming visible only by CompleteMultipartUpload.
 
 - ``create`` returns WON only for a 200 to its own conditional PUT. If a response was lost, boto3's
   retry finds the object of the first attempt and gets 412: that is TAKEN, and the caller compares
@@ -12,6 +11,10 @@ deletes nothing but slots that a segment replaces.
   uploaded again, and a decided upload could no longer be rolled forward. An upload therefore
   replaces an object at its key, but by the ledger's rules there is none. A HEAD proves the object,
   unless the response is clear beyond doubt: see ``completion.ensure``.
+- ``retire`` deletes by name, without a condition, which few servers know. An upload that has made
+  its object is used up, one that has not is aborted: neither makes it again. Only if a server was
+  joining the parts at that moment, as versitygw does while neither upload nor object is to be
+  found, an object that was never visible may be visible afterwards.
 - MinIO lists open uploads only if the prefix is a whole key. ``open_uploads`` finds none there, and
   orphans are left to a lifecycle rule.
 """
@@ -23,27 +26,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import stamina
 from botocore.exceptions import BotoCoreError, ClientError
 
 from landfall.api import spec
-from landfall.errors import Retry, StoreAway, StoreDenied
+from landfall.errors import Retry, StoreAway
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
+from landfall.store.retirement import ensure_retired
 from landfall.store.s3.answers import Address, confirms_truly
 from landfall.store.s3.body import ResponseBody
 from landfall.store.s3.client import s3_client
+from landfall.store.s3.deletions import delete_keys, delete_object
 from landfall.store.s3.errors import (
-    blames_credentials,
     code_of,
     is_about_lock,
     status_of,
     translate_errors,
 )
 from landfall.store.s3.options import WriteOptions
+from landfall.store.s3.pages import pages
 from landfall.store.s3.uploads import OpenUploadListing
 
 if TYPE_CHECKING:
@@ -62,13 +67,10 @@ _STATUS_ONLY = frozenset({"400", "403"})
 """Codes of responses to a HEAD, which have no body. The cause may be anything from missing
 permissions to a wrong clock or an expired token.
 """
+_NO_SOURCE = _ABSENT | {"NoSuchVersion"}
 _GONE = frozenset({"NoSuchUpload", "404"})
 _IN_DOUBT = _GONE | {"InvalidPart", "InvalidPartOrder"}
 _READ_BYTES = 1 << 20
-_DELETED_AT_ONCE = 1000  # the most keys that a DeleteObjects request may have
-
-
-_Listing = Literal["list_objects_v2", "list_parts"]
 
 
 class _Conflict(Exception):  # noqa: N818  # stays in this module
@@ -153,7 +155,7 @@ class S3Store:
         request: dict[str, Any] = {"Bucket": self._bucket, "Prefix": self._root + prefix}
         if after:
             request["StartAfter"] = self._root + after
-        for page in self._pages("list_objects_v2", prefix, request):
+        for page in pages(self._client, "list_objects_v2", self._url(prefix), request):
             for found in page.get("Contents", ()):
                 yield ObjectStat(
                     found["Key"].removeprefix(self._root), found["Size"], found["ETag"].strip('"')
@@ -180,20 +182,7 @@ class S3Store:
 
     def delete_slots(self, keys: Sequence[str]) -> None:
         """Delete values that a segment replaces, a thousand per request."""
-        for first in range(0, len(keys), _DELETED_AT_ONCE):
-            some = [{"Key": self._root + key} for key in keys[first : first + _DELETED_AT_ONCE]]
-            with translate_errors("delete", self._url(keys[first])):
-                answer = self._client.delete_objects(
-                    Bucket=self._bucket,
-                    Delete={"Objects": some, "Quiet": True},  # type: ignore[typeddict-item]  # a list of the literal dict
-                )
-            for failed in answer.get("Errors", ()):
-                code, url = (
-                    failed.get("Code", ""),
-                    self._url(failed["Key"].removeprefix(self._root)),
-                )
-                kind = StoreDenied if blames_credentials(0, code) else StoreAway
-                raise kind(f"delete {url}: {code}: {failed.get('Message')}")
+        delete_keys(self._client, self._bucket, [self._root + key for key in keys])
 
     # -------------------------------------------------------------------------------------- uploads
 
@@ -217,12 +206,37 @@ class S3Store:
                     **self._options.of_part(body),
                 )
             except ClientError as error:
-                if code_of(error) == "NoSuchUpload":
-                    raise Retry(
-                        f"put part {self._url(key)}: upload {upload_id} is gone: it was aborted"
-                    ) from error
+                self._raise_if_aborted(error, key, upload_id)
                 raise
         return Part(answer["ETag"], len(body))
+
+    def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
+        self, key: str, upload_id: str, number: int, source: str, start: int, length: int
+    ) -> Part:
+        """Copy a part, by UploadPartCopy: the bytes stay in S3."""
+        answer = None
+        with translate_errors("copy part", self._url(key), self._options.hint_for_upload):
+            try:
+                answer = self._client.upload_part_copy(
+                    **self._at(key),
+                    UploadId=upload_id,
+                    PartNumber=number,
+                    CopySource={"Bucket": self._bucket, "Key": self._root + source},
+                    CopySourceRange=f"bytes={start}-{start + length - 1}",
+                )
+            except ClientError as error:
+                self._raise_if_aborted(error, key, upload_id)
+                if code_of(error) not in _NO_SOURCE:
+                    raise
+        if answer is None:
+            raise FileNotFoundError(self._url(source))
+        return Part(answer["CopyPartResult"]["ETag"], length)
+
+    def _raise_if_aborted(self, error: ClientError, key: str, upload_id: str) -> None:
+        if code_of(error) == "NoSuchUpload":
+            raise Retry(
+                f"put part {self._url(key)}: upload {upload_id} is gone: it was aborted"
+            ) from error
 
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
         """Make the upload's object visible, by the rule of ``completion.ensure``."""
@@ -269,10 +283,10 @@ class S3Store:
 
     def _is_open(self, upload: Upload) -> bool:
         request = {**self._at(upload.key), "UploadId": upload.upload_id}
-        pages = self._pages("list_parts", upload.key, request, absent=_GONE)
+        found = pages(self._client, "list_parts", self._url(upload.key), request, absent=_GONE)
         stored = {
             part["PartNumber"]: part["ETag"].strip('"')
-            for page in pages
+            for page in found
             for part in page.get("Parts", ())
         }
         return all(
@@ -288,6 +302,15 @@ class S3Store:
             except ClientError as error:
                 if code_of(error) not in _GONE:
                     raise
+
+    def retire(self, upload: Upload) -> None:
+        """Abort the upload if it was not completed, then delete its object."""
+        ensure_retired(
+            upload,
+            drop=lambda upload: self.abort(upload.key, upload.upload_id),
+            stat=self.stat,
+            delete=lambda found: delete_object(self._client, self._bucket, self._root + found.key),
+        )
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
@@ -366,30 +389,6 @@ class S3Store:
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{self._root}{key}"
-
-    def _pages(
-        self,
-        operation: "_Listing",
-        key: str,
-        request: dict[str, Any],
-        absent: frozenset[str] = frozenset(),
-    ) -> Iterator[Any]:
-        """The pages of a listing, which ends at a response with one of the ``absent`` codes."""
-        pages = iter(self._client.get_paginator(operation).paginate(**request))
-        while page := self._next_page(pages, f"{operation} {self._url(key)}", absent):
-            yield page
-
-    @staticmethod
-    def _next_page(pages: Iterator[Any], request: str, absent: frozenset[str]) -> Any:
-        # Each page is a request of its own, made when the caller comes to it.
-        operation, _, url = request.partition(" ")
-        with translate_errors(operation, url):
-            try:
-                return next(pages, None)
-            except ClientError as error:
-                if code_of(error) in absent:
-                    return None
-                raise
 
 
 def _is_opaque(answer: Mapping[str, Any]) -> bool:
