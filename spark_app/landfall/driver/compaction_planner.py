@@ -1,0 +1,209 @@
+"""Plans merges, lets tasks do them, and puts what comes of it together for a REPLACE."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from landfall.api.contract import LANE
+from landfall.api.spec import Compact, ConsumerGroup, Output, TopicSpecs
+from landfall.driver.compaction_folders import Folder, Folders
+from landfall.driver.decide.compaction import BYTES_PER_KEY, MergeRules, plan_merges
+from landfall.driver.deps import DriverDeps
+from landfall.driver.stored_specs import stored_spec
+from landfall.errors import Retry, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Purpose
+from landfall.ledger.merged_objects import Mergeable, slices_of
+from landfall.ledger.offsets import Slice
+from landfall.ledger.replacement_lists import Replaced
+from landfall.objects import Upload
+from landfall.registry import output_format
+from landfall.task.merging import Merge, Merged, MergeShare, NotMerged, merger_of
+
+SLOTS_PER_TASK = 4
+"""Of so many task slots, one merges."""
+SHARE_BYTES = 512 * 2**20
+"""How many bytes a task merges before its plan is complete, and a merge more."""
+MAX_PLAN_OBJECTS = 20_000
+"""How many objects retire by a plan, and those of a folder more."""
+MAX_PLAN_FOLDERS = 1_000
+"""How many folders a plan concerns at most."""
+
+
+@dataclass(frozen=True)
+class PlannedReplacement:
+    """Objects that are merged, and not recorded yet: what a REPLACE says of them.
+
+    Attributes:
+        token: what is in the metadata of each new object.
+        purpose: what it is for.
+        listed: the objects that retire, and those that take their place.
+        read_through: the slot up to which the ledger was read.
+        duplicates: rows that have the key of another one, and are in no new object.
+        slices: per topic partition, from the first of the records to the last; sorted.
+        folders: in which the objects are, sorted.
+    """
+
+    token: str
+    purpose: Purpose
+    listed: Replaced
+    read_through: int
+    duplicates: int
+    slices: tuple[Slice, ...]
+    folders: tuple[str, ...]
+
+    @property
+    def uploads(self) -> tuple[Upload, ...]:
+        """The uploads of the new objects."""
+        return tuple(new.landed.upload for new in self.listed.objects)
+
+
+class CompactionPlanner:
+    """Plans merges and has them done. One thread uses it."""
+
+    def __init__(self, group: ConsumerGroup, deps: DriverDeps) -> None:
+        """Read nothing yet."""
+        self._group, self._deps = group, deps
+        name = group.metadata.name
+        pool = partial(deps.background.pool, name="read-slots")
+        self._lane = (name, LANE)
+        self._folders = Folders(Lane(deps.store, *self._lane, pool), group)
+        self._outputs: dict[tuple[str, str], Output] = {}
+        self.waiting = 0
+        """Folders with objects to merge, now or once they are complete."""
+        self.next_due: datetime | None = None
+        """When there is something to do next without anything new in the ledger."""
+
+    def plan(self) -> tuple[PlannedReplacement | None, str]:
+        """What is merged now, and what is wrong with what is not; nothing and "" if all is done.
+
+        Raises:
+            Retry: the store or Spark does not answer.
+            Stalled: the ledger is broken.
+        """
+        folders, now = self._folders, self._deps.clock()
+        folders.follow(now)
+        plan, problem = None, ""
+        if not folders.state.replacing:  # or an object could be in two plans
+            chosen = _Chosen(max(1, self._deps.runner.slots // SLOTS_PER_TASK))
+            problems = [self._choose(folder, chosen) for folder in folders.due(now)]
+            problem = next(filter(None, problems), "")
+            if chosen.folders:
+                plan, problem = self._merged(chosen, problem)
+        folders.remember()
+        self.waiting, self.next_due = folders.waiting, folders.next_due()
+        return plan, problem
+
+    def settle(self, plan: PlannedReplacement) -> None:
+        """Take note that a plan is recorded: in its folders nothing is to be done until then."""
+        for path in plan.folders:
+            if path in self._folders.folders:
+                self._folders.folders[path].is_settled = True
+        self.waiting = self._folders.waiting
+
+    def _choose(self, folder: Folder, chosen: "_Chosen") -> str:
+        """Choose what is to be merged of a folder, if there is room; returns what is wrong."""
+        rules = self._folders.rules(folder.topic)
+        if rules is None or chosen.is_full():
+            return ""
+        try:
+            objects = [each for each in folder.objects.values() if self._can_merge(folder, each)]
+        except Stalled as error:  # no format reads them
+            folder.is_settled = True
+            return str(error)
+        found = plan_merges(self._lane, objects, self._merge_rules(rules))
+        if found.merges:
+            chosen.folders.append(folder)
+            for sources in found.merges:
+                if chosen.is_full():
+                    break  # the rest of the folder once this is applied
+                output = self._output(folder.topic, sources[0].spec)
+                chosen.add(Merge(output, sources, rules.dedupe))
+        else:
+            folder.is_settled = True
+        return found.refused[0] if found.refused else ""
+
+    def _merge_rules(self, rules: Compact) -> MergeRules:
+        max_rows = self._group.spec.tuning.task_memory // BYTES_PER_KEY
+        return MergeRules(rules.below, rules.target, rules.dedupe is not None, max_rows)
+
+    def _can_merge(self, folder: Folder, each: Mergeable) -> bool:
+        """Whether the format of an object, by the stored spec, can be merged at all."""
+        format_ = output_format(self._output(folder.topic, each.spec))
+        is_its = each.extension == format_.extension
+        return is_its and merger_of(format_) is not None
+
+    def _output(self, topic: str, spec: str) -> Output:
+        """How objects of a topic were made by a stored spec."""
+        if (topic, spec) not in self._outputs:
+            made_by = stored_spec(self._deps.store, self._group, LANE, spec).spec
+            self._outputs[topic, spec] = TopicSpecs.of(made_by).for_topic(topic).output
+        return self._outputs[topic, spec]
+
+    def _merged(self, chosen: "_Chosen", problem: str) -> tuple[PlannedReplacement | None, str]:
+        """Have tasks merge what is chosen; returns the plan, if something was merged."""
+        token, read_through = self._deps.new_name(), self._folders.state.seq
+        shares = [
+            MergeShare(self._group, token, read_through, tuple(merges))
+            for merges in chosen.shares
+            if merges
+        ]
+        results = self._deps.runner.merge(shares)
+        merged = [each for each in results if isinstance(each, Merged)]
+        failed = [each for each in results if isinstance(each, NotMerged)]
+        touched = {each.new.landed.upload.key.rpartition("/")[0] for each in merged}
+        again = {each.folder for each in failed if isinstance(each.error, Retry)}
+        for folder in chosen.folders:
+            # What failed for good, or would give what is there, waits for another object.
+            folder.is_settled = folder.path not in touched | again
+        problem = str(failed[0].error) if failed else problem
+        return (_replacement(token, read_through, merged) if merged else None), problem
+
+
+@dataclass
+class _Chosen:
+    """What a plan merges.
+
+    Attributes:
+        tasks: how many tasks merge.
+        folders: whose objects are merged.
+    """
+
+    tasks: int
+    folders: list[Folder] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shares: list[list[Merge]] = [[] for _ in range(self.tasks)]
+        self._loads, self._objects = [0] * self.tasks, 0
+
+    def is_full(self) -> bool:
+        """Whether the plan is as large as it should be."""
+        return (
+            min(self._loads) >= SHARE_BYTES
+            or self._objects >= MAX_PLAN_OBJECTS
+            or len(self.folders) >= MAX_PLAN_FOLDERS
+        )
+
+    def add(self, merge: Merge) -> None:
+        """Give a merge to the task that has the least to do."""
+        least = self._loads.index(min(self._loads))
+        self.shares[least].append(merge)
+        self._loads[least] += sum(each.landed.upload.size for each in merge.sources)
+        self._objects += len(merge.sources)
+
+
+def _replacement(token: str, read_through: int, merged: list[Merged]) -> PlannedReplacement:
+    retire = sorted(
+        (each for one in merged for each in one.retire), key=lambda each: each.landed.upload.key
+    )
+    objects = sorted((one.new for one in merged), key=lambda each: each.landed.upload.key)
+    landed = (*(each.landed for each in retire), *(each.landed for each in objects))
+    return PlannedReplacement(
+        token,
+        Purpose.COMPACT,
+        Replaced(tuple(retire), tuple(objects)),
+        read_through,
+        sum(one.duplicates for one in merged),
+        slices_of(objects),
+        tuple(sorted({each.upload.key.rpartition("/")[0] for each in landed})),
+    )
