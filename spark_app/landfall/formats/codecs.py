@@ -55,12 +55,16 @@ class Compressor(Protocol):
         """Return all of this block, compressed."""
         ...
 
-    def copied(self, compressed: bytes, contents: Bytes) -> bytes:
-        """Return what ``compress`` returned for these contents, taken from another object."""
-        ...
-
     def finish(self) -> bytes:
         """Return the last bytes of the object. The compressor is not used again."""
+        ...
+
+
+class CopyingCompressor(Compressor, Protocol):
+    """Takes blocks of other objects as they are, too."""
+
+    def copied(self, compressed: bytes, contents: Bytes) -> bytes:
+        """Return what ``compress`` returned for these contents, taken from another object."""
         ...
 
 
@@ -173,7 +177,7 @@ class StreamCodec:
     """
 
     extension: str
-    compressor: Callable[[], Compressor]
+    compressor: Callable[[], CopyingCompressor]
     decompressor: Callable[[], Decompressor] | None
 
 

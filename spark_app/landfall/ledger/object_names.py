@@ -50,6 +50,16 @@ MAX_KEY_BYTES = 1024
 MAX_OFFSET = 2**63 - 1
 """Kafka's largest offset."""
 _TEN_DIGITS = 10**10
+_BESIDE_A_LANE = (
+    "-snapshots",
+    "-segments",
+    "-specs",
+    "-schemas",
+    "-published",
+    "-files",
+    "-replaced",
+    "-retired",
+)
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -365,10 +375,7 @@ def lane_prefix(group: str, lane: str) -> str:
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith(
-            ("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files")
-            + ("-replaced", "-retired")
-        )
+        or lane.endswith(_BESIDE_A_LANE)
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"

@@ -1,7 +1,7 @@
 """Finds rows whose key another row has, within a bound of memory.
 
 Of each key only a fingerprint of 16 bytes is kept, by BLAKE2b: that any two of 50 million different
-keys have the same one is less likely than 1 in 10^23. With their order a row takes about 48 bytes
+keys have the same one is less likely than 1 in 10^23. With their order a row takes about 50 bytes
 (``landfall.driver.decide.compaction.BYTES_PER_KEY``; tests/bench/bench_merging.py measures it).
 """
 

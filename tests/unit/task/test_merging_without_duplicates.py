@@ -126,7 +126,7 @@ def test_rows_without_fields_are_not_merged(format_: str) -> None:
     assert "rows have no fields" in str(result.error)
 
 
-def test_sorted_rows_cannot_be_told_apart_once_they_are_merged() -> None:
+def test_rows_that_were_sorted_cannot_be_compared_again() -> None:
     objects = MergedFolder.of("Parquet", options={"sortBy": "value"})
     objects.land(0, 0, b"b", b"a").land(0, 7, b"a", b"c").deduped("value")
     new = objects.merged().new

@@ -15,7 +15,7 @@ MAX_MERGED = 5_000
 """How many objects a merge has at most."""
 MAX_DEDUPED = 50_000
 """How many objects a merge has at most that leaves out duplicates."""
-BYTES_PER_KEY = 48
+BYTES_PER_KEY = 56
 """The memory of a row whose key is compared, see ``landfall.task.duplicates``."""
 
 Merge = tuple[Mergeable, ...]
