@@ -164,19 +164,21 @@ class Compacting:
 
     def _run(self) -> None:
         """Look for something to merge, and merge it; in the thread of the pool."""
-        plan, problem, pause = None, "", INTERVAL
+        plan, problem = None, ""
         try:
             plan, problem = self._planner.plan()
         except LandfallError as error:
-            problem, pause = str(error), RETRY_PAUSE
+            problem = str(error)
             log.warning("compaction failed", extra={"why": problem})
         except Exception as error:  # no thread may end by it, and landing goes on
-            problem, pause = f"{type(error).__name__}: {error}", RETRY_PAUSE
+            problem = f"{type(error).__name__}: {error}"
             log.exception("compaction failed unexpectedly")
-        if pause is RETRY_PAUSE:
+        if problem:
             self._seen = -1
-        self._error, self._waiting = problem, self._planner.waiting
-        self._next = self._deps.clock() + pause
+        if problem or plan:
+            self._error = problem
+        self._waiting = self._planner.waiting
+        self._next = self._deps.clock() + (RETRY_PAUSE if problem else INTERVAL)
         with self._lock:
             self._ready = plan
         if plan:

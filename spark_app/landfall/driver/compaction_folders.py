@@ -8,6 +8,7 @@ Where it is read from is kept as a hint, as publishers do: without one, folders 
 by then stay as they are.
 """
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,8 @@ from landfall.ledger.replacement_lists import Replaced, decode_list
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish.cursor import Cursor, Position
 from landfall.publish.finished import Calendars
+
+log = logging.getLogger(__name__)
 
 LATE_PAUSE = timedelta(minutes=10)
 """How long nothing more must have come to a complete output partition before it is merged."""
@@ -168,11 +171,13 @@ class Folders:
             self._replace(slot, named, state)
 
     def _add(self, found: Mergeable, state: State, now: datetime) -> None:
-        name = parse_key(found.key)
+        name, rules = parse_key(found.key), self.rules(parse_key(found.key).topic)
+        if rules is None or not (rules.dedupe or found.landed.upload.size < rules.below):
+            return
         folder = self.folders.get(found.folder)
         if folder is None:
             periods = tuple(self._calendars.of(name.topic).periods(name.output_partition))
-            if not periods or self.rules(name.topic) is None:
+            if not periods:
                 return
             folder = Folder(found.folder, name.topic, periods[-1].end, state.seq)
             self.folders[folder.path] = folder
@@ -231,6 +236,7 @@ class Folders:
         extra = sum(len(each.objects) for each in self.folders.values()) - MAX_OBJECTS
         if extra > 0:
             oldest = sorted(self.folders.values(), key=lambda each: each.first_seen)
+            log.warning("too many small objects wait to be merged", extra={"objects": extra})
             while extra > 0:
                 extra -= len(oldest[0].objects)
                 self._drop([oldest.pop(0)])

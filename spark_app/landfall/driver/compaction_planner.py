@@ -1,5 +1,6 @@
 """Plans merges, lets tasks do them, and puts what comes of it together for a REPLACE."""
 
+import logging
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -19,6 +20,8 @@ from landfall.ledger.replacement_lists import Replaced
 from landfall.objects import Upload
 from landfall.registry import output_format
 from landfall.task.merging import Merge, Merged, MergeShare, NotMerged, merger_of
+
+log = logging.getLogger(__name__)
 
 SLOTS_PER_TASK = 4
 """Of so many task slots, one merges."""
@@ -68,7 +71,8 @@ class CompactionPlanner:
         pool = partial(deps.background.pool, name="read-slots")
         self._lane = (name, LANE)
         self._folders = Folders(Lane(deps.store, *self._lane, pool), group)
-        self._outputs: dict[tuple[str, str], Output] = {}
+        self._specs: dict[str, TopicSpecs] = {}
+        self._extensions: dict[tuple[str, str], str | None] = {}
         self.waiting = 0
         """Folders with objects to merge, now or once they are complete."""
         self.next_due: datetime | None = None
@@ -88,9 +92,11 @@ class CompactionPlanner:
             chosen = _Chosen(max(1, self._deps.runner.slots // SLOTS_PER_TASK))
             problems = [self._choose(folder, chosen) for folder in folders.due(now)]
             problem = next(filter(None, problems), "")
+            # Before tasks upload anything: if the store does not answer, nothing is lost.
+            folders.remember()
             if chosen.folders:
-                plan, problem = self._merged(chosen, problem)
-        folders.remember()
+                plan, failure = self._merged(chosen)
+                problem = failure or problem
         self.waiting, self.next_due = folders.waiting, folders.next_due()
         return plan, problem
 
@@ -110,7 +116,7 @@ class CompactionPlanner:
             objects = [each for each in folder.objects.values() if self._can_merge(folder, each)]
         except Stalled as error:  # no format reads them
             folder.is_settled = True
-            return str(error)
+            return _problem(folder, str(error))
         found = plan_merges(self._lane, objects, self._merge_rules(rules))
         if found.merges:
             chosen.folders.append(folder)
@@ -121,7 +127,7 @@ class CompactionPlanner:
                 chosen.add(Merge(output, sources, rules.dedupe))
         else:
             folder.is_settled = True
-        return found.refused[0] if found.refused else ""
+        return _problem(folder, found.refused[0]) if found.refused else ""
 
     def _merge_rules(self, rules: Compact) -> MergeRules:
         max_rows = self._group.spec.tuning.task_memory // BYTES_PER_KEY
@@ -129,19 +135,21 @@ class CompactionPlanner:
 
     def _can_merge(self, folder: Folder, each: Mergeable) -> bool:
         """Whether the format of an object, by the stored spec, can be merged at all."""
-        format_ = output_format(self._output(folder.topic, each.spec))
-        is_its = each.extension == format_.extension
-        return is_its and merger_of(format_) is not None
+        known = (folder.topic, each.spec)
+        if known not in self._extensions:
+            format_ = output_format(self._output(*known))
+            self._extensions[known] = format_.extension if merger_of(format_) else None
+        return each.extension == self._extensions[known]
 
     def _output(self, topic: str, spec: str) -> Output:
         """How objects of a topic were made by a stored spec."""
-        if (topic, spec) not in self._outputs:
+        if spec not in self._specs:
             made_by = stored_spec(self._deps.store, self._group, LANE, spec).spec
-            self._outputs[topic, spec] = TopicSpecs.of(made_by).for_topic(topic).output
-        return self._outputs[topic, spec]
+            self._specs[spec] = TopicSpecs.of(made_by)
+        return self._specs[spec].for_topic(topic).output
 
-    def _merged(self, chosen: "_Chosen", problem: str) -> tuple[PlannedReplacement | None, str]:
-        """Have tasks merge what is chosen; returns the plan, if something was merged."""
+    def _merged(self, chosen: "_Chosen") -> tuple[PlannedReplacement | None, str]:
+        """Have tasks merge what is chosen; returns the plan, and what could not be merged."""
         token, read_through = self._deps.new_name(), self._folders.state.seq
         shares = [
             MergeShare(self._group, token, read_through, tuple(merges))
@@ -156,7 +164,7 @@ class CompactionPlanner:
         for folder in chosen.folders:
             # What failed for good, or would give what is there, waits for another object.
             folder.is_settled = folder.path not in touched | again
-        problem = str(failed[0].error) if failed else problem
+        problem = str(failed[0].error) if failed else ""
         return (_replacement(token, read_through, merged) if merged else None), problem
 
 
@@ -190,6 +198,11 @@ class _Chosen:
         self.shares[least].append(merge)
         self._loads[least] += sum(each.landed.upload.size for each in merge.sources)
         self._objects += len(merge.sources)
+
+
+def _problem(folder: Folder, why: str) -> str:
+    log.warning("objects not merged", extra={"folder": folder.path, "why": why})
+    return why
 
 
 def _replacement(token: str, read_through: int, merged: list[Merged]) -> PlannedReplacement:
