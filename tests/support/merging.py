@@ -89,9 +89,12 @@ class MergedFolder:
 
     def results(self) -> list[MergeResult]:
         """What becomes of a merge of all."""
+        return list(merge_share(self.store, self.share()))
+
+    def share(self) -> MergeShare:
+        """What a task is given to merge all."""
         merge = Merge(self.output, tuple(self.sources), self.dedupe)
-        share = MergeShare(group(), "token", READ_THROUGH, (merge,))
-        return list(merge_share(self.store, share))
+        return MergeShare(group(), "token", READ_THROUGH, (merge,))
 
     def merged(self) -> Merged:
         """What all are merged into, which is completed."""

@@ -1,11 +1,5 @@
 """CEL rules of ``spec.compact``, with the messages for users who break them."""
 
-GROUP_RULES: tuple[tuple[str, str], ...] = (
-    (
-        "!has(self.compact) || has(self.completeness)",
-        "compact needs completeness, without which no output partition is ever complete",
-    ),
-)
 COMPACT_RULES: tuple[tuple[str, str], ...] = (
     (
         (

@@ -14,7 +14,7 @@ from typing import Any
 from landfall.api.spec import GroupSpec, s3
 from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
-from landfall_operator.api.compact_rules import COMPACT_RULES, GROUP_RULES
+from landfall_operator.api.compact_rules import COMPACT_RULES
 from landfall_operator.api.feed_rules import FEED_RULES
 from landfall_operator.api.schema import (
     Schema,
@@ -218,7 +218,6 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     },
     "spec.compact": COMPACT_RULES,
     "spec": (
-        *GROUP_RULES,
         (
             "has(self.ledger) == has(oldSelf.ledger)",
             (

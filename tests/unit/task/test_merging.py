@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import pickle
 import zlib
 from pathlib import Path
 
@@ -165,6 +166,16 @@ def test_a_damaged_object_is_named_and_nothing_is_left(kind: str) -> None:
     assert isinstance(result.error, Stalled)
     assert (result.error.reason, key in str(result.error)) == (Reason.OBJECT_LOST, True)
     assert list(objects.store.open_uploads("")) == []
+
+
+def test_what_tasks_get_and_return_can_be_sent() -> None:
+    objects = folder("Json")
+    share = objects.share()
+    found = [*objects.results(), NotMerged("f", Stalled(Reason.OBJECT_LOST, "gone"))]
+
+    assert pickle.loads(pickle.dumps(share)) == share
+    assert pickle.loads(pickle.dumps(found[0])) == found[0]
+    assert pickle.loads(pickle.dumps(found[1])).error.reason is Reason.OBJECT_LOST
 
 
 def test_an_object_that_is_gone_is_named() -> None:
