@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from landfall.driver.compaction_folders import LATE_PAUSE
+from landfall.driver.compaction_folders import HINT, LATE_PAUSE
 from landfall.driver.compaction_planner import PlannedReplacement
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import Retry
 from landfall.ledger import Purpose
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.objects import OpenUpload
+from landfall.publish.cursor import cursor_key
 from tests.support.compaction_scene import CLICKS, SPEC, CompactionScene
-from tests.support.sample_ledger import LANE
+from tests.support.sample_ledger import GROUP, LANE
 
 HOUR_4 = "clicks/dt=2026-11-21/hr=04"
 
@@ -194,3 +195,12 @@ def test_objects_are_read_by_the_spec_that_they_were_made_by(scene: CompactionSc
     ((share, *_),) = scene.runner.given
     assert {merge.output.format for merge in share.merges} == {"Json"}
     assert [name[:2] for name in retired(plan)] == ["2_", "2_"]
+
+
+def test_a_replacement_is_found_in_a_segment(scene: CompactionScene) -> None:
+    scene.apply(scene.plan())
+    scene.sample.open(2).shown().open(3).shown().roll()
+    scene.sample.store.overwrite(cursor_key(GROUP, LANE, HINT), b"")
+
+    assert scene.restart().observe() is None
+    assert scene.compacting.status.error == ""
