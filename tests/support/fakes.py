@@ -34,6 +34,8 @@ from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics, Topic
 from landfall.store import Store
 from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted
+from landfall.task.merging import MergeResult, MergeShare
+from tests.support.fake_merging import merged
 
 NOW = datetime(2126, 11, 21, 12, tzinfo=UTC)
 """The fakes' time. Stores date uploads by the machine's clock, so this must be in its future for an
@@ -190,6 +192,9 @@ class FakeRunner:
     def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
         objects = [each for share in shares for each in share.objects]
         return list(filter(None, map(self._miscounted, objects)))
+
+    def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
+        return [merged(self.store, share, merge) for share in shares for merge in share.merges]
 
     def _miscounted(self, landed: LandedObject) -> Miscounted | None:
         key = landed.upload.key

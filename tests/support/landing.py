@@ -37,7 +37,8 @@ from landfall.source.opening import open_log
 from landfall.store import Store
 from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted
-from landfall.task.worker import land_bin, read_back
+from landfall.task.merging import MergeResult, MergeShare
+from landfall.task.worker import land_bin, merge, read_back
 from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket
@@ -174,6 +175,10 @@ class InProcessRunner:
     def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
         with self._lock:
             return [found for share in shares for found in read_back(share)]
+
+    def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
+        with self._lock:
+            return [result for share in shares for result in merge(share)]
 
     def warm_up(self) -> None:
         """Nothing to do."""

@@ -39,6 +39,7 @@ FIELDS: Mapping[str, Change] = {
     "ledger": Change.NEW_REVISION,
     "topics": Change.NEW_REVISION,
     "completeness": Change.NEW_REVISION,
+    "compact": Change.NEW_REVISION,
     "schedule": Change.NEW_REVISION,
     "idle": Change.IGNORE,
     "uploadPolicy": Change.NEW_REVISION,

@@ -14,6 +14,7 @@ from typing import Any
 from landfall.api.spec import GroupSpec, s3
 from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
+from landfall_operator.api.compact_rules import COMPACT_RULES
 from landfall_operator.api.feed_rules import FEED_RULES
 from landfall_operator.api.schema import (
     Schema,
@@ -66,7 +67,7 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", "spec.source.files")
+LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", "spec.compact", "spec.source.files")
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (
@@ -203,24 +204,19 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             "must end with /{topic}, such as db={field:app}/{topic}",
         ),
     ),
-    "spec.output.url": (
-        (
-            "self == oldSelf",
+    **{
+        f"spec.{root}.url": (
             (
-                "cannot be changed, because the ledger of all landed records is stored there; "
-                "create a new group instead"
+                "self == oldSelf",
+                (
+                    "cannot be changed, because the ledger of all landed records is stored there; "
+                    "create a new group instead"
+                ),
             ),
-        ),
-    ),
-    "spec.ledger.url": (
-        (
-            "self == oldSelf",
-            (
-                "cannot be changed, because the ledger of all landed records is stored there; "
-                "create a new group instead"
-            ),
-        ),
-    ),
+        )
+        for root in ("output", "ledger")
+    },
+    "spec.compact": COMPACT_RULES,
     "spec": (
         (
             "has(self.ledger) == has(oldSelf.ledger)",
@@ -247,6 +243,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.source.kafka.topicPattern": {"maxLength": 4096},
     "spec.decode.timestamp.field": {"maxLength": 1024},
     "spec.decode.timestamp.separator": {"maxLength": 16},
+    "spec.compact.dedupe.key": {"maxLength": 1024},
     "spec.source.kafka.groupId": {"maxLength": 255},
     "spec.source.files": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["topic"]},
     "spec.output.url": {"maxLength": 2048},

@@ -7,7 +7,8 @@ from landfall.driver.runner import Bin
 from landfall.ledger.task_results import SliceResult
 from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted
-from landfall.task.worker import land_bin, read_back
+from landfall.task.merging import MergeResult, MergeShare
+from landfall.task.worker import land_bin, merge, read_back
 
 
 class InProcessRunner:
@@ -22,6 +23,10 @@ class InProcessRunner:
     def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
         """See ``Runner``."""
         return [found for share in shares for found in read_back(share)]
+
+    def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
+        """See ``Runner``."""
+        return [result for share in shares for result in merge(share)]
 
     def warm_up(self) -> None:
         """There is nothing to start."""

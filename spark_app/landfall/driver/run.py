@@ -7,7 +7,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import FrameType
 
 import stamina
@@ -17,6 +18,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, Request, RetryRequest
 from landfall.clock import SteadyClock
 from landfall.driver.closed_ranges import scheduled
+from landfall.driver.compacting import planner_of
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.goals import Endless, GoalType
@@ -146,6 +148,7 @@ def drive(
     store = measured(store, [root.kind for root in group.spec.roots], counters.store_calls)
     board = StatusBoard(clock, monitor.outage)
     deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
+    deps = replace(deps, new_planner=partial(planner_of, group, deps))
     publishing = Publishing(group, store, clock)
     schedule = None if options.until_caught_up else group.spec.schedule
     goal = options.goal or scheduled(schedule, stays=options.stays)

@@ -8,6 +8,7 @@ from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import SliceResult
 from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted
+from landfall.task.merging import MergeResult, MergeShare
 
 Bin = tuple[Slice, ...]
 """Slices that one task reads one after another."""
@@ -30,6 +31,14 @@ class Runner(Protocol):
 
         Raises:
             Retry: the store does not answer, or a task died.
+        """
+        ...
+
+    def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
+        """Merge objects, a task for each share, and return what became of each merge.
+
+        Raises:
+            Retry: a task died, or none can run.
         """
         ...
 

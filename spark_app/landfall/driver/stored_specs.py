@@ -31,8 +31,9 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
     output = group.spec.output.model_dump(mode="json", by_alias=True, exclude=set(PLACE))
     kept = {name: spec[name] for name in _SECTIONS} | {"output": output}
     if spec["topics"]:  # software that does not know the field can read what is stored without it
-        kept["topics"] = group.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)[
-            "topics"
+        topics = group.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)["topics"]
+        kept["topics"] = [
+            {name: value for name, value in entry.items() if name != "compact"} for entry in topics
         ]
     if group.spec.source.files:
         kept["feeds"] = {feed.topic: _reader_of(feed) for feed in group.spec.source.files}
@@ -87,7 +88,8 @@ def stored_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> Con
     body = slots.read(object_names.spec_key(group.metadata.name, lane, name)) if name else None
     if body is None or digest(body) != name:
         return group
-    present = group.spec.model_dump(mode="json", by_alias=True)
+    # How objects are merged decides nothing that they hold, and may not fit their format.
+    present = group.spec.model_dump(mode="json", by_alias=True, exclude={"compact"})
     kept = json.loads(body)
     kept.setdefault("topics", [])
     feeds = kept.pop("feeds", {})

@@ -16,7 +16,8 @@ An exception from ``encode`` or ``finish`` is treated as a bug: the slice fails,
 traceback and is retried with backoff. Rows that the format cannot represent must be returned by
 ``refuse`` instead, which makes them dead letters. A format of typed columns may have a method
 ``refuse_columns(columns: pa.RecordBatch) -> Mapping[int, str]``, which returns errors by row for
-rows that it cannot represent because of what their columns hold.
+rows that it cannot represent because of what their columns hold. A format whose objects can be
+merged has a method ``merger``, see ``formats.merging``.
 """
 
 from collections.abc import Iterator, Mapping

@@ -35,6 +35,7 @@ from isal import isal_zlib
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, avroreader, codecs, text, writables
 from landfall.formats.envelopes import enveloped
+from landfall.formats.merged_avro import AvroMerger
 from landfall.formats.options import Options
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
@@ -104,6 +105,10 @@ class AvroFile:
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back, with any codec; raises ValueError if it is damaged."""
         return avroreader.rows(stream)
+
+    def merger(self) -> AvroMerger:
+        """Return what merges objects; blocks are copied as they are."""
+        return AvroMerger(COMPRESSORS[self.codec][1], varint)
 
 
 class AvroEncoder:

@@ -7,6 +7,8 @@ Source: Apache Avro 1.12 specification, "Object Container Files".
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import BinaryIO
 
@@ -58,10 +60,11 @@ _DECOMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
 )
 
 
-class _Source:
+class Source:
     """The bytes of the file in order, and the position after those read so far."""
 
     def __init__(self, stream: BinaryIO) -> None:
+        """Read nothing yet."""
         self._stream = stream
         self.position = 0
 
@@ -100,6 +103,67 @@ class _Source:
         return (value >> 1) ^ -(value & 1)
 
 
+@dataclass(frozen=True)
+class Header:
+    """What a file begins with.
+
+    Attributes:
+        metadata: a map of bytes by name.
+        sync: the sync marker.
+    """
+
+    metadata: Mapping[str, bytes]
+    sync: bytes
+
+    @property
+    def codec(self) -> str:
+        """How blocks are compressed."""
+        return self.metadata.get("avro.codec", b"null").decode("utf-8", "replace")
+
+    @cached_property
+    def root(self) -> tuple[Node, bool]:
+        """The schema of the values, and whether they are wrapped; ValueError if it is none."""
+        schema = parse_schema(self.metadata.get("avro.schema", b""))
+        return compile_schema(schema), kind_of(schema.root).rstrip("_") == WRAPPER
+
+    def contents(self, block: "RawBlock") -> bytes:
+        """The values of a block, back to back; ValueError if they are damaged."""
+        return _DECOMPRESSORS[self.codec](block.compressed)
+
+    def bounds(self, block: "RawBlock", contents: bytes) -> list[int]:
+        """Where each value of a block begins, and where the last ends; ValueError if damaged."""
+        return _bounds(self.root[0], block.count, contents, block.end)
+
+
+@dataclass(frozen=True)
+class RawBlock:
+    """A block of a file: how many values it has, its bytes, and the position behind it."""
+
+    count: int
+    compressed: bytes
+    end: int
+
+
+def read_header(source: Source) -> Header:
+    """Read what a file begins with; ValueError if it is no Avro file, or has an unknown codec."""
+    if source.take(len(_MAGIC)) != _MAGIC:
+        raise ValueError("not an Avro object container file")
+    metadata = _metadata(source)
+    header = Header(metadata, source.take(_SYNC_BYTES))
+    if header.codec not in _DECOMPRESSORS:
+        raise ValueError(f"unknown codec {header.codec!r}")
+    return header
+
+
+def raw_blocks(source: Source, header: Header) -> Iterator[RawBlock]:
+    """The blocks of a file, as they are in it; ValueError if it is damaged."""
+    while (count := source.number_or_end()) is not None:
+        compressed = source.take(source.number())
+        if source.take(_SYNC_BYTES) != header.sync:
+            raise ValueError(f"another sync marker before byte {source.position}")
+        yield RawBlock(count, compressed, source.position)
+
+
 def rows(stream: BinaryIO) -> Iterator[Row]:
     """Read a file.
 
@@ -130,25 +194,15 @@ def _blocks(stream: BinaryIO) -> Iterator[tuple[Node, pa.Array, bool]]:
 
     Before the first block comes one without values, which the file does not have.
     """
-    source = _Source(stream)
-    if source.take(len(_MAGIC)) != _MAGIC:
-        raise ValueError("not an Avro object container file")
-    metadata = _metadata(source)
-    codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
-    if codec not in _DECOMPRESSORS:
-        raise ValueError(f"unknown codec {codec!r}")
-    schema = parse_schema(metadata.get("avro.schema", b""))
-    node, is_wrapped = compile_schema(schema), kind_of(schema.root).rstrip("_") == WRAPPER
-    sync = source.take(_SYNC_BYTES)
+    source = Source(stream)
+    header = read_header(source)
+    node, is_wrapped = header.root
     yield node, _column(node, 0, b"", source.position), is_wrapped
-    while (count := source.number_or_end()) is not None:
-        content = _DECOMPRESSORS[codec](source.take(source.number()))
-        if source.take(_SYNC_BYTES) != sync:
-            raise ValueError(f"another sync marker before byte {source.position}")
-        yield node, _column(node, count, content, source.position), is_wrapped
+    for block in raw_blocks(source, header):
+        yield node, _column(node, block.count, header.contents(block), block.end), is_wrapped
 
 
-def _metadata(source: _Source) -> Mapping[str, bytes]:
+def _metadata(source: Source) -> Mapping[str, bytes]:
     found: dict[str, bytes] = {}
     while count := source.number():
         if count < 0:
@@ -159,8 +213,8 @@ def _metadata(source: _Source) -> Mapping[str, bytes]:
     return found
 
 
-def _column(node: Node, count: int, content: bytes, position: int) -> pa.Array:
-    """The values of a block."""
+def _bounds(node: Node, count: int, content: bytes, position: int) -> list[int]:
+    """Where the values of a block begin, and where the last ends."""
     record, ends, at = OneRecord(memoryview(content), len(content)), [0], 0
     try:
         for _ in range(count):
@@ -170,7 +224,12 @@ def _column(node: Node, count: int, content: bytes, position: int) -> pa.Array:
         raise ValueError(f"a damaged record before byte {position}: {error}") from error
     if at != len(content):
         raise ValueError(f"bytes left over in the block before byte {position}")
-    bounds = pa.py_buffer(np.array(ends, np.int32))
+    return ends
+
+
+def _column(node: Node, count: int, content: bytes, position: int) -> pa.Array:
+    """The values of a block."""
+    bounds = pa.py_buffer(np.array(_bounds(node, count, content, position), np.int32))
     payloads = pa.Array.from_buffers(pa.binary(), count, [None, bounds, pa.py_buffer(content)])
     column, errors = read(node, *payload_data(payloads))
     if errors:

@@ -44,6 +44,7 @@ _RAW, _ZLIB, _GZIP = -15, 15, 31
 _READ_BYTES = 64 * 1024
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _EMPTY_FINAL_BLOCK = b"\x03\x00"
+_OTHER_GZIP = "Gzip data that is not one member, as Landfall writes it"
 _DAMAGED: tuple[type[Exception], ...] = (isal_zlib.error, zstandard.ZstdError)  # type: ignore[assignment]  # isal's stubs call the class an instance
 
 
@@ -56,6 +57,14 @@ class Compressor(Protocol):
 
     def finish(self) -> bytes:
         """Return the last bytes of the object. The compressor is not used again."""
+        ...
+
+
+class CopyingCompressor(Compressor, Protocol):
+    """Takes blocks of other objects as they are, too."""
+
+    def copied(self, compressed: bytes, contents: Bytes) -> bytes:
+        """Return what ``compress`` returned for these contents, taken from another object."""
         ...
 
 
@@ -84,6 +93,10 @@ class PlainCompressor:
         """Return the block itself."""
         return bytes(block)
 
+    def copied(self, compressed: bytes, contents: Bytes) -> bytes:  # noqa: ARG002  # of the protocol
+        """Return the bytes as they are."""
+        return compressed
+
     def finish(self) -> bytes:
         """Return nothing."""
         return b""
@@ -99,11 +112,20 @@ class GzipCompressor:
 
     def compress(self, block: Bytes) -> bytes:
         """Return the block as raw deflate, aligned to a byte and not final; first the header."""
-        self._crc32 = isal_zlib.crc32(block, self._crc32)
-        self._length += len(block)
-        header, self._header = self._header, b""
         fresh = isal_zlib.compressobj(_ISAL_LEVEL, isal_zlib.DEFLATED, _RAW)
-        return b"".join((header, fresh.compress(block), fresh.flush(isal_zlib.Z_SYNC_FLUSH)))
+        compressed = fresh.compress(block) + fresh.flush(isal_zlib.Z_SYNC_FLUSH)
+        return self.copied(compressed, block)
+
+    def copied(self, compressed: bytes, contents: Bytes) -> bytes:
+        """Return raw deflate that is not final as it is; before the first the header.
+
+        Whole blocks come together, but any bytes of them may come in one call, and any of their
+        contents.
+        """
+        self._crc32 = isal_zlib.crc32(contents, self._crc32)
+        self._length += len(contents)
+        header, self._header = self._header, b""
+        return header + compressed
 
     def finish(self) -> bytes:
         """Return the final block and the trailer."""
@@ -132,8 +154,12 @@ class ZstdCompressor:
 
     def compress(self, block: Bytes) -> bytes:
         """Return the block as a frame."""
+        return self.copied(_zstd.context.compress(block), block)
+
+    def copied(self, compressed: bytes, contents: Bytes) -> bytes:  # noqa: ARG002  # of the protocol
+        """Return frames as they are."""
         self._empty = False
-        return _zstd.context.compress(block)
+        return compressed
 
     def finish(self) -> bytes:
         """Return an empty frame if there was no block, because 0 bytes are not a zstd file."""
@@ -151,7 +177,7 @@ class StreamCodec:
     """
 
     extension: str
-    compressor: Callable[[], Compressor]
+    compressor: Callable[[], CopyingCompressor]
     decompressor: Callable[[], Decompressor] | None
 
 
@@ -250,6 +276,40 @@ def decompress(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
     return (
         chunks if new_decompressor is None else _decompress_chunks(codec, new_decompressor, chunks)
     )
+
+
+def copied_gzip(compressor: GzipCompressor, stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+    """Copy an object of ``GzipCompressor`` into another one; nothing is compressed again.
+
+    Since blocks end at a byte and refer to none before, those of several objects make one member:
+    without the header of each, its empty final block and its trailer.
+
+    Yields:
+        The next bytes of the other object, and the next contents of the one that is copied.
+
+    Raises:
+        ValueError: the object is damaged, ends early, or another writer made it.
+    """
+    member, held, end = isal_zlib.decompressobj(_GZIP), b"", len(_EMPTY_FINAL_BLOCK) + 8
+    unread = len(_GZIP_HEADER)
+    for chunk in iter(lambda: stream.read(_READ_BYTES), b""):
+        if member.eof:
+            raise ValueError(_OTHER_GZIP)
+        try:
+            contents = bytes(member.decompress(chunk))
+        except _DAMAGED as error:
+            raise ValueError(f"damaged Gzip data: {error}") from error
+        held += chunk
+        if unread and len(held) >= unread:
+            if not held.startswith(_GZIP_HEADER):
+                raise ValueError(_OTHER_GZIP)
+            held, unread = held[unread:], 0
+        ready, held = (b"", held) if unread else (held[:-end], held[-end:])
+        yield compressor.copied(ready, contents) if ready or contents else b"", contents
+    if not member.eof:
+        raise ValueError("Gzip data ends early")
+    if len(held) != end or not held.startswith(_EMPTY_FINAL_BLOCK) or member.unused_data:
+        raise ValueError(_OTHER_GZIP)
 
 
 def _decompress_chunks(

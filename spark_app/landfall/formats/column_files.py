@@ -64,6 +64,10 @@ class ColumnFiles:
         else:
             is_own = block.schema is not None
             made = table(records, typed, is_enveloped=self.envelope, own=is_own)
+        return self.in_order(made)
+
+    def in_order(self, made: pa.Table) -> pa.Table:
+        """Return the rows of a block, sorted if that is asked for."""
         keys = sort_keys(self.sort_by, made.schema)
         # Arrow's sort keeps rows with equal keys in the order of their offsets.
         return made.sort_by([(key.column, key.order) for key in keys]) if keys else made

@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Encoder, Row, codecs, text
+from landfall.formats.json_keys import json_key
+from landfall.formats.lines import LinesMerger, split
 from landfall.formats.options import Options, Tombstones
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
@@ -79,4 +81,8 @@ class Json:
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back; raises ValueError if it is damaged."""
-        return text.split(codecs.decompress(self.codec, stream), b"\n")
+        return split(codecs.decompress(self.codec, stream), b"\n")
+
+    def merger(self) -> LinesMerger:
+        """Return what merges objects; blocks are copied as they are."""
+        return LinesMerger(self.codec, b"\n", json_key)

@@ -29,7 +29,8 @@ blocks give the same bytes as long as the version of Arrow is the same.
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -48,8 +49,18 @@ from landfall.formats.columns import (
     as_leaf,
     storable,
 )
+from landfall.formats.merged_columns import (
+    ColumnFile,
+    ColumnsMerger,
+    checked,
+    damage,
+    described,
+    there,
+)
+from landfall.formats.merging import ReadRange
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
+from landfall.pipeline.decoders.row_schemas import RowSchema
 
 CODECS: Mapping[Codec, str] = MappingProxyType(
     {
@@ -134,6 +145,29 @@ class Orc(ColumnFiles):
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(f"damaged ORC file, at row {number} or later: {error}") from error
 
+    def merger(self) -> ColumnsMerger:
+        """Return what merges objects; stripes are written anew."""
+        return ColumnsMerger(self, OrcEncoder(self))
+
+    @contextmanager
+    def opened(
+        self, source: BinaryIO, columns: Sequence[str] | None = None
+    ) -> Iterator[ColumnFile]:
+        """Read an object, or some of its columns; raises ValueError if it is damaged."""
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(source, file)
+            with damage("ORC"):
+                found = orc.ORCFile(file)
+            wanted = there(columns, found.schema)
+            batches = (found.read_stripe(n, wanted) for n in range(found.nstripes))
+            schema = found.schema.remove_metadata()
+            yield ColumnFile(schema, None, checked("ORC", batches))
+
+    def schema_of(self, read: ReadRange, size: int) -> str:
+        """What distinguishes an object's columns from others."""
+        with damage("ORC"):
+            return described(orc.ORCFile(pa.BufferReader(read(0, size))).schema, None)
+
 
 class OrcEncoder:
     """Writes one ORC file."""
@@ -147,10 +181,17 @@ class OrcEncoder:
     def encode(self, block: Block) -> bytes:
         """Return what the writer has finished, which may be nothing."""
         if len(block.records):
-            made = self._table(block)
-            self._writer = self._writer or self._open()
-            self._writer.write(made)
-            self._unwritten += made.nbytes
+            return self.write(self._table(block), block.schema)
+        return self._written()
+
+    def write(self, table: pa.Table, schema: RowSchema | None) -> bytes:  # noqa: ARG002  # no file names it
+        """Write rows as they are stored; returns what is finished."""
+        self._writer = self._writer or self._open()
+        self._writer.write(table)
+        self._unwritten += table.nbytes
+        return self._written()
+
+    def _written(self) -> bytes:
         written = self._buffer.take()
         if written[len(_MAGIC) :]:
             self._unwritten = 0

@@ -36,7 +36,8 @@ the footer has its full name and its digest, as ``landfall-schema-name`` and
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
@@ -53,6 +54,16 @@ from landfall.formats.columns import (
     ENVELOPE,
     sort_keys,
 )
+from landfall.formats.merged_columns import (
+    READ_ROWS,
+    ColumnFile,
+    ColumnsMerger,
+    checked,
+    damage,
+    described,
+    there,
+)
+from landfall.formats.merging import ReadRange
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
 from landfall.pipeline.decoders.row_schemas import RowSchema
@@ -69,6 +80,7 @@ SCHEMA_KEY = "landfall-schema"
 """What begins the keys of the footer that name the payloads' schema."""
 _LEAST_VALUES = 1000
 _READ_ROWS = 1024
+_TAIL_BYTES = 64 * 1024
 _WRITER_HELD_BYTES = 16 * 1024
 """The memory of an open writer: growth of the process, measured by tests/bench/bench_formats.py."""
 _CHUNK_HELD_BYTES = 1200
@@ -150,6 +162,44 @@ class Parquet(ColumnFiles):
                     f"damaged Parquet file, at row {number} or later: {error}"
                 ) from error
 
+    def merger(self) -> ColumnsMerger:
+        """Return what merges objects; row groups are written anew."""
+        return ColumnsMerger(self, ParquetEncoder(self))
+
+    @contextmanager
+    def opened(
+        self, source: BinaryIO, columns: Sequence[str] | None = None
+    ) -> Iterator[ColumnFile]:
+        """Read an object, or some of its columns; raises ValueError if it is damaged."""
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(source, file)
+            with damage("Parquet"):
+                found = pq.ParquetFile(file, page_checksum_verification=True)
+            wanted = there(columns, found.schema_arrow)
+            batches = (
+                batch
+                for group in range(found.num_row_groups)
+                for batch in found.iter_batches(READ_ROWS, row_groups=[group], columns=wanted)
+            )
+            own = _own_schema(found.metadata.metadata or {})
+            schema = found.schema_arrow.remove_metadata()
+            yield ColumnFile(schema, own, checked("Parquet", batches))
+
+    def schema_of(self, read: ReadRange, size: int) -> str:
+        """What distinguishes an object's columns and schema from others, by its footer."""
+        tail = read(-min(size, _TAIL_BYTES), _TAIL_BYTES)
+        length = int.from_bytes(tail[-8:-4], "little") + 8
+        if len(tail) < length <= size:
+            tail = read(-length, length)
+        with damage("Parquet"):
+            footer = pq.read_metadata(pa.BufferReader(tail[-length:]))
+            return described(footer.schema.to_arrow_schema(), footer.metadata)
+
+
+def _own_schema(metadata: Mapping[bytes, bytes]) -> RowSchema | None:
+    name, digest = (metadata.get(f"{SCHEMA_KEY}-{k}".encode()) for k in ("name", "digest"))
+    return None if digest is None else RowSchema(digest.decode(), (name or b"").decode())
+
 
 class ParquetEncoder:
     """Writes one Parquet file."""
@@ -164,14 +214,18 @@ class ParquetEncoder:
 
     def encode(self, block: Block) -> bytes:
         """Return the block as a row group."""
-        rows = len(block.records)
-        if rows:
-            made = self._parquet.table(block)
-            if self._writer is None:
-                self._schema = block.schema
-                self._writer = self._open(made.schema, rows)
-            self._writer.write_table(made, row_group_size=rows)
-            self._row_groups += 1
+        if len(block.records):
+            return self.write(self._parquet.table(block), block.schema)
+        return self._buffer.take()
+
+    def write(self, table: pa.Table, schema: RowSchema | None) -> bytes:
+        """Return rows, at least one, as a row group; ``schema`` is that of the payloads."""
+        rows = len(table)
+        if self._writer is None:
+            self._schema = schema
+            self._writer = self._open(table.schema, rows)
+        self._writer.write_table(table, row_group_size=rows)
+        self._row_groups += 1
         return self._buffer.take()
 
     def finish(self) -> bytes:

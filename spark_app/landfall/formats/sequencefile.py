@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs, sequencereader, text, writables
+from landfall.formats.merged_sequence import SequenceMerger
 from landfall.formats.options import Options, Tombstones
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
@@ -136,6 +137,10 @@ class SequenceFile:
             ValueError: the object is damaged.
         """
         return sequencereader.rows(stream)
+
+    def merger(self) -> SequenceMerger:
+        """Return what merges objects; blocks and records are copied as they are."""
+        return SequenceMerger()
 
 
 class SequenceFileEncoder:

@@ -31,10 +31,11 @@ _DECOMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
 )
 
 
-class _Source:
+class Source:
     """The bytes of the file in order, and the position after those read so far."""
 
     def __init__(self, stream: BinaryIO) -> None:
+        """Read nothing yet."""
         self._stream = stream
         self.position = 0
 
@@ -62,6 +63,7 @@ class _Source:
         return b"".join(chunks)
 
     def int32(self) -> int:
+        """Return a number of four bytes."""
         return int.from_bytes(self.take(4), "big", signed=True)
 
     def int32_or_end(self) -> int | None:
@@ -73,15 +75,17 @@ class _Source:
         return int.from_bytes(taken, "big", signed=True)
 
     def vint(self) -> int:
+        """Return a number that is not negative, of as many bytes as its first one says."""
         first = self.take(1)
         return _vints(first + self.take(_vint_width(first[0])))[0]
 
     def text(self) -> str:
+        """Return a text with its length before it."""
         return self.take(self.vint()).decode()
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class Header:
     """How the rest of the file must be read.
 
     Attributes:
@@ -104,10 +108,10 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
         ValueError: this is not a SequenceFile that Landfall or Secor writes, or it is damaged; the
             message says where.
     """
-    source = _Source(stream)
+    source = Source(stream)
     start = 0
     try:
-        header = _header(source)
+        header = read_header(source)
         read = _block if header.blocks else _record
         while True:
             start = source.position
@@ -121,7 +125,8 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
         ) from error
 
 
-def _header(source: _Source) -> _Header:
+def read_header(source: Source) -> Header:
+    """Read what a file begins with; ValueError if it is not as Landfall or Secor write it."""
     if (version := source.take(4)) != _VERSION:
         raise ValueError(f"starts with {version!r}, not {_VERSION!r}")
     key, value = source.text(), source.text()
@@ -136,18 +141,19 @@ def _header(source: _Source) -> _Header:
     for _ in range(2 * source.int32()):  # the metadata, pairs of name and value
         source.text()
     decompress = _DECOMPRESSORS[codec] if compressed else bytes
-    return _Header(_KEYS[key], decompress, bool(blocks), source.take(_SYNC_BYTES))
+    return Header(_KEYS[key], decompress, bool(blocks), source.take(_SYNC_BYTES))
 
 
-def _check_sync(source: _Source, header: _Header) -> None:
+def check_sync(source: Source, header: Header) -> None:
+    """Read a sync marker; ValueError if it is another one."""
     if source.take(_SYNC_BYTES) != header.sync:
         raise ValueError(f"no sync marker before byte {source.position}")
 
 
-def _block(source: _Source, header: _Header, escape: int) -> Iterator[Row]:
+def _block(source: Source, header: Header, escape: int) -> Iterator[Row]:
     if escape != _SYNC_ESCAPE:
         raise ValueError(f"no sync marker before byte {source.position}")
-    _check_sync(source, header)
+    check_sync(source, header)
     count = source.vint()
     parts = [header.decompress(source.take(source.vint())) for _ in range(4)]
     keys, values = (_split(lengths, joined, count) for lengths, joined in (parts[:2], parts[2:]))
@@ -166,10 +172,10 @@ def _split(lengths: bytes, joined: bytes, count: int) -> list[bytes]:
     return [joined[start:end] for start, end in pairwise(bounds)]
 
 
-def _record(source: _Source, header: _Header, length: int) -> Iterator[Row]:
+def _record(source: Source, header: Header, length: int) -> Iterator[Row]:
     """Read a record of ``length`` bytes, or the sync marker if that is the escape."""
     if length == _SYNC_ESCAPE:
-        _check_sync(source, header)
+        check_sync(source, header)
         return
     key_length = source.int32()
     if not 0 <= key_length <= length:
@@ -177,7 +183,7 @@ def _record(source: _Source, header: _Header, length: int) -> Iterator[Row]:
     yield _row(header, source.take(key_length), header.decompress(source.take(length - key_length)))
 
 
-def _row(header: _Header, key: bytes, value: bytes) -> Row:
+def _row(header: Header, key: bytes, value: bytes) -> Row:
     offset, kafka_key, timestamp = header.key(key)
     return Row(offset, _bytes_writable(value), kafka_key, timestamp)
 

@@ -15,7 +15,7 @@ timestamps and headers are not stored.
 This module also holds what the formats share.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs
+from landfall.formats.lines import LinesMerger, split
 from landfall.formats.options import Options, Tombstones
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Records
@@ -150,6 +151,11 @@ class Text:
         """Read an object back; raises ValueError if it is damaged or the delimiter is empty."""
         return split(codecs.decompress(self.codec, stream), self.delimiter)
 
+    def merger(self) -> LinesMerger | None:
+        """Return what merges objects; None if their rows cannot be counted."""
+        keeps = self.delimiter_inside is DelimiterInside.KEEP
+        return None if keeps or not self.delimiter else LinesMerger(self.codec, self.delimiter)
+
 
 def payload_bytes(values: pa.BinaryArray) -> memoryview:
     """Return the bytes of all values back to back, without copying; no value may be null."""
@@ -191,30 +197,3 @@ def bad_rows(*reasons: tuple[pa.BooleanArray | None, str]) -> BadRows:
         if rows
         else NO_BAD_ROWS
     )
-
-
-def split(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
-    """Return the rows of delimited bytes, whose chunks may end anywhere.
-
-    Raises:
-        ValueError: the delimiter is empty, or the bytes end inside a row.
-    """
-    if not delimiter:
-        raise ValueError("rows cannot be separated: the delimiter is empty")
-    row, pending = 0, bytearray()
-    for chunk in chunks:
-        # The start of a delimiter may be pending; bytes before it have been searched already, and
-        # searching them for every chunk of a long row would take quadratic time.
-        unsearched = max(0, len(pending) - len(delimiter) + 1)
-        pending += chunk
-        if pending.find(delimiter, unsearched) < 0:
-            continue
-        *complete, pending = pending.split(delimiter)
-        row += len(complete)
-        for value in complete:
-            yield Row(None, bytes(value))
-    if pending:
-        raise ValueError(
-            f"row {row}: the object ends after {len(pending)} bytes of the row, before the"
-            f" delimiter {delimiter!r}"
-        )

@@ -50,6 +50,16 @@ MAX_KEY_BYTES = 1024
 MAX_OFFSET = 2**63 - 1
 """Kafka's largest offset."""
 _TEN_DIGITS = 10**10
+_BESIDE_A_LANE = (
+    "-snapshots",
+    "-segments",
+    "-specs",
+    "-schemas",
+    "-published",
+    "-files",
+    "-replaced",
+    "-retired",
+)
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -177,14 +187,14 @@ def origin(group: str, key: str) -> Origin:
     prefix = f"{_group_prefix(group)}dead-letters/"
     if not key.startswith(prefix):
         name = parse_key(key)
-        plan = _plan(name.extension)
+        plan, _ = split_plan(name.extension)
         return Origin(name.topic, name.generation, name.partition, name.start, plan)
     topic, _, basename = key.removeprefix(prefix).partition("/")
     match = _BASENAME.fullmatch(basename)
     if not match:
         raise ValueError(f"not the key of a dead-letter object: {key!r}")
     check_topic(topic)
-    plan = _plan(match[4] or "")
+    plan, _ = split_plan(match[4] or "")
     return Origin(topic, int(match[1]), int(match[2]), int(match[3]), plan)
 
 
@@ -197,15 +207,15 @@ def renamed(key: str, plan: int) -> str:
     folder, slash, basename = key.rpartition("/")
     stem, dot, rest = basename.partition(".")
     extension = f"{dot}{rest}"
-    former = _PLAN.match(extension)
-    new = f"{folder}{slash}{stem}.r{plan}{extension[former.end() if former else 0 :]}"
+    new = f"{folder}{slash}{stem}.r{plan}{split_plan(extension)[1]}"
     _check_length(new)
     return new
 
 
-def _plan(extension: str) -> int:
+def split_plan(extension: str) -> tuple[int, str]:
+    """The slot in an object's extension (see ``Origin``), -1 if there is none, and the rest."""
     match = _PLAN.match(extension)
-    return int(match[1]) if match else -1
+    return (int(match[1]), extension[match.end() :]) if match else (-1, extension)
 
 
 def owner_key(destination: str = "") -> str:

@@ -32,6 +32,7 @@ from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.destinations import Destinations
 from landfall.task.feed_reader import FeedReader, OpenFeed
 from landfall.task.landing import LandingDeps, land_with
+from landfall.task.merging import MergeResult, MergeShare, merge_share
 from landfall.task.partitioning import Partitioners
 
 
@@ -91,6 +92,16 @@ def read_back(landed: Landed) -> tuple[Miscounted, ...]:
         Retry: the store does not answer.
     """
     return tuple(miscounted(_resources(landed.group).store, landed))
+
+
+def merge(share: MergeShare) -> tuple[MergeResult, ...]:
+    """Merge objects of the group's store; returns what became of each merge.
+
+    Raises:
+        Retry: the store cannot be opened.
+    """
+    # By the group that lands: the resources of its tasks stay in this process.
+    return tuple(merge_share(_resources(share.group).store, share))
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:

@@ -10,6 +10,7 @@ Sizes are written as Kubernetes quantities (``256Mi``, ``1G``) and durations as 
 ``docs/reference/fields.md`` is made of.
 """
 
+from landfall.api.spec.compact import Compact, Keep, RowDedupe
 from landfall.api.spec.decode import (
     Column,
     ColumnType,
@@ -65,6 +66,7 @@ __all__ = [
     "Column",
     "ColumnSource",
     "ColumnType",
+    "Compact",
     "ConsumerGroup",
     "Decode",
     "Dedupe",
@@ -79,6 +81,7 @@ __all__ = [
     "HdfsAccess",
     "Idle",
     "Kafka",
+    "Keep",
     "Ledger",
     "LockMode",
     "Metadata",
@@ -90,6 +93,7 @@ __all__ = [
     "Root",
     "Rotate",
     "Route",
+    "RowDedupe",
     "S3Access",
     "Schedule",
     "ScheduledRange",

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
 from landfall.api.route_pattern import Kind, tokens
+from landfall.api.spec.compact import FORMATS_WITH_FIELDS, Compact
 from landfall.api.spec.decode import Decode, TransformStep
 from landfall.api.spec.output import Output, Route
 from landfall.api.spec.policies import (
@@ -76,6 +77,10 @@ class GroupSpec(Model):
     completeness: Completeness | None = None
     """When hours and days are complete, which publishers such as ``Success`` report. Not decided if
     not set.
+    """
+    compact: Compact | None = None
+    """Merges the small objects of complete output partitions, and leaves out duplicates if that is
+    asked for. Objects stay as they were landed if not set.
     """
     schedule: Schedule | None = None
     """Lands closed ranges at these times instead of all the time. Between them the group has no
@@ -148,6 +153,19 @@ class GroupSpec(Model):
     def _hours_of_files_have_ranges(self) -> "GroupSpec":
         if self.completeness and self.source.files and not self.schedule:
             raise ValueError("completeness: needs schedule in a group that lands files")
+        return self
+
+    @model_validator(mode="after")
+    def _merges_what_is_complete(self) -> "GroupSpec":
+        if self.compact and not self.completeness:
+            raise ValueError(
+                "compact: completeness is not set, so no output partition is ever complete"
+            )
+        if self.compact and self.compact.dedupe and self.output.format not in FORMATS_WITH_FIELDS:
+            raise ValueError(
+                f"compact.dedupe: rows have fields in {', '.join(FORMATS_WITH_FIELDS)}, "
+                f"not in output.format {self.output.format}"
+            )
         return self
 
     @model_validator(mode="after")

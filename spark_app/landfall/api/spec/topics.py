@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_type_
 from pydantic import Field, create_model
 
 from landfall.api.pod_spec import Model
+from landfall.api.spec.compact import Compact
 from landfall.api.spec.decode import Decode, TransformStep
 from landfall.api.spec.output import Output, Route
 from landfall.api.spec.stores import PLACE
@@ -51,8 +52,10 @@ if TYPE_CHECKING:
     TopicDecode: TypeAlias = Model
     TopicRoute: TypeAlias = Model
     TopicOutput: TypeAlias = Model
+    TopicCompact: TypeAlias = Model
 else:
     TopicDecode, TopicRoute = _partial(Decode), _partial(Route)
+    TopicCompact = _partial(Compact)
     TopicOutput = _partial(Output, _OF_THE_GROUP)
 
 
@@ -72,4 +75,8 @@ class TopicOverride(Model):
     output: TopicOutput | None = None
     """Replaces those fields of the group's ``output`` that are set here, which say what objects
     hold. With another ``format``, ``options`` are only those that are set here.
+    """
+    compact: TopicCompact | None = None
+    """Replaces those fields of the group's ``compact`` that are set here. If the group has none,
+    only the objects of these topics are merged.
     """

@@ -27,6 +27,7 @@ from landfall.errors import BatchFailed, LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
 from landfall.task.counting import Landed, Miscounted
+from landfall.task.merging import MergeResult, MergeShare
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -261,6 +262,13 @@ class SparkRunner:
         except Exception as error:  # py4j wraps whatever failed the job
             raise Retry(f"reading back failed: {first_line(error)}") from error
 
+    def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
+        """Run a Spark job with a task per share; see ``Runner``."""
+        try:
+            return self.run_tasks(shares, _merge, f"merging objects in {len(shares)} tasks")
+        except Exception as error:  # py4j wraps whatever failed the job
+            raise Retry(f"merging failed: {first_line(error)}") from error
+
     def run_tasks(
         self,
         items: Sequence[Item],
@@ -313,6 +321,10 @@ def _land_bins(batch: Batch, bins: Iterable[Bin]) -> Iterator[SliceResult]:
 
 def _read_back(shares: Iterable[Landed]) -> Iterator[Miscounted]:
     return chain.from_iterable(map(worker.read_back, shares))
+
+
+def _merge(shares: Iterable[MergeShare]) -> Iterator[MergeResult]:
+    return chain.from_iterable(map(worker.merge, shares))
 
 
 def _all_failed(bins: Sequence[Bin], error: LandfallError) -> list[SliceResult]:

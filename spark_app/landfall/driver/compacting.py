@@ -1,0 +1,196 @@
+"""Merges small objects beside landing, as ``spec.compact`` asks for, up to a plan to be recorded.
+
+A thread follows the ledger (``compaction_folders``). Once an output partition is complete, it
+plans which of its objects are merged (``decide.compaction``) and lets tasks merge them. What is
+ready then is a plan: objects that retire, and uploads that take their place. The driver records it
+with a REPLACE, or refuses it: then its uploads are aborted, and what is in the
+ledger by then is planned anew. While a REPLACE is not applied, nothing is planned: so no object
+can be in two plans.
+
+Merges take at most a quarter of Spark's task slots, and at least one, so that landing goes on. A
+process that ends loses what it has merged and not recorded; the uploads are aborted as orphans.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Lock
+
+from landfall.api.spec import ConsumerGroup
+from landfall.driver.compaction_planner import CompactionPlanner
+from landfall.driver.deps import DriverDeps
+from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement, Planner
+from landfall.errors import LandfallError
+from landfall.lane import Lane
+from landfall.ledger import State
+from landfall.objects import Upload
+
+log = logging.getLogger(__name__)
+
+INTERVAL = timedelta(minutes=1)
+"""Between two looks at the ledger, where the one before has found nothing to merge."""
+RETRY_PAUSE = timedelta(minutes=5)
+"""After something failed, or a plan was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStatus:
+    """What compaction has done since the driver started.
+
+    Attributes:
+        waiting_folders: folders with objects to merge, now or once they are complete.
+        merged_objects: objects that were recorded to retire.
+        new_objects: those that take their place.
+        merged_bytes: what these have.
+        duplicates: rows that were left out.
+        error: why something was not merged last; empty if nothing was in the way.
+    """
+
+    waiting_folders: int = 0
+    merged_objects: int = 0
+    new_objects: int = 0
+    merged_bytes: int = 0
+    duplicates: int = 0
+    error: str = ""
+
+
+@dataclass
+class _Counts:
+    """What was recorded so far."""
+
+    objects: int = 0
+    new: int = 0
+    bytes: int = 0
+    duplicates: int = 0
+
+    def add(self, plan: PlannedReplacement) -> None:
+        """Count a plan that was recorded."""
+        self.objects += len(plan.listed.retire)
+        self.new += len(plan.listed.objects)
+        self.bytes += sum(upload.size for upload in plan.uploads)
+        self.duplicates += plan.duplicates
+
+
+def planner_of(
+    group: ConsumerGroup, deps: DriverDeps, lane: Lane, wake: Callable[[], object]
+) -> Planner:
+    """What merges the objects of a group, if it is to."""
+    spec = group.spec
+    if spec.compact or any(entry.compact for entry in spec.topics):
+        return Compacting(group, deps, lane, wake)
+    return NoPlanner()
+
+
+class Compacting:
+    """Prepares replacements by merged objects, for a driver whose thread uses it."""
+
+    def __init__(
+        self, group: ConsumerGroup, deps: DriverDeps, lane: Lane, wake: Callable[[], object]
+    ) -> None:
+        """Read nothing yet; ``wake`` is called, from any thread, when a plan is ready."""
+        self._deps, self._wake = deps, wake
+        self._pool = deps.background.pool(1, "compact")
+        self._planner = CompactionPlanner(group, deps, lane)
+        self._pass: Future[None] | None = None
+        self._lock = Lock()
+        self._ready: PlannedReplacement | None = None
+        self._taken: PlannedReplacement | None = None
+        self._seen, self._next = -1, deps.clock()
+        self._counts, self._error, self._waiting = _Counts(), "", 0
+
+    def observe(self, state: State) -> None:
+        """Take note of the ledger, in every pass of the driver: perhaps there is something to do.
+
+        Merging begins only after this, so not before the sweep for the orphans of others has
+        ended.
+        """
+        if state.replacing or self._is_busy:
+            return
+        now = self._deps.clock()
+        is_due = self._planner.next_due is not None and now >= self._planner.next_due
+        if now >= self._next and (state.seq > self._seen or is_due):
+            self._seen = state.seq
+            self._pass = self._pool.submit(self._run)
+
+    def take(self) -> PlannedReplacement | None:
+        """The plan that is ready; the caller says ``recorded`` or ``refused`` later."""
+        with self._lock:
+            if self._ready is not None:
+                self._taken, self._ready = self._ready, None
+                return self._taken
+            return None
+
+    def recorded(self, plan: PlannedReplacement, slot: int) -> None:
+        """A REPLACE in a slot has the plan."""
+        log.info(
+            "merge recorded",
+            extra={
+                "slot": slot,
+                "retired": len(plan.listed.retire),
+                "objects": len(plan.listed.objects),
+            },
+        )
+        self._counts.add(plan)
+        self._taken, self._next, self._seen = None, self._deps.clock(), -1
+        self._pool.submit(self._planner.settle, plan)
+
+    def refused(self, _: PlannedReplacement, why: str) -> None:
+        """The plan is not recorded, and never will be; the caller aborts its uploads."""
+        log.warning("merge refused", extra={"why": why})
+        self._taken, self._error = None, why
+        self._next, self._seen = self._deps.clock() + RETRY_PAUSE, -1
+
+    @property
+    def protected(self) -> frozenset[str]:
+        """Ids of uploads that no record names yet, and that must not be aborted as orphans.
+
+        Those that tasks write to now are not among them, as with landing: they are young.
+        """
+        with self._lock:
+            plans = [plan for plan in (self._ready, self._taken) if plan]
+        return frozenset(upload.upload_id for plan in plans for upload in plan.uploads)
+
+    def stop(self) -> Iterable[Upload]:
+        """Do nothing more; returns the uploads of the plan that nobody has taken, to be aborted."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            ready, self._ready = self._ready, None
+        return ready.uploads if ready else ()
+
+    @property
+    def status(self) -> CompactionStatus:
+        """How compaction is doing."""
+        counts = self._counts
+        return CompactionStatus(
+            self._waiting, counts.objects, counts.new, counts.bytes, counts.duplicates, self._error
+        )
+
+    @property
+    def _is_busy(self) -> bool:
+        with self._lock:
+            has_plan = self._ready is not None or self._taken is not None
+        return has_plan or (self._pass is not None and not self._pass.done())
+
+    def _run(self) -> None:
+        """Look for something to merge, and merge it; in the thread of the pool."""
+        plan, problem = None, ""
+        try:
+            plan, problem = self._planner.plan()
+        except LandfallError as error:
+            problem = str(error)
+            log.warning("compaction failed", extra={"why": problem})
+        except Exception as error:  # no thread may end by it, and landing goes on
+            problem = f"{type(error).__name__}: {error}"
+            log.exception("compaction failed unexpectedly")
+        if problem:
+            self._seen = -1
+        if problem or plan:
+            self._error = problem
+        self._waiting = self._planner.waiting
+        self._next = self._deps.clock() + (RETRY_PAUSE if problem else INTERVAL)
+        with self._lock:
+            self._ready = plan
+        if plan:
+            self._wake()

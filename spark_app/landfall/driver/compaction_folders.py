@@ -1,0 +1,248 @@
+"""Follows the ledger, and knows the visible objects of output partitions that are to be merged.
+
+Kept are the objects of folders whose hour or day is not complete yet or that are not merged yet,
+and what is left in folders that were merged, for objects that come late. Folders that no hour or
+day stands for, by the group's present routes, are never complete and left out.
+
+Where it is read from is kept as a hint, as publishers do: without one, folders that are complete
+by then stay as they are.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from landfall.api.spec import Compact, ConsumerGroup, TopicSpecs
+from landfall.errors import Reason, Retry, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Purpose, Replace, Replacement, State, Visible, decode
+from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.object_names import parse_key
+from landfall.ledger.replacement_lists import Replaced, decode_list
+from landfall.ledger.task_results import ObjectKind
+from landfall.publish.cursor import Cursor, Position
+from landfall.publish.finished import Calendars
+
+log = logging.getLogger(__name__)
+
+LATE_PAUSE = timedelta(minutes=10)
+"""How long nothing more must have come to a complete output partition before it is merged."""
+MAX_OBJECTS = 500_000
+"""How many objects are kept at most, a kilobyte or so each; the folders with the oldest go."""
+MAX_SETTLED = 10_000
+"""How many folders with nothing to do are kept for objects that come late."""
+HINT = "compaction-of-complete-output-partitions"
+"""The name of the hint, among those of publishers; too long to be the name of one."""
+
+
+@dataclass
+class Folder:
+    """A folder with objects that are visible.
+
+    Attributes:
+        path: relative to the output root.
+        topic: its topic.
+        end: when its hour or day is over, ms since 1970-01-01 UTC.
+        first_seen: the slot that called the first of its objects visible.
+        due: when it may be merged at the earliest, once it is complete.
+        objects: by key.
+        is_settled: there is nothing to do until another object comes.
+    """
+
+    path: str
+    topic: str
+    end: int
+    first_seen: int
+    due: datetime | None = None
+    objects: dict[str, Mergeable] = field(default_factory=dict)
+    is_settled: bool = False
+
+
+class Folders:
+    """The folders of a lane. One thread uses it."""
+
+    def __init__(self, lane: Lane, group: ConsumerGroup) -> None:
+        """Read nothing yet."""
+        self._lane, self._specs = lane, TopicSpecs.of(group.spec)
+        self._calendars = Calendars(group.spec)
+        self._cursor = Cursor.of(lane.slots, (lane.group, lane.name), HINT, "")
+        self._written: int | None = None
+        self._after, self._is_begun, self._is_new = -1, False, False
+        self.state = State()
+        """The state up to which the ledger was read."""
+        self.folders: dict[str, Folder] = {}
+
+    def rules(self, topic: str) -> Compact | None:
+        """How objects of a topic are merged; None if they are not."""
+        return self._specs.for_topic(topic).compact
+
+    def follow(self, now: datetime) -> None:
+        """Read the ledger to its end.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule, or a list is damaged.
+            Retry: the store does not answer.
+        """
+        self._begin()
+        for state, visible in self._folded():
+            if state.seq > self._after:
+                self._take(self.state, state, visible, now)
+            # Only now: a slot whose list could not be read is read again, or what has retired by
+            # it would retire twice.
+            self.state = state
+        if self._is_new:
+            over = [each.path for each in self.folders.values() if self._is_over(each)]
+            for path in over:
+                del self.folders[path]
+            self._is_new = False
+        self._forget()
+
+    def due(self, now: datetime) -> list[Folder]:
+        """The folders that are to be merged now, the oldest first."""
+        found = [
+            each
+            for each in self.folders.values()
+            if not each.is_settled and self._is_over(each) and (each.due is None or each.due <= now)
+        ]
+        return sorted(found, key=lambda each: (each.end, each.path))
+
+    @property
+    def waiting(self) -> int:
+        """How many folders there is something to do in, now or once they are complete."""
+        return sum(not each.is_settled for each in self.folders.values())
+
+    def next_due(self) -> datetime | None:
+        """When a complete folder is to be merged next, without anything new in the ledger."""
+        times = (
+            each.due or datetime.min.replace(tzinfo=UTC)
+            for each in self.folders.values()
+            if not each.is_settled and self._is_over(each)
+        )
+        return min(times, default=None)
+
+    def remember(self) -> None:
+        """Keep where a later driver begins to read: before all folders that are not settled.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        unsettled = (each.first_seen for each in self.folders.values() if not each.is_settled)
+        through = min(unsettled, default=self.state.seq + 1) - 1
+        if through != self._written and through >= 0:
+            self._cursor.write(Position(through))
+            self._written = through
+
+    def _begin(self) -> None:
+        if self._is_begun:
+            return
+        self._after = self._written = self._cursor.read().through
+        self._is_new = self._after < 0
+        snapshot = self._lane.last_snapshot()
+        if snapshot is not None and snapshot.seq <= self._after:
+            self.state = snapshot
+        self._is_begun = True
+
+    def _folded(self) -> Iterator[tuple[State, Visible]]:
+        """The state after each slot that was not read yet."""
+        begun = self.state.seq
+        try:
+            yield from self._lane.folded(self.state)
+        except Stalled as error:
+            if begun < 0 or error.reason is not Reason.LEDGER_BROKEN:
+                raise
+            # What followed may have been rolled up since, as in ``Lane.follow``.
+            self._after, self.state = max(self._after, self.state.seq), State()
+            yield from self._lane.folded(State())
+
+    def _take(self, before: State, state: State, visible: Visible, now: datetime) -> None:
+        """Take note of what a slot is the first to call visible."""
+        due = {
+            each.upload.key: slot
+            for slot, objects in before.unapplied.items()
+            if slot <= state.applied_through
+            for each in objects
+        }
+        for landed in visible.objects:
+            slot = due.get(landed.upload.key, -1)
+            if landed.kind is ObjectKind.DATA and slot >= 0:
+                self._add(Mergeable(slot, landed, before.specs.get(slot, "")), state, now)
+        for slot, named in visible.replacements:
+            self._replace(slot, named, state)
+
+    def _add(self, found: Mergeable, state: State, now: datetime) -> None:
+        name, rules = parse_key(found.key), self.rules(parse_key(found.key).topic)
+        if rules is None or not (rules.dedupe or found.landed.upload.size < rules.below):
+            return
+        folder = self.folders.get(found.folder)
+        if folder is None:
+            periods = tuple(self._calendars.of(name.topic).periods(name.output_partition))
+            if not periods:
+                return
+            folder = Folder(found.folder, name.topic, periods[-1].end, state.seq)
+            self.folders[folder.path] = folder
+        if folder.is_settled:
+            folder.is_settled, folder.first_seen = False, state.seq
+        folder.objects[found.key] = found
+        if state.horizons.get(name.topic, -1) >= folder.end:
+            folder.due = now + LATE_PAUSE
+
+    def _replace(self, slot: int, named: Replacement, state: State) -> None:
+        """Put objects in the place of others, as a REPLACE says that is applied now."""
+        purpose, listed = self._read(slot, named, state)
+        retired = {each.landed.upload.key for each in listed.retire}
+        touched = {key.rpartition("/")[0] for key in retired}
+        touched |= {each.landed.upload.key.rpartition("/")[0] for each in listed.objects}
+        if purpose is not Purpose.COMPACT:
+            # Whoever took a merge back does not want it again, and others bring objects of specs
+            # that this ledger does not name.
+            for path in touched:
+                self.folders.pop(path, None)
+            return
+        specs = dict[tuple[str, int], str]()
+        for path in touched & self.folders.keys():
+            objects = self.folders[path].objects
+            for key in retired & objects.keys():
+                gone = objects.pop(key)
+                specs[path, gone.name.generation] = gone.spec
+        for new in listed.objects:
+            made = Mergeable(slot, new.landed, "", new.sections, new.mixed)
+            spec = specs.get((made.folder, made.name.generation))
+            if spec is not None:
+                made = Mergeable(slot, new.landed, spec, new.sections, new.mixed)
+                self.folders[made.folder].objects[made.key] = made
+        for path in {path for path, _ in specs}:
+            self.folders[path].is_settled = False
+
+    def _read(self, slot: int, named: Replacement, state: State) -> tuple[Purpose, Replaced]:
+        stored = self._lane.slots.read(named.key)
+        # A state of long ago does not know the segment in which the slot is by now.
+        body = self._lane.read_slot(state, slot) or self._lane.read_slot(self._lane.read(), slot)
+        if body is None or stored is None:
+            raise Retry(f"{named.key}: the list of slot {slot} is not there")
+        record = decode(slot, body)
+        if not isinstance(record, Replace):
+            raise Stalled(Reason.LEDGER_BROKEN, f"ledger slot {slot}: is not a REPLACE")
+        try:
+            return record.purpose, decode_list(named, stored)
+        except ValueError as error:
+            raise Stalled(Reason.LEDGER_BROKEN, str(error)) from error
+
+    def _is_over(self, folder: Folder) -> bool:
+        return self.state.horizons.get(folder.topic, -1) >= folder.end
+
+    def _forget(self) -> None:
+        """Drop the folders that were settled first, and the oldest of all if there are too many."""
+        settled = [each for each in self.folders.values() if each.is_settled]
+        self._drop(settled[: max(0, len(settled) - MAX_SETTLED)])
+        extra = sum(len(each.objects) for each in self.folders.values()) - MAX_OBJECTS
+        if extra > 0:
+            oldest = sorted(self.folders.values(), key=lambda each: each.first_seen)
+            log.warning("too many small objects wait to be merged", extra={"objects": extra})
+            while extra > 0:
+                extra -= len(oldest[0].objects)
+                self._drop([oldest.pop(0)])
+
+    def _drop(self, folders: Iterable[Folder]) -> None:
+        for each in folders:
+            del self.folders[each.path]

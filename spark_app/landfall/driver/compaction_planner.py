@@ -1,0 +1,186 @@
+"""Plans merges, lets tasks do them, and puts what comes of it together for a REPLACE."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from landfall.api.contract import LANE
+from landfall.api.spec import Compact, ConsumerGroup, Output, TopicSpecs
+from landfall.driver.compaction_folders import Folder, Folders
+from landfall.driver.decide.compaction import BYTES_PER_KEY, MergeRules, plan_merges
+from landfall.driver.deps import DriverDeps
+from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.stored_specs import stored_spec
+from landfall.errors import Retry, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Purpose
+from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.replacement_lists import Replaced
+from landfall.registry import output_format
+from landfall.task.merging import Merge, Merged, MergeShare, NotMerged, merger_of
+
+log = logging.getLogger(__name__)
+
+SLOTS_PER_TASK = 4
+"""Of so many task slots, one merges."""
+SHARE_BYTES = 512 * 2**20
+"""How many bytes a task merges before its plan is complete, and a merge more."""
+MAX_PLAN_OBJECTS = 20_000
+"""How many objects retire by a plan, and those of a folder more."""
+MAX_PLAN_FOLDERS = 1_000
+"""How many folders a plan concerns at most."""
+
+
+class CompactionPlanner:
+    """Plans merges and has them done. One thread uses it."""
+
+    def __init__(self, group: ConsumerGroup, deps: DriverDeps, lane: Lane) -> None:
+        """Read nothing yet."""
+        self._group, self._deps = group, deps
+        self._lane = (lane.group, lane.name)
+        self._folders = Folders(lane, group)
+        self._specs: dict[str, TopicSpecs] = {}
+        self._extensions: dict[tuple[str, str], str | None] = {}
+        self.waiting = 0
+        """Folders with objects to merge, now or once they are complete."""
+        self.next_due: datetime | None = None
+        """When there is something to do next without anything new in the ledger."""
+
+    def plan(self) -> tuple[PlannedReplacement | None, str]:
+        """What is merged now, and what is wrong with what is not; nothing and "" if all is done.
+
+        Raises:
+            Retry: the store or Spark does not answer.
+            Stalled: the ledger is broken.
+        """
+        folders, now = self._folders, self._deps.clock()
+        folders.follow(now)
+        plan, problem = None, ""
+        if not folders.state.replacing:  # or an object could be in two plans
+            chosen = _Chosen(max(1, self._deps.runner.slots // SLOTS_PER_TASK))
+            problems = [self._choose(folder, chosen) for folder in folders.due(now)]
+            problem = next(filter(None, problems), "")
+            # Before tasks upload anything: if the store does not answer, nothing is lost.
+            folders.remember()
+            if chosen.folders:
+                plan, failure = self._merged(chosen)
+                problem = failure or problem
+        self.waiting, self.next_due = folders.waiting, folders.next_due()
+        return plan, problem
+
+    def settle(self, plan: PlannedReplacement) -> None:
+        """Take note that a plan is recorded: in its folders nothing is to be done until then."""
+        for path in plan.folders:
+            if path in self._folders.folders:
+                self._folders.folders[path].is_settled = True
+        self.waiting = self._folders.waiting
+
+    def _choose(self, folder: Folder, chosen: "_Chosen") -> str:
+        """Choose what is to be merged of a folder, if there is room; returns what is wrong."""
+        rules = self._folders.rules(folder.topic)
+        if rules is None or chosen.is_full():
+            return ""
+        try:
+            objects = [each for each in folder.objects.values() if self._can_merge(folder, each)]
+        except Stalled as error:  # no format reads them
+            folder.is_settled = True
+            return _problem(folder, str(error))
+        found = plan_merges(self._lane, objects, self._merge_rules(rules))
+        if found.merges:
+            chosen.folders.append(folder)
+            for sources in found.merges:
+                if chosen.is_full():
+                    break  # the rest of the folder once this is applied
+                output = self._output(folder.topic, sources[0].spec)
+                chosen.add(Merge(output, sources, rules.dedupe))
+        else:
+            folder.is_settled = True
+        return _problem(folder, found.refused[0]) if found.refused else ""
+
+    def _merge_rules(self, rules: Compact) -> MergeRules:
+        max_rows = self._group.spec.tuning.task_memory // BYTES_PER_KEY
+        return MergeRules(rules.below, rules.target, rules.dedupe is not None, max_rows)
+
+    def _can_merge(self, folder: Folder, each: Mergeable) -> bool:
+        """Whether the format of an object, by the stored spec, can be merged at all."""
+        known = (folder.topic, each.spec)
+        if known not in self._extensions:
+            format_ = output_format(self._output(*known))
+            self._extensions[known] = format_.extension if merger_of(format_) else None
+        return each.extension == self._extensions[known]
+
+    def _output(self, topic: str, spec: str) -> Output:
+        """How objects of a topic were made by a stored spec."""
+        if spec not in self._specs:
+            made_by = stored_spec(self._deps.store, self._group, LANE, spec).spec
+            self._specs[spec] = TopicSpecs.of(made_by)
+        return self._specs[spec].for_topic(topic).output
+
+    def _merged(self, chosen: "_Chosen") -> tuple[PlannedReplacement | None, str]:
+        """Have tasks merge what is chosen; returns the plan, and what could not be merged."""
+        token, read_through = self._deps.new_name(), self._folders.state.applied_through
+        shares = [
+            MergeShare(self._group, token, read_through, tuple(merges))
+            for merges in chosen.shares
+            if merges
+        ]
+        results = self._deps.runner.merge(shares)
+        merged = [each for each in results if isinstance(each, Merged)]
+        failed = [each for each in results if isinstance(each, NotMerged)]
+        touched = {each.new.landed.upload.key.rpartition("/")[0] for each in merged}
+        again = {each.folder for each in failed if isinstance(each.error, Retry)}
+        for folder in chosen.folders:
+            # What failed for good, or would give what is there, waits for another object.
+            folder.is_settled = folder.path not in touched | again
+        problem = str(failed[0].error) if failed else ""
+        return (self._replacement(token, read_through, merged) if merged else None), problem
+
+    def _replacement(
+        self, token: str, read_through: int, merged: Sequence[Merged]
+    ) -> PlannedReplacement:
+        retire = [each for one in merged for each in one.retire]
+        listed = Replaced(
+            tuple(sorted(retire, key=lambda each: each.landed.upload.key)),
+            tuple(sorted((m.new for m in merged), key=lambda new: new.landed.upload.key)),
+        )
+        duplicates = sum(one.duplicates for one in merged)
+        purpose, (group, _) = Purpose.COMPACT, self._lane
+        return PlannedReplacement.of(group, token, purpose, listed, read_through, duplicates)
+
+
+@dataclass
+class _Chosen:
+    """What a plan merges.
+
+    Attributes:
+        tasks: how many tasks merge.
+        folders: whose objects are merged.
+    """
+
+    tasks: int
+    folders: list[Folder] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.shares: list[list[Merge]] = [[] for _ in range(self.tasks)]
+        self._loads, self._objects = [0] * self.tasks, 0
+
+    def is_full(self) -> bool:
+        """Whether the plan is as large as it should be."""
+        return (
+            min(self._loads) >= SHARE_BYTES
+            or self._objects >= MAX_PLAN_OBJECTS
+            or len(self.folders) >= MAX_PLAN_FOLDERS
+        )
+
+    def add(self, merge: Merge) -> None:
+        """Give a merge to the task that has the least to do."""
+        least = self._loads.index(min(self._loads))
+        self.shares[least].append(merge)
+        self._loads[least] += sum(each.landed.upload.size for each in merge.sources)
+        self._objects += len(merge.sources)
+
+
+def _problem(folder: Folder, why: str) -> str:
+    log.warning("objects not merged", extra={"folder": folder.path, "why": why})
+    return why

@@ -1,0 +1,123 @@
+"""Which objects of a complete output partition are merged, and into how many. Pure.
+
+Objects are merged in the order of Kafka partition and offset, and only with others of their folder,
+generation and stored spec, by which they are read. Small ones are packed one after the other into
+merges of up to a target. Where duplicates are to be left out, all of them are merged into one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from landfall.ledger import object_names
+from landfall.ledger.merged_objects import Mergeable
+
+MAX_MERGED = 5_000
+"""How many objects a merge has at most."""
+MAX_DEDUPED = 50_000
+"""How many objects a merge has at most that leaves out duplicates."""
+BYTES_PER_KEY = 56
+"""The memory of a row whose key is compared, see ``landfall.task.duplicates``."""
+
+Merge = tuple[Mergeable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRules:
+    """What is merged.
+
+    Attributes:
+        below: only objects smaller than this are.
+        target: into objects of at most this size.
+        dedupes: whether duplicates are left out, so that all objects are merged into one.
+        max_rows: how many rows such a merge has at most.
+    """
+
+    below: int
+    target: int
+    dedupes: bool = False
+    max_rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Merges:
+    """What is to be merged in a folder.
+
+    Attributes:
+        merges: the objects of each, in order.
+        refused: what is not merged, and why.
+    """
+
+    merges: tuple[Merge, ...]
+    refused: tuple[str, ...] = ()
+
+
+def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: MergeRules) -> Merges:
+    """What is to be merged of the visible objects of one folder.
+
+    Objects whose copies would have keys that are too long are left alone.
+
+    Args:
+        lane: the names of the group and the lane.
+        objects: of the folder, in any order.
+        rules: what is merged.
+    """
+    alike = dict[tuple[int, str], list[Mergeable]]()
+    for each in sorted(objects, key=_order):
+        if _can_retire(lane, each):
+            alike.setdefault((each.name.generation, each.spec), []).append(each)
+    found, refused = list[Merge](), list[str]()
+    for _, same in sorted(alike.items()):
+        if not rules.dedupes:
+            found += _packed([each for each in same if _size(each) < rules.below], rules.target)
+        elif problem := _too_large(same, rules):
+            refused.append(problem)
+        elif not _is_done(same):
+            found.append(tuple(same))
+    return Merges(tuple(found), tuple(refused))
+
+
+def _order(each: Mergeable) -> tuple[int, int, str]:
+    name = each.name
+    return name.partition, name.start, each.key
+
+
+def _size(each: Mergeable) -> int:
+    return each.landed.upload.size
+
+
+def _can_retire(lane: tuple[str, str], each: Mergeable) -> bool:
+    try:
+        object_names.retired_key(*lane, 0, each.key)
+    except ValueError:
+        return False
+    return each.landed.rows > 0
+
+
+def _packed(small: Iterable[Mergeable], target: int) -> Iterator[Merge]:
+    """Objects packed in order; one that fits to no other is left out."""
+    pack, size = list[Mergeable](), 0
+    for each in small:
+        if pack and (size + _size(each) > target or len(pack) == MAX_MERGED):
+            if len(pack) > 1:
+                yield tuple(pack)
+            pack, size = [], 0
+        pack.append(each)
+        size += _size(each)
+    if len(pack) > 1:
+        yield tuple(pack)
+
+
+def _too_large(objects: Sequence[Mergeable], rules: MergeRules) -> str:
+    rows = sum(each.landed.rows for each in objects)
+    if rows <= rules.max_rows and len(objects) <= MAX_DEDUPED:
+        return ""
+    return (
+        f"{objects[0].folder}: {len(objects)} objects of {rows} rows, over {MAX_DEDUPED} objects "
+        f"or {rules.max_rows} rows, whose keys cannot be compared within tuning.taskMemory"
+    )
+
+
+def _is_done(objects: Sequence[Mergeable]) -> bool:
+    """Whether one merge has made all of them, as with several schemas it makes several."""
+    plans = {each.plan for each in objects}
+    return len(plans) == 1 and plans != {-1}

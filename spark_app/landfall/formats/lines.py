@@ -1,0 +1,146 @@
+"""Delimited rows: reading them back, and merging objects of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
+
+from landfall.api.spec import Codec
+from landfall.formats import Row, codecs
+from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee
+
+KeyOf = Callable[[bytes], bytes | None]
+"""Reads the key of a row."""
+_ROWS = 10_000
+_BLOCK_BYTES = 2**20
+
+
+def split(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
+    """Return the rows of delimited bytes, whose chunks may end anywhere.
+
+    Raises:
+        ValueError: the delimiter is empty, or the bytes end inside a row.
+    """
+    if not delimiter:
+        raise ValueError("rows cannot be separated: the delimiter is empty")
+    row, pending = 0, bytearray()
+    for chunk in chunks:
+        # The start of a delimiter may be pending; bytes before it have been searched already, and
+        # searching them for every chunk of a long row would take quadratic time.
+        unsearched = max(0, len(pending) - len(delimiter) + 1)
+        pending += chunk
+        if pending.find(delimiter, unsearched) < 0:
+            continue
+        *complete, pending = pending.split(delimiter)
+        row += len(complete)
+        for value in complete:
+            yield Row(None, bytes(value))
+    if pending:
+        raise ValueError(
+            f"row {row}: the object ends after {len(pending)} bytes of the row, before the"
+            f" delimiter {delimiter!r}"
+        )
+
+
+class LinesMerger:
+    """Merges objects of delimited rows."""
+
+    keeps_order = True
+
+    def __init__(
+        self,
+        codec: Codec,
+        delimiter: bytes,
+        key: Callable[[tuple[str, ...]], KeyOf] | None = None,
+    ) -> None:
+        """``key`` makes what reads the key of a row; None if rows have no fields."""
+        self._codec, self._delimiter, self._key = codec, delimiter, key
+        self._compressor = codecs.STREAMS[codec].compressor()
+        self.rows = 0
+
+    def schema_of(self, read: ReadRange, size: int) -> str:  # noqa: ARG002  # of the protocol
+        """See ``Merger``."""
+        return ""
+
+    def keys(self, source: BinaryIO, path: tuple[str, ...]) -> Iterator[Keys]:
+        """See ``Merger``."""
+        if self._key is None:
+            raise NotMergeableError("rows have no fields")
+        key_of, found = self._key(path), list[bytes | None]()
+        for row in split(codecs.decompress(self._codec, source), self._delimiter):
+            found.append(key_of(row.value or b""))
+            if len(found) == _ROWS:
+                yield found
+                found = []
+        yield found
+
+    def add(self, source: BinaryIO, kept: Mask | None = None) -> Iterator[bytes]:
+        """See ``Merger``."""
+        if kept is not None:
+            yield from self._compressed_again(source, kept)
+            return
+        counter = _Counter(self._delimiter)
+        for copied, contents in self._copied(source):
+            counter.read(contents)
+            yield copied
+        self.rows += counter.finish()
+
+    def finish(self) -> bytes:
+        """See ``Merger``."""
+        return self._compressor.finish()
+
+    def _copied(self, source: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
+        if isinstance(self._compressor, codecs.GzipCompressor):
+            yield from codecs.copied_gzip(self._compressor, source)
+            return
+        tee = Tee(source)
+        for contents in codecs.decompress(self._codec, tee):  # type: ignore[arg-type]  # it reads only
+            yield self._compressor.copied(tee.take(), contents), contents
+        if left := tee.take():
+            yield self._compressor.copied(left, b""), b""
+
+    def _compressed_again(self, source: BinaryIO, kept: Mask) -> Iterator[bytes]:
+        lines, size, row = list[bytes](), 0, -1
+        rows = split(codecs.decompress(self._codec, source), self._delimiter)
+        for row, read in enumerate(rows):
+            if kept[row]:
+                line = (read.value or b"") + self._delimiter
+                lines.append(line)
+                size += len(line)
+            if size >= _BLOCK_BYTES:
+                yield self._compressor.compress(b"".join(lines))
+                lines, size = [], 0
+        if lines:
+            yield self._compressor.compress(b"".join(lines))
+        self.rows += row + 1
+
+
+class _Counter:
+    """Counts delimited rows, whose bytes come in chunks that may end anywhere."""
+
+    def __init__(self, delimiter: bytes) -> None:
+        self._delimiter = delimiter
+        self._rows, self._pending = 0, b""
+
+    def read(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        if len(self._delimiter) == 1:
+            self._rows += chunk.count(self._delimiter)
+            self._pending = chunk[-1:] or self._pending
+            return
+        # A delimiter may begin in one chunk and end in the next; where it could also be found at
+        # another place, the first counts, as for a reader.
+        self._pending += chunk
+        rows = self._pending.count(self._delimiter)
+        if rows:
+            self._rows += rows
+            self._pending = self._pending.split(self._delimiter)[-1]
+
+    def finish(self) -> int:
+        """How many rows there are.
+
+        Raises:
+            ValueError: the bytes end inside a row.
+        """
+        is_whole = self._pending in {b"", self._delimiter}
+        if not is_whole or (self._pending and len(self._delimiter) > 1):
+            raise ValueError(f"row {self._rows}: the object ends before {self._delimiter!r}")
+        return self._rows

@@ -1,0 +1,204 @@
+"""Files of columns, ``Parquet`` and ``Orc``, merged: rows of several in row groups of full size."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange
+from landfall.pipeline.decoders.row_schemas import RowSchema
+
+READ_ROWS = 16_384
+"""Rows that are read at once, of one row group."""
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """A file that is being read.
+
+    Attributes:
+        schema: its columns.
+        own: the payloads' schema that it names; None if it names none.
+        batches: its rows, or some of their columns.
+    """
+
+    schema: pa.Schema
+    own: RowSchema | None
+    batches: Iterator[pa.RecordBatch]
+
+
+class ReadsColumns(Protocol):
+    """A format of columns."""
+
+    @property
+    def block_bytes(self) -> int:
+        """How many bytes of columns make a good row group."""
+        ...
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether rows are in the order in which they are written."""
+        ...
+
+    def opened(
+        self, source: BinaryIO, columns: Sequence[str] | None = None
+    ) -> AbstractContextManager[ColumnFile]:
+        """Read a file; only these columns if any are named. Raises ValueError if it is damaged."""
+        ...
+
+    def in_order(self, table: pa.Table) -> pa.Table:
+        """The rows of a row group as the options sort them."""
+        ...
+
+    def schema_of(self, read: ReadRange, size: int) -> str:
+        """See ``Merger``."""
+        ...
+
+
+class WritesTables(Protocol):
+    """Writes one file of columns."""
+
+    def write(self, table: pa.Table, schema: RowSchema | None) -> bytes:
+        """Write rows as one row group; returns the next bytes of the file."""
+        ...
+
+    def finish(self) -> bytes:
+        """The last bytes of the file."""
+        ...
+
+
+class ColumnsMerger:
+    """Merges files of columns."""
+
+    def __init__(self, format_: ReadsColumns, encoder: WritesTables) -> None:
+        """``encoder`` has written nothing yet."""
+        self._format, self._encoder = format_, encoder
+        self._schema: pa.Schema | None = None
+        self._own: RowSchema | None = None
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_bytes = 0
+        self.rows = 0
+
+    @property
+    def keeps_order(self) -> bool:
+        """See ``Merger``."""
+        return self._format.keeps_order
+
+    def schema_of(self, read: ReadRange, size: int) -> str:
+        """See ``Merger``."""
+        return self._format.schema_of(read, size)
+
+    def keys(self, source: BinaryIO, path: tuple[str, ...]) -> Iterator[Keys]:
+        """See ``Merger``."""
+        for batch in self._batches(source, path):
+            yield column_keys(batch, path)
+
+    def add(self, source: BinaryIO, kept: Mask | None = None) -> Iterator[bytes]:
+        """See ``Merger``."""
+        row = 0
+        with self._format.opened(source) as file:
+            self._check_schema(file)
+            for batch in file.batches:
+                chosen = batch
+                if kept is not None:
+                    chosen = batch.filter(pa.array(kept[row : row + len(batch)]))
+                row += len(batch)
+                yield from self._gather(chosen)
+        self.rows += row
+
+    def finish(self) -> bytes:
+        """See ``Merger``."""
+        return self._flush() + self._encoder.finish()
+
+    def _batches(self, source: BinaryIO, path: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        with self._format.opened(source, (path[0], ".".join(path))) as file:
+            yield from file.batches
+
+    def _check_schema(self, file: ColumnFile) -> None:
+        if self._schema is None:
+            self._schema, self._own = file.schema, file.own
+        elif not (file.schema.equals(self._schema) and file.own == self._own):
+            raise NotMergeableError("its columns are not those of the objects before it")
+
+    def _gather(self, batch: pa.RecordBatch) -> Iterator[bytes]:
+        if not len(batch):
+            return
+        if self._gathered and self._gathered_bytes + batch.nbytes > self._format.block_bytes:
+            yield self._flush()
+        self._gathered.append(batch)
+        self._gathered_bytes += batch.nbytes
+
+    def _flush(self) -> bytes:
+        if not self._gathered:
+            return b""
+        table = pa.Table.from_batches(self._gathered, self._schema)
+        self._gathered, self._gathered_bytes = [], 0
+        return self._encoder.write(self._format.in_order(table), self._own)
+
+
+@contextmanager
+def damage(kind: str) -> Iterator[None]:
+    """Raise what Arrow cannot read as ValueError."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"damaged {kind} file: {error}") from error
+
+
+def checked(kind: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; what Arrow cannot read is raised as ValueError."""
+    while True:
+        with damage(kind):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+def there(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
+    """The columns that a file has of these; at least one, which says how many rows there are."""
+    if columns is None:
+        return None
+    return [name for name in schema.names if name in columns] or schema.names[:1]
+
+
+def described(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> str:
+    """What distinguishes a schema from others."""
+    return f"{schema.remove_metadata()}\n{sorted((metadata or {}).items())}"
+
+
+def column_keys(batch: pa.RecordBatch, path: tuple[str, ...]) -> Keys:
+    """The keys of rows: a column of the whole name, or the field at the path.
+
+    Raises:
+        NotMergeableError: rows cannot be compared by it.
+    """
+    name = ".".join(path)
+    if name in batch.schema.names:
+        return _comparable(name, batch[name])
+    if path[0] not in batch.schema.names:
+        return [None] * len(batch)
+    column = batch[path[0]]
+    for step in path[1:]:
+        if not pa.types.is_struct(column.type):
+            raise NotMergeableError(f"rows have no field {name}: {step} is in none")
+        if column.type.get_field_index(step) < 0:
+            return [None] * len(batch)
+        column = pc.struct_field(column, step)  # null where the struct is
+    return _comparable(name, column)
+
+
+def _comparable(name: str, column: pa.Array) -> Keys:
+    """The values as bytes, which are equal if and only if they are."""
+    type_ = column.type
+    if pa.types.is_nested(type_):
+        raise NotMergeableError(f"rows cannot be compared by {name}, which is a {type_}")
+    if pa.types.is_temporal(type_):
+        column = column.cast(pa.int32() if type_.bit_width == 32 else pa.int64())
+    if not pa.types.is_binary(column.type):
+        column = column.cast(pa.string()).cast(pa.binary())
+    found: list[bytes | None] = column.to_pylist()
+    return found

@@ -1,0 +1,308 @@
+"""Merges landed objects in a task: reads them in order, and uploads one that takes their place.
+
+Nothing is completed here, and nothing retires: what a task returns is for the driver to record.
+Each object is compared with the ledger while it is read, its bytes by size and CRC-32 and its rows
+by their number. If one is not as it was landed, its merge is given up and its upload aborted; the
+other merges go on.
+
+Where duplicates are left out, objects are read twice: first their keys, then their rows.
+"""
+
+import logging
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from isal import isal_zlib
+
+from landfall.api.spec import ColumnSource, ConsumerGroup, Output, RowDedupe
+from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.formats import Format
+from landfall.formats.merging import Mask, Merger
+from landfall.ledger.merged_objects import Mergeable, offsets_of
+from landfall.ledger.object_names import renamed
+from landfall.ledger.replacement_lists import NewObject, RetiringObject, Section
+from landfall.ledger.task_results import LandedObject
+from landfall.objects import Upload
+from landfall.registry import output_format
+from landfall.store import Store
+from landfall.task.checked_objects import as_lost, checked, range_reader
+from landfall.task.duplicates import Fingerprints
+from landfall.task.outputs import MAX_PARTS
+from landfall.task.uploading import ObjectUpload, Uploader
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Objects to merge: of one folder and generation, in order.
+
+    Attributes:
+        output: how they were made.
+        sources: the objects.
+        dedupe: leaves out rows whose key another row has.
+    """
+
+    output: Output
+    sources: tuple[Mergeable, ...]
+    dedupe: RowDedupe | None = None
+
+
+@dataclass(frozen=True)
+class MergeShare:
+    """Merges that one task does, one after the other; it is pickled and sent to the executors.
+
+    Attributes:
+        group: the resource.
+        token: what is in the metadata of each new object.
+        read_through: the slot up to which the ledger was read to plan this.
+        merges: what is merged.
+    """
+
+    group: ConsumerGroup
+    token: str
+    read_through: int
+    merges: tuple[Merge, ...]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A new object, and those that it takes the place of.
+
+    Attributes:
+        retire: these objects.
+        new: the new one, not completed.
+        duplicates: how many of their rows are left out.
+    """
+
+    retire: tuple[RetiringObject, ...]
+    new: NewObject
+    duplicates: int = 0
+
+
+@dataclass(frozen=True)
+class NotMerged:
+    """Objects that stay as they are.
+
+    Attributes:
+        folder: in which they are.
+        error: why.
+    """
+
+    folder: str
+    error: LandfallError
+
+
+MergeResult = Merged | NotMerged
+
+
+def mergeable(output: Output) -> bool:
+    """Whether objects that were made so can be merged at all.
+
+    Raises:
+        Stalled: SPEC_INVALID, they cannot be read.
+    """
+    return merger_of(output_format(output)) is not None
+
+
+def merger_of(format_: Format) -> Merger | None:
+    """What merges objects of a format; None if it cannot."""
+    made: Merger | None = getattr(format_, "merger", lambda: None)()
+    return made
+
+
+def merge_share(store: Store, share: MergeShare) -> Iterator[MergeResult]:
+    """Merge objects; an error of a merge is its result."""
+    in_flight = share.group.spec.tuning.task_memory // 4
+    with Uploader(store, in_flight) as uploader:
+        for merge in share.merges:
+            yield from _Merging(store, share, merge, uploader).results()
+
+
+class _Merging:
+    """Merges the objects of one merge, those with the same schema into one."""
+
+    def __init__(self, store: Store, share: MergeShare, merge: Merge, uploader: Uploader) -> None:
+        self._store, self._share, self._merge = store, share, merge
+        self._uploader = uploader
+        self._format = output_format(merge.output)
+
+    def results(self) -> Iterator[MergeResult]:
+        """Merge; yields what became of it, which may be nothing."""
+        try:
+            alike = self._by_schema()
+        except Exception as error:  # noqa: BLE001  # of a plug-in, too
+            yield self._not_merged(error)
+            return
+        for sources in alike:
+            try:
+                yield from self._merged(sources)
+            except Exception as error:  # noqa: BLE001  # of a plug-in, too
+                yield self._not_merged(error)
+
+    def _not_merged(self, error: Exception) -> NotMerged:
+        folder = self._merge.sources[0].folder
+        if isinstance(error, LandfallError):
+            log.warning("objects not merged", extra={"folder": folder, "why": str(error)})
+            return NotMerged(folder, error)
+        log.error("objects not merged", extra={"folder": folder}, exc_info=error)
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"unexpected {type(error).__name__} at {place.filename}:{place.lineno}: {error}"
+        return NotMerged(folder, Retry(f"{folder}: {what}"))
+
+    def _by_schema(self) -> list[list[Mergeable]]:
+        """The objects, apart where their rows have schemas of their own."""
+        sources = self._merge.sources
+        has_own = self._merge.output.columns is ColumnSource.FROM_SCHEMA
+        if not (has_own or self._format.wanted.bodies):
+            return [[*sources]]
+        merger, found = self._merger(), dict[str, list[Mergeable]]()
+        for source in sources:
+            with as_lost(source.key):
+                read = range_reader(self._store, source.key)
+                schema = merger.schema_of(read, source.landed.upload.size)
+            found.setdefault(schema, []).append(source)
+        return [*found.values()]
+
+    def _merger(self) -> Merger:
+        merger = merger_of(self._format)
+        if merger is None:
+            kind = self._merge.output.format
+            raise Stalled(Reason.SPEC_INVALID, f"objects of {kind} cannot be merged")
+        return merger
+
+    def _merged(self, sources: Sequence[Mergeable]) -> Iterator[Merged]:
+        """Merge objects of one schema; yields nothing if there is nothing to gain."""
+        kept = self._kept(sources)
+        if len(sources) == 1 and kept is None:
+            return
+        sections = tuple(chain.from_iterable(self._sections(sources, kept)))
+        upload = ObjectUpload(
+            self._uploader,
+            renamed(sources[0].key, self._share.read_through),
+            self._share.token,
+        )
+        try:
+            merged = self._written(sources, kept, sections, upload)
+        except BaseException:
+            self._uploader.abort([upload])
+            raise
+        yield merged
+
+    def _written(
+        self,
+        sources: Sequence[Mergeable],
+        kept: Mask | None,
+        sections: tuple[Section, ...],
+        upload: ObjectUpload,
+    ) -> Merged:
+        merger, parts, at = self._merger(), _Parts(upload, self._part_bytes(sources)), 0
+        objects = [source.landed for source in sources]
+        for landed, opening in zip(objects, checked(self._store, objects), strict=True):
+            rows = landed.rows
+            with opening as stream:
+                before = merger.rows
+                for written in merger.add(stream, None if kept is None else kept[at : at + rows]):
+                    parts.write(written)
+                stream.check_rows(merger.rows - before)
+            at += rows
+        parts.write(merger.finish())
+        rows = sum(section.rows for section in sections)
+        kind, offsets = sources[0].landed.kind, offsets_of(sections)
+        new = LandedObject(parts.end(), kind, rows, *offsets, parts.crc32)
+        is_mixed = (
+            kept is not None or not merger.keeps_order or any(source.is_mixed for source in sources)
+        )
+        retire = tuple(source.retiring for source in sources)
+        return Merged(retire, NewObject(new, sections, is_mixed), at - rows)
+
+    def _kept(self, sources: Sequence[Mergeable]) -> Mask | None:
+        """Which rows are kept, of all objects one after the other; None for all."""
+        dedupe = self._merge.dedupe
+        if dedupe is None:
+            return None
+        found, merger = Fingerprints(), self._merger()
+        for opening in checked(self._store, (source.landed for source in sources)):
+            rows = 0
+            with opening as stream:
+                for keys in merger.keys(stream, dedupe.path):
+                    found.add(keys)
+                    rows += len(keys)
+                stream.check_rows(rows)
+        kept = found.kept(dedupe.keep)
+        return None if kept.all() else kept
+
+    def _sections(
+        self, sources: Sequence[Mergeable], kept: Mask | None
+    ) -> Iterator[Sequence[Section]]:
+        """Where the rows of the new object come from: the sections of each object."""
+        at = 0
+        for source in sources:
+            sections = source.own_sections
+            if kept is None:
+                yield sections
+                continue
+            if len(sections) > 1 and not self._merger().keeps_order:
+                raise Stalled(
+                    Reason.SPEC_INVALID,
+                    f"{source.key}: it was merged and sorted, so duplicates among its rows and "
+                    "others cannot be left out any more",
+                )
+            for section in sections:
+                rows = int(kept[at : at + section.rows].sum())
+                at += section.rows
+                yield (replace(section, rows=rows),)
+
+    def _part_bytes(self, sources: Sequence[Mergeable]) -> int:
+        """The size of a part: as of landed objects, or larger if there would be too many."""
+        spec = self._share.group.spec
+        wanted = min(spec.output.access.part_bytes, spec.tuning.task_memory // 8)
+        size = sum(source.landed.upload.size for source in sources)
+        return max(self._store.least_part_bytes, wanted, 4 * size // MAX_PARTS)
+
+
+@dataclass
+class _Parts:
+    """Sends bytes as parts of an upload.
+
+    Attributes:
+        upload: takes the parts.
+        size: of each part but the last.
+        crc32: of all bytes so far.
+    """
+
+    upload: ObjectUpload
+    size: int
+    crc32: int = 0
+    _pending: list[bytes] = field(default_factory=list)
+    _pending_bytes: int = 0
+
+    def write(self, written: bytes) -> None:
+        """Take the next bytes.
+
+        Raises:
+            LandfallError: a part could not be uploaded.
+        """
+        self.crc32 = isal_zlib.crc32(written, self.crc32)
+        self._pending.append(written)
+        self._pending_bytes += len(written)
+        while self._pending_bytes >= self.size:
+            self._send(self.size)
+
+    def end(self) -> Upload:
+        """Send the rest, and wait for all parts.
+
+        Raises:
+            LandfallError: a part could not be uploaded.
+        """
+        if self._pending_bytes or not self.upload.parts:
+            self._send(self._pending_bytes)
+        return self.upload.result()
+
+    def _send(self, size: int) -> None:
+        pending = b"".join(self._pending)
+        body, rest = pending[:size], pending[size:]
+        self._pending, self._pending_bytes = [rest], len(rest)
+        self.upload.send(body)

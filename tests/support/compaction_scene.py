@@ -1,0 +1,196 @@
+"""A ledger whose small objects are merged, by what a driver does beside landing, in one thread."""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, cast
+
+from landfall import ledger
+from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.driver.background import Notifier, QueueNotifier
+from landfall.driver.compacting import Compacting, planner_of
+from landfall.driver.compaction_planner import PlannedReplacement
+from landfall.driver.counters import DriverCounters
+from landfall.driver.deps import DriverDeps
+from landfall.driver.observer import Observer
+from landfall.lane import Lane
+from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.object_names import parse_key
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import (
+    NewObject,
+    Replaced,
+    RetiringObject,
+    encode_list,
+)
+from landfall.task.merging import MergeResult, MergeShare, merge_share
+from tests.support.event_ledger import EventLedger
+from tests.support.fakes import NOW, FakeLog, FakeRunner
+from tests.support.groups import document
+from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+
+CLICKS = TopicPartition("clicks", 0)
+SPEC: dict[str, Any] = {
+    "output": {"url": "s3://bucket/root", "format": "Json", "codec": "None"},
+    "completeness": {"delay": "1h"},
+    "compact": {"below": "1Ki", "target": "4Ki"},
+}
+
+
+class Inline(Executor):
+    """Does everything at once."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = Future[Any]()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  # the caller's
+            future.set_exception(error)
+        return future
+
+    def map(self, fn: Any, *iterables: Any, **_: Any) -> Any:
+        return map(fn, *iterables)
+
+
+class InlineBackground:
+    """A ``Background`` without threads."""
+
+    def pool(self, threads: int, name: str) -> Executor:
+        assert threads, name
+        return Inline()
+
+    def notifier(self) -> Notifier:
+        return QueueNotifier()
+
+
+@dataclass
+class MergingRunner(FakeRunner):
+    """Merges as a task does, and remembers what it was given."""
+
+    slots: int = 8
+    given: list[Sequence[MergeShare]] = field(default_factory=list)
+    error: Exception | None = None
+
+    def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
+        if self.error:
+            raise self.error
+        self.given.append(shares)
+        return [result for share in shares for result in merge_share(self.store, share)]
+
+
+@dataclass
+class CompactionScene:
+    """A lane with one topic, and what merges its objects.
+
+    Attributes:
+        spec: fields of the spec.
+        events: the ledger.
+        now: the current time.
+    """
+
+    spec: dict[str, Any] = field(default_factory=lambda: dict(SPEC))
+    events: EventLedger = field(default_factory=lambda: EventLedger("Success", {}))
+    now: datetime = NOW
+
+    def __post_init__(self) -> None:
+        self.names = count()
+        self.runner = MergingRunner(self.sample.store)
+        self.restart()
+        self.observe()
+
+    @property
+    def sample(self) -> SampleLedger:
+        return self.events.sample
+
+    @property
+    def group(self) -> ConsumerGroup:
+        return parse_group(document(GROUP, **self.spec))
+
+    def restart(self) -> "CompactionScene":
+        """Another process."""
+        deps = DriverDeps(
+            self.sample.store,
+            Observer(FakeLog(), timedelta(0)),
+            self.runner,
+            lambda: self.now,
+            lambda: f"token-{next(self.names)}",
+            DriverCounters(self.now),
+            InlineBackground(),
+        )
+        lane = Lane(self.sample.store, GROUP, LANE)
+        self.compacting = cast("Compacting", planner_of(self.group, deps, lane, lambda: None))
+        return self
+
+    def land(self, hour: int, *rows: int) -> "CompactionScene":
+        """Land objects of an hour with so many rows each, and call them visible."""
+        self.sample.directory = f"dt=2026-11-21/hr={hour:02d}"
+        for each in rows:
+            self.events.land(CLICKS, rows=each)
+        self.events.settle()
+        return self
+
+    def finish(self, hour: int) -> "CompactionScene":
+        """Call the topic complete up to the end of an hour."""
+        self.events.finish("clicks", f"2026-11-21T{hour + 1:02d}:00:00+00:00").settle()
+        return self
+
+    def observe(self, later: timedelta = timedelta(minutes=2)) -> PlannedReplacement | None:
+        """What is ready after some time."""
+        self.now += later
+        self.compacting.observe(self.sample.state)
+        return self.compacting.take()
+
+    def plan(self) -> PlannedReplacement:
+        """The plan that is ready now."""
+        found = self.observe()
+        assert found is not None, self.compacting.status
+        return found
+
+    def record(self, plan: PlannedReplacement) -> int:
+        """Append the REPLACE and say so; it is not applied."""
+        named, body = encode_list(GROUP, LANE, plan.listed)
+        self.sample.store.create(named.key, body)
+        self.sample.append(
+            lambda header: ledger.Replace(
+                header=header,
+                token=plan.token,
+                purpose=plan.purpose,
+                listed=named,
+                read_through=plan.read_through,
+                folders=plan.folders,
+                slices=plan.slices,
+                duplicates=plan.duplicates,
+            )
+        )
+        slot = self.sample.state.seq
+        self.compacting.recorded(plan, slot)
+        return slot
+
+    def apply(self, plan: PlannedReplacement) -> "CompactionScene":
+        """Record a plan, complete what is new, and call it applied."""
+        self.record(plan)
+        for upload in plan.uploads:
+            self.sample.store.complete(upload)
+        self.events.settle()
+        return self
+
+    def undo(self, plan: PlannedReplacement) -> "CompactionScene":
+        """What was merged comes back under other names, as another REPLACE says."""
+        read, store = self.sample.state.applied_through, self.sample.store
+        objects = []
+        for each in plan.listed.retire:
+            name = parse_key(each.landed.upload.key)
+            key = replace(name, extension=f".r{read}{name.extension}").key
+            upload_id = store.begin(key, "undo")
+            part = store.put_part(key, upload_id, 1, store.read(each.landed.upload.key) or b"")
+            upload = replace(each.landed.upload, key=key, upload_id=upload_id, parts=(part,))
+            landed = replace(each.landed, upload=replace(upload, token="undo"))
+            objects.append(NewObject(landed, Mergeable(0, landed).own_sections))
+        retire = tuple(RetiringObject(0, new.landed) for new in plan.listed.objects)
+        listed = Replaced(retire, tuple(sorted(objects, key=lambda o: o.landed.upload.key)))
+        undone = replace(
+            plan, token="undo", purpose=ledger.Purpose.UNDO, listed=listed, read_through=read
+        )
+        return self.apply(undone)

@@ -1,0 +1,207 @@
+"""Complete output partitions are merged once, and only what is known to be right is planned."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from landfall.driver.compaction_folders import HINT, LATE_PAUSE
+from landfall.driver.compaction_planner import PlannedReplacement
+from landfall.driver.stored_specs import store_spec
+from landfall.errors import Retry
+from landfall.ledger import Purpose
+from landfall.ledger.offsets import OffsetRange, Slice
+from landfall.objects import OpenUpload
+from landfall.publish.cursor import cursor_key
+from tests.support.compaction_scene import CLICKS, SPEC, CompactionScene
+from tests.support.sample_ledger import GROUP, LANE
+
+HOUR_4 = "clicks/dt=2026-11-21/hr=04"
+
+
+@pytest.fixture
+def scene() -> CompactionScene:
+    """Two hours, of which the first one is complete."""
+    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+    return CompactionScene(spec).land(4, 10, 5, 7).land(5, 10, 10).finish(4)
+
+
+def retired(plan: PlannedReplacement) -> list[str]:
+    return [each.landed.upload.key.rpartition("/")[2] for each in plan.listed.retire]
+
+
+def open_uploads(scene: CompactionScene) -> list[OpenUpload]:
+    return list(scene.sample.store.open_uploads(""))
+
+
+def test_small_objects_of_a_complete_hour_are_merged(scene: CompactionScene) -> None:
+    plan = scene.plan()
+
+    (new,) = plan.listed.objects
+    assert retired(plan) == [f"1_0_{start:020d}.json" for start in (0, 10, 15)]
+    applied = scene.sample.state.applied_through
+    assert (plan.purpose, plan.read_through) == (Purpose.COMPACT, applied)
+    assert plan.slices == (Slice(CLICKS, OffsetRange(0, 22)),)
+    assert (plan.folders, plan.duplicates) == ((HOUR_4,), 0)
+    assert new.landed.upload.key == f"{HOUR_4}/1_0_{0:020d}.r{plan.read_through}.json"
+    assert new.landed.upload.token == plan.token
+    assert [each.slot for each in plan.listed.retire] == [2, 3, 4]
+
+
+def test_nothing_is_merged_before_the_hour_is_complete() -> None:
+    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+
+    assert CompactionScene(spec).land(4, 10, 5, 7).observe() is None
+
+
+def test_what_is_recorded_is_what_the_ledger_takes(scene: CompactionScene) -> None:
+    plan = scene.plan()
+
+    scene.apply(plan)
+
+    assert scene.sample.state.replacing == {}
+    status = scene.compacting.status
+    assert (status.merged_objects, status.new_objects, status.error) == (3, 1, "")
+
+
+def test_a_merged_hour_is_not_merged_again(scene: CompactionScene) -> None:
+    scene.apply(scene.plan())
+
+    assert [scene.observe(), scene.observe(timedelta(days=1))] == [None, None]
+    assert scene.restart().land(5, 3).observe() is None
+
+
+def test_nothing_is_planned_while_a_replacement_is_not_applied(scene: CompactionScene) -> None:
+    scene.record(scene.plan())
+
+    assert [scene.observe(), scene.restart().observe()] == [None, None]
+
+
+def test_the_next_hour_is_merged_when_it_is_complete(scene: CompactionScene) -> None:
+    scene.apply(scene.plan()).finish(5)
+
+    assert scene.plan().folders == ("clicks/dt=2026-11-21/hr=05",)
+
+
+def test_late_objects_are_merged_once_there_are_two_and_no_more_come(
+    scene: CompactionScene,
+) -> None:
+    scene.apply(scene.plan()).observe()
+
+    assert scene.land(4, 3).observe(LATE_PAUSE * 2) is None
+    assert scene.land(4, 2).observe() is None
+    plan = scene.observe(LATE_PAUSE)
+    assert plan is not None
+    assert len(plan.listed.retire) == 3  # the merged one is small, too
+
+
+def test_a_refused_plan_is_made_anew(scene: CompactionScene) -> None:
+    plan = scene.plan()
+    assert scene.compacting.protected == {each.upload_id for each in plan.uploads}
+
+    scene.compacting.refused(plan, "older than another one")
+
+    assert scene.compacting.protected == frozenset()
+    assert scene.compacting.status.error == "older than another one"
+    assert scene.observe() is None
+    again = scene.observe(timedelta(minutes=10))
+    assert again is not None
+    assert (retired(again), again.token) != (retired(plan), plan.token)
+    assert retired(again) == retired(plan)
+
+
+def test_another_process_makes_the_plan_that_was_not_recorded(scene: CompactionScene) -> None:
+    plan = scene.plan()
+
+    again = scene.restart().plan()
+
+    assert retired(again) == retired(plan)
+
+
+def test_a_process_that_ends_gives_back_what_nobody_has_taken(scene: CompactionScene) -> None:
+    scene.now += timedelta(minutes=2)
+    scene.compacting.observe(scene.sample.state)
+
+    (upload,) = scene.compacting.stop()
+
+    assert upload.key.startswith(HOUR_4)
+    assert scene.compacting.take() is None
+
+
+def test_hours_that_were_complete_before_stay_as_they_are() -> None:
+    spec: dict[str, Any] = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+    scene = CompactionScene({**spec, "compact": None})
+    scene.land(4, 10, 5).finish(4).land(5, 4, 4)
+    scene.spec = spec
+
+    assert scene.restart().observe() is None
+    assert scene.finish(5).plan().folders == ("clicks/dt=2026-11-21/hr=05",)
+
+
+def test_what_was_taken_back_is_left_alone(scene: CompactionScene) -> None:
+    plan = scene.plan()
+    scene.apply(plan).observe()
+
+    scene.undo(plan)
+
+    assert [scene.observe(), scene.observe(timedelta(days=1))] == [None, None]
+    assert scene.restart().land(5, 2).observe() is None
+
+
+def test_an_object_that_is_damaged_leaves_its_hour_as_it_is(scene: CompactionScene) -> None:
+    scene.finish(5)
+    store = scene.sample.store
+    key = f"{HOUR_4}/1_0_{10:020d}.json"
+    upload_id = store.begin(key, "x")
+    part = store.put_part(key, upload_id, 1, b"{}\n")
+    upload = scene.sample.upload(f"{HOUR_4}/9_0_{0:020d}.json", range(1)).upload
+    store.complete(type(upload)(key, upload_id, (part,), "x"))
+
+    plan = scene.plan()
+
+    assert plan.folders == ("clicks/dt=2026-11-21/hr=05",)
+    assert key in scene.compacting.status.error
+    scene.apply(plan)
+    assert scene.observe() is None
+
+
+def test_it_tries_again_when_a_task_has_died(scene: CompactionScene) -> None:
+    scene.runner.error = Retry("merging failed: a worker died")
+    assert scene.observe() is None
+    assert scene.compacting.status.error == "merging failed: a worker died"
+
+    scene.runner.error = None
+
+    assert scene.observe(timedelta(minutes=10)) is not None
+
+
+def test_a_quarter_of_the_slots_is_used(scene: CompactionScene) -> None:
+    scene.finish(5)
+    plan = scene.plan()
+
+    ((one, two),) = scene.runner.given
+    assert [len(one.merges), len(two.merges)] == [1, 1]
+    assert len(plan.folders) == 2
+
+
+def test_objects_are_read_by_the_spec_that_they_were_made_by(scene: CompactionScene) -> None:
+    digest = store_spec(scene.sample.store, scene.group, LANE)
+    scene.sample.open(2, digest)
+    scene.land(5, 3, 3)
+    scene.spec["output"] = {"url": "s3://bucket/root", "format": "Parquet"}
+    scene.restart().finish(5)
+
+    plan = scene.plan()
+
+    ((share, *_),) = scene.runner.given
+    assert {merge.output.format for merge in share.merges} == {"Json"}
+    assert [name[:2] for name in retired(plan)] == ["2_", "2_"]
+
+
+def test_a_replacement_is_found_in_a_segment(scene: CompactionScene) -> None:
+    scene.apply(scene.plan())
+    scene.sample.open(2).shown().open(3).shown().roll()
+    scene.sample.store.overwrite(cursor_key(GROUP, LANE, HINT), b"")
+
+    assert scene.restart().observe() is None
+    assert scene.compacting.status.error == ""
