@@ -39,6 +39,9 @@ class Kind(StrEnum):
     SPEC = "missing or damaged spec"
     HORIZON = "unproven horizon"
     LIST = "missing or wrong list of files"
+    REPLACED = "missing or wrong list of replaced objects"
+    RETIRED = "retired object"
+    COPY = "wrong copy of a retired object"
     ROW = "wrong row"
 
 
@@ -52,6 +55,7 @@ class Unchecked(StrEnum):
     COUNTED = "records were only counted, not compared"
     UNREADABLE = "records are in objects that cannot be parted into rows"
     GENERATION = "records were landed by another generation"
+    REDONE = "a backfill landed other rows of them"
     COMPACTED = "landed records may have been compacted away in Kafka"
     VERSION = "their file is gone, or has another version"
     FILE = "their file is of a kind that the auditor cannot read, or damaged"
@@ -85,6 +89,7 @@ class PartitionResult:
         disordered: the least number of rows that are out of offset order.
         foreign: rows that match no record of their range.
         lost: records that the ledger says are lost for good, with their objects; not expected.
+        left_out: records that a merge left out, since another one has the same key; not expected.
         skipped: offsets that the ledger says were skipped; their records are not expected. Of a
             feed, what is left of parts of files that could not be read is not among them.
         ranges: ranges of offsets ``start <= o < end`` in which every record is missing; the first
@@ -102,6 +107,7 @@ class PartitionResult:
     disordered: int = 0
     foreign: int = 0
     lost: int = 0
+    left_out: int = 0
     skipped: int = 0
     ranges: list[tuple[int, int]] = field(default_factory=list)
     ranges_more: int = 0

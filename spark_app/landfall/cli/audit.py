@@ -39,6 +39,7 @@ _UNCHECKED_TEXTS = {
     Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
     Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
     Unchecked.GENERATION: "landed by another generation than the one asked for",
+    Unchecked.REDONE: "of ranges that a backfill landed again",
     Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
     Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
     Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
@@ -142,6 +143,9 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
     if lost := sum(result.lost for result in findings.results.values()):
         records = console.counted(lost, "record")
         out.print(f"[yellow]recorded as lost for good, with their objects: {records}[/yellow]")
+    if left_out := sum(result.left_out for result in findings.results.values()):
+        records = console.counted(left_out, "record")
+        out.print(f"recorded as duplicates, and left out by a merge: {records}")
     if skipped := sum(result.skipped for result in findings.results.values()):
         out.print(f"[yellow]recorded as skipped: {console.counted(skipped, 'offset')}[/yellow]")
     for topic, feed in sorted(findings.feeds.items()):
