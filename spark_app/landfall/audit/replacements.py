@@ -307,7 +307,7 @@ class Replacements:
         """Whether the object was redone of which this one is a copy; None if it is of none."""
         query = (
             "SELECT key, redone FROM retiring WHERE crc32 = ? "
-            "AND (size, rows, first, last) = (?, ?, ?, ?) AND slot < ?"
+            "AND (size, rows, first, last) = (?, ?, ?, ?) AND slot <= ?"
         )
         size, crc32, *rest = landed.content
         for key, redone in self._rows.execute(query, (crc32, size, *rest, slot)).fetchall():

@@ -6,7 +6,10 @@ from threading import Lock
 
 import pytest
 
+from landfall.api.spec import parse_group
 from landfall.audit import Kind, Unchecked
+from landfall.audit.buckets import open_buckets
+from landfall.audit.inspection import inspect
 from landfall.ledger import Drop, Purpose, object_names
 from landfall.ledger.replacement_lists import Replaced, Section
 from tests.support.audited_group import TP, Landed, message
@@ -128,7 +131,7 @@ def test_replayed_records_are_merged_with_those_of_their_range(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("rows", [None, [(0, o) for o in range(9, -1, -1) for _ in range(2)]])
-def test_rows_of_a_topic_that_was_recreated_are_told_apart(
+def test_rows_of_a_topic_that_was_recreated_are_not_confused(
     tmp_path: Path, rows: list[tuple[int, int]] | None
 ) -> None:
     landed = Landed(tmp_path / "root")
@@ -233,6 +236,54 @@ def test_a_new_object_must_be_there_even_if_kafka_has_its_records_no_more(lines:
     found = lines.audit(log)
 
     assert [fault.kind for fault in found.faults] == [Kind.LOST]
+
+
+@pytest.mark.parametrize("rows", [None, all_rows()])
+def test_what_kafka_has_no_more_is_unchecked_and_the_rest_is_compared(
+    hour: Hour, rows: list[tuple[int, int]] | None
+) -> None:
+    merge = hour.merged(rows)
+    log = GeneratedLog(END, message, start=4)
+
+    assert hour.audit(log).faults == []
+    assert hour.found(log) == {"expected": 8, "found": 8, "unchecked": {Unchecked.GONE: 4}}
+
+    body = hour.encoded([o for o in hour.sample.rows[merge.new.landed.upload.key] if o != 5])
+    hour.path(merge.new.landed.upload.key).write_bytes(body)
+    assert not hour.audit(log).is_whole
+
+
+@pytest.mark.parametrize("rows", [None, all_rows()])
+def test_a_merged_object_is_of_the_generation_in_its_name(
+    hour: Hour, rows: list[tuple[int, int]] | None
+) -> None:
+    hour.merged(rows)
+    log = GeneratedLog(END, message)
+
+    assert hour.found(log, generation=1) == WHOLE[0]
+    assert hour.found(log, generation=2) == {"unchecked": {Unchecked.GENERATION: END}}
+    assert hour.audit(log, generation=2).faults == []
+
+
+def test_copies_are_beside_the_objects_if_the_ledger_is_elsewhere(
+    lines: Hour, tmp_path: Path
+) -> None:
+    merge = lines.merged()
+    theirs, system = tmp_path / "ledger", lines.root / "_landfall" / GROUP
+    (theirs / "_landfall" / GROUP).mkdir(parents=True)
+    for name in (LANE, f"{LANE}-replaced"):
+        (system / name).rename(theirs / "_landfall" / GROUP / name)
+    document = lines.group.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    document["spec"]["ledger"] = {"url": f"file://{theirs}"}
+    group = parse_group(document)
+    copy = lines.path(kept(merge, merge.retire[0].landed.upload.key))
+
+    found = inspect(group, open_buckets(group.spec), GeneratedLog(END, message))
+    assert ([*map(str, found.faults)], found.is_whole) == ([], True)
+
+    copy.write_bytes(b"")
+    found = inspect(group, open_buckets(group.spec), GeneratedLog(END, message))
+    assert [fault.kind for fault in found.faults] == [Kind.COPY]
 
 
 def test_an_object_named_as_a_new_one_must_be_in_a_list(lines: Hour) -> None:
