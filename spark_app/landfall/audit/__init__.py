@@ -14,8 +14,14 @@ them, and ``feed_log`` is what Kafka is for topics.
 ``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
 works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
 ``rows`` reads its objects, ``route_evaluator`` computes where each record belongs, and ``judge``
-(pure) compares. Several topic partitions are checked at once. Memory holds one range of each, about
-200 bytes per record, and no payload beyond those being hashed.
+(pure) compares; ``range_check`` brings them together. Several topic partitions are checked at once.
+Memory holds one range of each, about 200 bytes per record, and no payload beyond those being
+hashed.
+
+Of objects that took the place of others, ``replacements`` knows which rows come from which range,
+by the lists that ``replaced_lists`` reads. ``merged_rows`` reads each of them once. Rows that are
+mixed are compared with the records in ``mixed_pool`` by ``mixed_rows`` (pure), and
+``replacement_check`` looks at the objects themselves, old, new and kept.
 
 What cannot be compared is counted as unchecked, with the reason. It never counts as good.
 """

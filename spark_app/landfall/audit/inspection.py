@@ -142,7 +142,7 @@ class _Inspection:
         }
         self._pool = ThreadPoolExecutor(_READERS, "object")
         self._file = RowFile()
-        objects = ObjectReader(bucket, inventory)
+        self._objects = objects = ObjectReader(bucket, inventory)
         self._merged, mixed = MergedRows(objects, self._file), MixedPool(self._file)
         self._ranges = RangeCheck(self._readers, objects, self._merged, mixed, self._pool)
         self._replaced = ReplacementCheck(inventory, objects, self._merged, mixed)
@@ -203,10 +203,15 @@ class _Inspection:
                 findings.add_fault(fault)
         # Only after all ranges are checked is it known which unnamed objects are moved ones.
         for key, size in self._inventory.unnamed():
-            if key not in moved and scope.has_topic(topic_of(key)):
-                findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that {_nobody(key)}"))
+            if key not in moved and scope.has_topic(topic_of(key)) and self._stays(key):
+                names = "no REPLACE's list names" if _is_new(key) else "no COMMIT names"
+                findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that {names}"))
         findings.waiting = len(waiting)
         return findings
+
+    def _stays(self, key: str) -> bool:
+        """Whether an object is none that a REPLACE gave up, and that was deleted meanwhile."""
+        return not _is_new(key) or self._objects.is_there(key)
 
     # ------------------------------------------------------------------------ a topic partition
 
@@ -260,7 +265,6 @@ class _Inspection:
         )
 
 
-def _nobody(key: str) -> str:
-    """Who does not name an object, by the form of its name."""
-    is_new = _REPLACING.search(key.rpartition("/")[2])
-    return "no REPLACE's list names" if is_new else "no COMMIT names"
+def _is_new(key: str) -> bool:
+    """Whether an object is named as one that takes the place of others."""
+    return bool(_REPLACING.search(key.rpartition("/")[2]))

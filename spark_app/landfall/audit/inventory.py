@@ -24,6 +24,7 @@ from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
 from landfall.audit.feed_lists import FeedLists
 from landfall.audit.horizons import Horizons
+from landfall.audit.mixed_rows import MixedSection
 from landfall.audit.replacements import RangeName, Replacements
 
 _NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
@@ -231,6 +232,11 @@ class Inventory:
         """Objects that took the place of others and count, by folder."""
         query = "SELECT key, place, rows, crc32 FROM merged WHERE mixed = ? ORDER BY place, key"
         yield from (MergedObject(*row) for row in self._select(query, (mixed,)))
+
+    def mixed_sections(self, key: str) -> list[MixedSection]:
+        """What a mixed object has of which offsets."""
+        query = "SELECT partition, rows, first, last FROM pieces WHERE key = ?"
+        return [MixedSection(*row) for row in self._select(query, (key,))]
 
     def left_out(self, place: str) -> int:
         """How many rows of the objects in a folder were left out when they were merged."""

@@ -9,6 +9,8 @@ only their keys would tell.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,15 @@ class MixedRecords:
     partitions: Int64s
     offsets: Int64s
     hashes: Int64s
+
+
+class MixedSection(NamedTuple):
+    """How many rows of an object are of a topic partition's records between two offsets."""
+
+    partition: int
+    rows: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -109,6 +120,24 @@ def compare_mixed(
     is_absent[absent] = True
     too_few = max(rules.left_out - len(absent), 0) if rules.is_exact else 0
     return MixedResult(is_absent, corrupted, missing, duplicate, foreign, too_few)
+
+
+def find_wrong_section(offsets: Int64s, sections: Sequence[MixedSection]) -> MixedSection | None:
+    """A section that has another number of rows than it says; None if there is none.
+
+    Where offsets are of several topic partitions, or sections overlap, rows between the offsets of
+    one may be of another.
+    """
+    ordered = np.sort(offsets)
+    by_offset = sorted(sections, key=lambda each: each.first)
+    is_exact = len({each.partition for each in sections}) == 1 and all(
+        before.last < after.first for before, after in pairwise(by_offset)
+    )
+    for section in by_offset:
+        first, after = np.searchsorted(ordered, [section.first, section.last + 1]).tolist()
+        if after - first < section.rows or (is_exact and after - first != section.rows):
+            return section
+    return None
 
 
 def _excused(foreign: int, duplicate: int, unchecked: int) -> tuple[int, int]:

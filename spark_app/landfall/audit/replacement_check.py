@@ -17,7 +17,13 @@ from landfall.audit.inventory import Inventory, KeptCopy, MergedObject
 from landfall.audit.judge import Int64s
 from landfall.audit.merged_rows import MergedRows
 from landfall.audit.mixed_pool import MixedPool
-from landfall.audit.mixed_rows import MixedRecords, MixedResult, MixedRules, compare_mixed
+from landfall.audit.mixed_rows import (
+    MixedRecords,
+    MixedResult,
+    MixedRules,
+    compare_mixed,
+    find_wrong_section,
+)
 from landfall.audit.object_reader import ObjectReader
 from landfall.audit.rows import Rows
 
@@ -83,6 +89,7 @@ class ReplacementCheck:
     def _compare(
         self, place: str, keys: list[str], reader: Rows, results: Results
     ) -> Iterator[Fault]:
+        yield from self._wrong_sections(keys, reader)
         offsets, hashes = self._rows(keys, reader)
         records = self._mixed.records(place)
         rules = MixedRules(
@@ -105,6 +112,16 @@ class ReplacementCheck:
                 f"{rules.left_out} rows were left out as duplicates, "
                 f"but {rules.left_out - found.too_few} records are in no row",
             )
+
+    def _wrong_sections(self, keys: list[str], reader: Rows) -> Iterator[Fault]:
+        for key in keys:
+            offsets, _ = self._merged.whole(key, reader)
+            sections = self._inventory.mixed_sections(key)
+            if offsets is None or self._merged.content(key) is None:
+                continue  # nothing tells, or it is damaged
+            if wrong := find_wrong_section(offsets, sections):
+                message = f"has not the {wrong.rows} rows of {wrong.first} to {wrong.last}"
+                yield Fault(Kind.REPLACED, key, message)
 
     def _rows(self, keys: list[str], reader: Rows) -> tuple[Int64s | None, Int64s]:
         """Offsets, if all have them, and hashes of the rows of some objects."""

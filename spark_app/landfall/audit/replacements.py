@@ -132,7 +132,7 @@ class Replacements:
         for record in self._records:
             try:
                 listed = read_list(self._bucket, record.listed)
-            except (OSError, ValueError, KeyError, EOFError, zlib.error) as error:
+            except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
                 message = f"slot {record.slot} names it: {error}"
                 yield Fault(Kind.REPLACED, record.listed["key"], message)
                 continue

@@ -363,6 +363,20 @@ def test_sections_must_be_what_the_rows_are(hour: Hour) -> None:
         assert {fault.kind for fault in found.faults} == {Kind.REPLACED}
 
 
+def test_sections_of_mixed_rows_must_have_as_many_as_they_say(tmp_path: Path) -> None:
+    hour = Hour(tmp_path / "root", "Parquet")
+    own = [item for item in hour.objects if "/1_0_" in item[1].upload.key]
+    rows = [(0, o) for o in range(END - 1, -1, -1) if o != 5]
+    merge = Merge.of(hour.sample, own, rows)
+    first, second, third = merge.new.sections
+    swapped = with_sections(merge, replace(first, rows=3), replace(second, rows=4), third)
+    hour.retire(swapped.record())
+
+    (fault,) = hour.faults()
+
+    assert str(fault).endswith("has not the 3 rows of 0 to 3")
+
+
 def test_a_section_must_come_from_an_object_that_retires(lines: Hour) -> None:
     first, *rest = lines.merge().new.sections
     other = with_sections(lines.merge(), replace(first, partition=5), *rest)
