@@ -9,6 +9,7 @@ from landfall import ledger
 from landfall.lane import Lane, delete_rolled_slots, sealed_through, store_segment
 from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Store
@@ -29,6 +30,12 @@ class SampleLedger:
     )
     extension: str = ".json"
     directory: str = "dt=2026-11-21"
+    rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """By the key of each object that was uploaded, the offsets of its rows."""
+    landed: dict[str, LandedObject] = field(default_factory=dict)
+    """By key, the objects that were uploaded for COMMITs and REPLAYs."""
+    merged: dict[str, NewObject] = field(default_factory=dict)
+    """By key, the objects that took the place of others."""
 
     def append(self, make: Callable[[Header], Record]) -> Record:
         record = make(
@@ -95,10 +102,13 @@ class SampleLedger:
     ) -> LandedObject:
         token = f"token-{self.state.seq + 1}"
         body = self.body(offsets)
+        self.rows[key] = (*offsets,)
         upload_id = self.store.begin(key, token)
         part = self.store.put_part(key, upload_id, 1, body)
         upload = Upload(key, upload_id, (part,), token)
-        return LandedObject(upload, kind, len(offsets), offsets[0], offsets[-1], zlib.crc32(body))
+        numbers = (len(offsets), offsets[0], offsets[-1], zlib.crc32(body))
+        self.landed[key] = LandedObject(upload, kind, *numbers)
+        return self.landed[key]
 
     def commit(self, *slices: LandedSlice, complete: bool = True) -> "SampleLedger":
         commit = self.committing(*slices)

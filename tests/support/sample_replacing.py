@@ -1,7 +1,10 @@
-"""Merges in a sample ledger: objects take the place of others, step by step as a driver does it."""
+"""REPLACEs in a sample ledger: objects take the place of others, step by step as a driver does it.
+
+``Merge`` makes one object of several, ``Undo`` brings back what retired by a merge.
+"""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from landfall import ledger
@@ -18,60 +21,92 @@ from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
 
+Row = tuple[int, int]
+"""A Kafka partition and an offset."""
+
 
 @dataclass
 class Merge:
-    """Objects of one output partition, which are merged into one; nothing is recorded at first."""
+    """Objects of one output partition, which are merged into one; nothing is recorded at first.
+
+    With ``rows``, the new object has these, in this order, and is mixed. Otherwise it has all rows
+    of the old ones, one object after the other.
+    """
 
     sample: SampleLedger
     retire: tuple[RetiringObject, ...]
     read_through: int
+    rows: Sequence[Row] | None = None
 
     @classmethod
-    def of(cls, sample: SampleLedger, objects: Iterable[tuple[int, LandedObject]]) -> "Merge":
-        """A merge of these objects, each with the slot of its COMMIT."""
+    def of(
+        cls,
+        sample: SampleLedger,
+        objects: Iterable[tuple[int, LandedObject]],
+        rows: Sequence[Row] | None = None,
+        read_through: int | None = None,
+    ) -> "Merge":
+        """A merge of these objects, each with the slot of its COMMIT, by all that is applied."""
         by_key = sorted(objects, key=lambda item: item[1].upload.key)
-        return cls(
-            sample, tuple(RetiringObject(*item) for item in by_key), sample.state.applied_through
-        )
+        retire = tuple(RetiringObject(*item) for item in by_key)
+        applied = sample.state.applied_through
+        return cls(sample, retire, applied if read_through is None else read_through, rows)
 
     def __post_init__(self) -> None:
         self.slot = -1
         self.token = f"merge-{self.read_through}"
         self.new = self._uploaded()
         self.listed = Replaced(self.retire, (self.new,))
+        self.slot = -1
 
     def _uploaded(self) -> NewObject:
-        first, last = self.retire[0].landed, self.retire[-1].landed
+        first = self.retire[0].landed
+        partition = object_names.origin(GROUP, first.upload.key).partition
+        sections = tuple(s for each in self.retire for s in self._sections(each.landed))
+        last = max(section.last_offset for section in sections if section.partition == partition)
+        offsets = [o for each in self.retire for o in self.sample.rows[each.landed.upload.key]]
+        if self.rows is not None:
+            offsets = [offset for _, offset in self.rows]
+        landed = self.upload(first, self.sample.body(offsets), len(offsets), last)
+        self.sample.rows[landed.upload.key] = (*offsets,)
+        old = (self.sample.merged.get(each.landed.upload.key) for each in self.retire)
+        is_mixed = self.rows is not None or any(new.mixed for new in old if new)
+        self.sample.merged[landed.upload.key] = NewObject(landed, sections, is_mixed)
+        return self.sample.merged[landed.upload.key]
+
+    def upload(self, first: LandedObject, body: bytes, rows: int, last: int) -> LandedObject:
+        """Upload what takes the place of an object, and perhaps of others after it."""
         name = object_names.parse_key(first.upload.key)
         extension = f".r{self.read_through}{self.sample.extension}"
         key = replace(name, extension=extension).key
-        body = b"".join(self._read(each.landed.upload.key) for each in self.retire)
         upload_id = self.sample.store.begin(key, self.token)
         part = self.sample.store.put_part(key, upload_id, 1, body)
-        rows = sum(each.landed.rows for each in self.retire)
-        landed = LandedObject(
-            Upload(key, upload_id, (part,), self.token),
-            first.kind,
-            rows,
-            first.first_offset,
-            last.last_offset,
-            zlib.crc32(body),
-        )
-        sections = tuple(
-            Section(
-                object_names.origin(GROUP, o.upload.key).partition,
-                o.rows,
-                o.first_offset,
-                o.last_offset,
-            )
-            for o in (each.landed for each in self.retire)
-        )
-        return NewObject(landed, sections)
+        upload = Upload(key, upload_id, (part,), self.token)
+        return LandedObject(upload, first.kind, rows, first.first_offset, last, zlib.crc32(body))
 
-    def _read(self, key: str) -> bytes:
-        with self.sample.store.open(key) as stream:
-            return stream.read()
+    def _sections(self, old: LandedObject) -> tuple[Section, ...]:
+        """The sections that the rows of an old object have in the new one."""
+        if old.upload.key in self.sample.merged:
+            sections = self.sample.merged[old.upload.key].sections
+        else:
+            partition = object_names.origin(GROUP, old.upload.key).partition
+            sections = (Section(partition, old.rows, old.first_offset, old.last_offset),)
+        return tuple(map(self._kept, sections))
+
+    def _kept(self, section: Section) -> Section:
+        if self.rows is None:
+            return section
+        kept = sum(
+            partition == section.partition and section.first_offset <= offset <= section.last_offset
+            for partition, offset in self.rows
+        )
+        return replace(section, rows=kept)
+
+    @property
+    def duplicates(self) -> int:
+        """How many rows are in no new object."""
+        old = sum(each.landed.rows for each in self.listed.retire)
+        return old - sum(each.landed.rows for each in self.listed.objects)
 
     def stored(self) -> Replacement:
         """Store the list; what a REPLACE names."""
@@ -89,20 +124,84 @@ class Merge:
         self, header: ledger.Header, named: Replacement, **fields: object
     ) -> ledger.Replace:
         """The REPLACE, with other fields if any are given."""
-        keys = [each.landed.upload.key for each in self.retire] + [self.new.landed.upload.key]
-        origin, landed = object_names.origin(GROUP, keys[0]), self.new.landed
-        offsets = OffsetRange(landed.first_offset, landed.last_offset + 1)
         known = {
             "token": self.token,
             "purpose": Purpose.COMPACT,
             "listed": named,
             "read_through": self.read_through,
-            "folders": tuple(sorted({key.rpartition("/")[0] for key in keys})),
-            "slices": (Slice(TopicPartition(origin.topic, origin.partition), offsets),),
+            "folders": self._folders(),
+            "slices": self._slices(),
+            "duplicates": self.duplicates,
         }
         return ledger.Replace(header=header, **{**known, **fields})  # type: ignore[arg-type]
 
+    def _objects(self) -> list[LandedObject]:
+        old = [each.landed for each in self.listed.retire]
+        return [*old, *(each.landed for each in self.listed.objects)]
+
+    def _folders(self) -> tuple[str, ...]:
+        return tuple(sorted({o.upload.key.rpartition("/")[0] for o in self._objects()}))
+
+    def _slices(self) -> tuple[Slice, ...]:
+        topic = object_names.origin(GROUP, self._objects()[0].upload.key).topic
+        sections = [section for new in self.listed.objects for section in new.sections]
+        return tuple(
+            Slice(
+                TopicPartition(topic, partition),
+                OffsetRange(
+                    min(s.first_offset for s in sections if s.partition == partition),
+                    max(s.last_offset for s in sections if s.partition == partition) + 1,
+                ),
+            )
+            for partition in sorted({section.partition for section in sections})
+        )
+
     def complete(self) -> "Merge":
-        """Make the new object visible."""
-        self.sample.store.complete(self.new.landed.upload)
+        """Make the new objects visible."""
+        for new in self.listed.objects:
+            self.sample.store.complete(new.landed.upload)
         return self
+
+    def keep_copies(self) -> "Merge":
+        """Keep copies of the old objects, which are visible still."""
+        for each in self.listed.retire:
+            key = each.landed.upload.key
+            with self.sample.store.open(key) as stream:
+                body = stream.read()
+            self.sample.store.create(object_names.retired_key(GROUP, LANE, self.slot, key), body)
+        return self
+
+
+class Undo(Merge):
+    """What retired by a merge comes back under other names; the new object of the merge retires."""
+
+    def __init__(self, merge: Merge) -> None:
+        """Upload copies of what was kept."""
+        self.merge = merge
+        sample, retire = merge.sample, (RetiringObject(merge.slot, merge.new.landed),)
+        super().__init__(sample, retire, sample.state.applied_through)
+
+    def __post_init__(self) -> None:
+        self.token = f"undo-{self.read_through}"
+        self.listed = Replaced(self.retire, tuple(map(self._copied, self.merge.retire)))
+        self.slot = -1
+
+    def _copied(self, retired: RetiringObject) -> NewObject:
+        old = retired.landed
+        kept = object_names.retired_key(GROUP, LANE, self.merge.slot, old.upload.key)
+        body = self.sample.store.read(kept) or b""
+        landed = self.upload(old, body, old.rows, old.last_offset)
+        before = self.sample.merged.get(old.upload.key)
+        new = NewObject(landed, self._sections(old), before is not None and before.mixed)
+        self.sample.merged[landed.upload.key] = new
+        self.sample.rows[landed.upload.key] = self.sample.rows[old.upload.key]
+        return new
+
+    @property
+    def duplicates(self) -> int:
+        """An undoing leaves out nothing."""
+        return 0
+
+    def record(self, **fields: object) -> "Merge":
+        """Append the REPLACE."""
+        return super().record(purpose=Purpose.UNDO, **fields)

@@ -14,8 +14,14 @@ them, and ``feed_log`` is what Kafka is for topics.
 ``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
 works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
 ``rows`` reads its objects, ``route_evaluator`` computes where each record belongs, and ``judge``
-(pure) compares. Several topic partitions are checked at once. Memory holds one range of each, about
-200 bytes per record, and no payload beyond those being hashed.
+(pure) compares; ``range_check`` brings them together. Several topic partitions are checked at once.
+Memory holds one range of each, about 200 bytes per record, and no payload beyond those being
+hashed.
+
+Of objects that took the place of others, ``replacements`` knows which rows come from which range,
+by the lists that ``replaced_lists`` reads. ``merged_rows`` reads each of them once. Rows that are
+mixed are compared with the records in ``mixed_pool`` by ``mixed_rows`` (pure), and
+``replacement_check`` looks at the objects themselves, old, new and kept.
 
 What cannot be compared is counted as unchecked, with the reason. It never counts as good.
 """
@@ -39,6 +45,9 @@ class Kind(StrEnum):
     SPEC = "missing or damaged spec"
     HORIZON = "unproven horizon"
     LIST = "missing or wrong list of files"
+    REPLACED = "missing or wrong list of replaced objects"
+    RETIRED = "retired object"
+    COPY = "wrong copy of a retired object"
     ROW = "wrong row"
 
 
@@ -52,6 +61,7 @@ class Unchecked(StrEnum):
     COUNTED = "records were only counted, not compared"
     UNREADABLE = "records are in objects that cannot be parted into rows"
     GENERATION = "records were landed by another generation"
+    REDONE = "a backfill landed other rows of them"
     COMPACTED = "landed records may have been compacted away in Kafka"
     VERSION = "their file is gone, or has another version"
     FILE = "their file is of a kind that the auditor cannot read, or damaged"
@@ -85,6 +95,7 @@ class PartitionResult:
         disordered: the least number of rows that are out of offset order.
         foreign: rows that match no record of their range.
         lost: records that the ledger says are lost for good, with their objects; not expected.
+        left_out: records that a merge left out, since another one has the same key; not expected.
         skipped: offsets that the ledger says were skipped; their records are not expected. Of a
             feed, what is left of parts of files that could not be read is not among them.
         ranges: ranges of offsets ``start <= o < end`` in which every record is missing; the first
@@ -102,6 +113,7 @@ class PartitionResult:
     disordered: int = 0
     foreign: int = 0
     lost: int = 0
+    left_out: int = 0
     skipped: int = 0
     ranges: list[tuple[int, int]] = field(default_factory=list)
     ranges_more: int = 0

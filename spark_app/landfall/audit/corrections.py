@@ -8,16 +8,57 @@ object again, so that they are in its objects instead.
 
 import sqlite3
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 import msgspec
 
 _SCHEMA = """
-CREATE TABLE named (key TEXT PRIMARY KEY, rows INTEGER, lost INTEGER DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE named (key TEXT PRIMARY KEY, rows INTEGER, lost INTEGER DEFAULT 0,
+                    run INTEGER DEFAULT 0, retired INTEGER DEFAULT -1) WITHOUT ROWID;
 CREATE TABLE missing (key TEXT PRIMARY KEY, topic TEXT, partition INTEGER) WITHOUT ROWID;
 CREATE TABLE replays (letters TEXT PRIMARY KEY, slot INTEGER, filtered INTEGER, objects TEXT)
     WITHOUT ROWID;
 """
+
+
+class Content(IntEnum):
+    """How the rows of a piece lie in its object."""
+
+    PLAIN = 0
+    """One after the other, as in the object that they come from."""
+    MIXED = 1
+    """Among the rows of other pieces."""
+    REDONE = 2
+    """They are not those rows, but what a backfill made of the same records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of an object that took the place of others, all of one range.
+
+    Attributes:
+        key: of the object.
+        run: as of the object that they come from, see ``Range.runs``.
+        rows: how many there are.
+        first: the offset of the first record.
+        last: the offset of the last record.
+        at: how many rows of the object are before them.
+        content: how they lie there.
+    """
+
+    key: str
+    run: int
+    rows: int
+    first: int
+    last: int
+    at: int
+    content: Content
+
+    @property
+    def place(self) -> str:
+        """The folder of its object."""
+        return self.key.rpartition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +73,7 @@ class Range:
         replayed: keys of dead letters whose records are in other objects, too.
         runs: of objects of REPLAYs, the slot of the REPLAY. Their rows are in order among
             themselves, but not with those of the COMMIT.
+        pieces: rows of it that are in objects which took the place of others.
     """
 
     slot: int
@@ -43,6 +85,7 @@ class Range:
     lost: int = 0
     replayed: frozenset[str] = frozenset()
     runs: dict[str, int] = field(default_factory=dict)
+    pieces: tuple[Piece, ...] = ()
 
 
 class Corrections:
@@ -54,10 +97,10 @@ class Corrections:
         rows.executescript(_SCHEMA)
         self._any = False
 
-    def name(self, landed: Any) -> None:
-        """Add an object of a COMMIT or REPLAY."""
-        row = (landed["upload"]["key"], landed["rows"])
-        self._rows.execute("INSERT OR IGNORE INTO named (key, rows) VALUES (?, ?)", row)
+    def name(self, landed: Any, run: int = 0) -> None:
+        """Add an object of a COMMIT, or of the REPLAY in slot ``run``."""
+        row = (landed["upload"]["key"], landed["rows"], run)
+        self._rows.execute("INSERT OR IGNORE INTO named (key, rows, run) VALUES (?, ?, ?)", row)
 
     def add(self, record: Any) -> None:
         """Take a record into account; those of other types change nothing here."""
@@ -71,7 +114,7 @@ class Corrections:
                 self._rows.executemany(
                     "INSERT OR IGNORE INTO missing VALUES (?, ?, ?)",
                     [
-                        (key, *_topic_partition(key))
+                        (key, *topic_partition(key))
                         for gone in record.get("missing", ())
                         for key in gone["keys"]
                     ],
@@ -127,7 +170,7 @@ class Corrections:
         self._any = True
         for s in slices:
             for landed in s["objects"]:
-                self.name(landed)
+                self.name(landed, slot)
             keys = msgspec.json.encode([o["upload"]["key"] for o in s["objects"]]).decode()
             row = (s["dead_letters"], slot, s["filtered"], keys)
             self._rows.execute("INSERT OR IGNORE INTO replays VALUES (?, ?, ?, ?)", row)
@@ -150,6 +193,6 @@ def topic_of(key: str) -> str:
     return parts[3] if parts[0] == "_landfall" else next((p for p in parts if "=" not in p), "")
 
 
-def _topic_partition(key: str) -> tuple[str, int]:
+def topic_partition(key: str) -> tuple[str, int]:
     """The topic in a key, and the Kafka partition: the second number of its name."""
     return topic_of(key), int(key.rpartition("/")[2].split("_")[1])

@@ -5,44 +5,39 @@ exist. A COMMIT is left to the next audit while some of its objects are not visi
 record says that it is applied: a driver may be completing it right now.
 """
 
-from array import array
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-import stamina
-
-from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
-from landfall.audit import Fault, Kind, PartitionResult, Unchecked, rows
+from landfall.api.spec import ConsumerGroup, TopicSpecs
+from landfall.audit import Fault, Kind, PartitionResult, Unchecked
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Range, topic_of
 from landfall.audit.feed_log import FeedCursor, FeedFiles, FeedLog
 from landfall.audit.inventory import Inventory, PartitionLifetime
-from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall.audit.kafka_log import Cursor, Log
+from landfall.audit.merged_rows import MergedRows
+from landfall.audit.mixed_pool import MixedPool
+from landfall.audit.object_reader import ObjectReader
 from landfall.audit.partition_check import (
     AuditedPartition,
     KeptFaults,
     PartitionCheck,
     add_gap,
 )
-from landfall.audit.route_evaluator import (
-    Headers,
-    RouteEvaluator,
-    RouteNotSupported,
-    Source,
-)
-from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
-from landfall.audit.sources import CannotCompare
-from landfall.errors import Reason, Retry, Stalled
-from landfall.store.s3.errors import translate_errors
+from landfall.audit.range_check import RangeCheck, Readers
+from landfall.audit.replacement_check import ReplacementCheck
+from landfall.audit.row_file import RowFile
 
 _PARTITIONS = 8
 """How many topic partitions are checked concurrently; each holds one range in memory."""
 _READERS = 16
 """How many objects are read concurrently."""
+_REPLACING = re.compile(r"_[0-9]{20}\.r[0-9]+(\.|$)")
+"""What a name has that takes the place of others."""
 
 
 @dataclass
@@ -134,38 +129,23 @@ def inspect(
         inventory.close()
 
 
-@dataclass(frozen=True)
-class _Readers:
-    """How objects of a topic are read and its records routed; None where not supported."""
-
-    rows: Rows | None
-    route: RouteEvaluator | None
-
-    @classmethod
-    def of(cls, spec: GroupSpec) -> "_Readers":
-        try:
-            found = rows.rows_of(spec)
-        except FormatNotSupported:
-            return cls(None, None)
-        try:
-            return cls(found, RouteEvaluator.of(spec))
-        except RouteNotSupported:
-            return cls(found, None)
-
-
 class _Inspection:
     def __init__(self, specs: TopicSpecs, bucket: Bucket, log: Log, inventory: Inventory) -> None:
-        self._bucket, self._log = bucket, log
-        self._inventory = inventory
+        self._log, self._inventory = log, inventory
         self._findings = Findings(
             others=inventory.others,
             slots=inventory.slots,
             topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),
         )
         self._readers = {
-            topic: _Readers.of(specs.for_topic(topic)) for topic in self._findings.topics
+            topic: Readers.of(specs.for_topic(topic)) for topic in self._findings.topics
         }
         self._pool = ThreadPoolExecutor(_READERS, "object")
+        self._file = RowFile()
+        self._objects = objects = ObjectReader(bucket, inventory)
+        self._merged, mixed = MergedRows(objects, self._file), MixedPool(self._file)
+        self._ranges = RangeCheck(self._readers, objects, self._merged, mixed, self._pool)
+        self._replaced = ReplacementCheck(inventory, objects, self._merged, mixed)
 
     def run(self, scope: Scope, show_progress: ShowProgress) -> Findings:
         by_partition: dict[tuple[str, int], list[PartitionLifetime]] = {}
@@ -179,7 +159,11 @@ class _Inspection:
                 self._check_partition(lifetime, scope, found, show_progress)
             return found
 
-        with self._pool, ThreadPoolExecutor(_PARTITIONS, "partition") as pool:
+        with (
+            closing(self._file),
+            self._pool,
+            ThreadPoolExecutor(_PARTITIONS, "partition") as pool,
+        ):
             try:
                 checks = dict(
                     zip(by_partition, pool.map(check, by_partition.values()), strict=True)
@@ -187,7 +171,20 @@ class _Inspection:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+            self._check_replaced(checks, scope)
         return self._summed_up(checks, scope)
+
+    def _check_replaced(
+        self, checks: Mapping[tuple[str, int], PartitionCheck], scope: Scope
+    ) -> None:
+        """Check what no range alone can tell, and add to what was found."""
+        rows = {topic: readers.rows for topic, readers in self._readers.items()}
+        results = {name: found.result for name, found in checks.items()}
+        for fault in (
+            *self._replaced.mixed(rows, results),
+            *self._replaced.objects(scope.has_topic, self._pool),
+        ):
+            self._merged.check.add_fault(fault)
 
     def _summed_up(
         self, checks: Mapping[tuple[str, int], PartitionCheck], scope: Scope
@@ -196,8 +193,8 @@ class _Inspection:
         findings, moved, waiting = self._findings, set[str](), set[int]()
         for fault in self._inventory.faults:
             findings.add_fault(fault)
-        for name, found in checks.items():
-            findings.results[name] = found.result
+        findings.results = {name: found.result for name, found in checks.items()}
+        for found in (*checks.values(), self._merged.check):
             findings.objects += found.objects
             findings.faults_more += found.faults_more
             moved |= found.moved
@@ -206,10 +203,15 @@ class _Inspection:
                 findings.add_fault(fault)
         # Only after all ranges are checked is it known which unnamed objects are moved ones.
         for key, size in self._inventory.unnamed():
-            if key not in moved and scope.has_topic(topic_of(key)):
-                findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that no COMMIT names"))
+            if key not in moved and scope.has_topic(topic_of(key)) and self._stays(key):
+                names = "no REPLACE's list names" if _is_new(key) else "no COMMIT names"
+                findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that {names}"))
         findings.waiting = len(waiting)
         return findings
+
+    def _stays(self, key: str) -> bool:
+        """Whether an object is none that a REPLACE gave up, and that was deleted meanwhile."""
+        return not _is_new(key) or self._objects.is_there(key)
 
     # ------------------------------------------------------------------------ a topic partition
 
@@ -238,11 +240,11 @@ class _Inspection:
             if range_.objects is None:
                 is_feed = isinstance(self._log, FeedLog)
                 check.result.skipped += 0 if is_feed else range_.end - range_.start
-            elif scope.has_objects(range_.objects):
+            elif scope.has_objects((*range_.objects, *(piece.key for piece in range_.pieces))):
                 check.result.lost += range_.lost
-                self._check_range(audited, range_)
+                self._ranges.check(audited, range_)
             else:
-                check.result.add_unchecked(range_.counted, Unchecked.GENERATION)
+                self._ranges.leave_unchecked(audited, range_, Unchecked.GENERATION)
             show_progress(topic, partition, next_offset)
 
     def _cursor(self, lifetime: PartitionLifetime) -> Cursor | FeedCursor:
@@ -262,127 +264,7 @@ class _Inspection:
             map(self._inventory.is_visible, range_.objects or ())
         )
 
-    # ---------------------------------------------------------------------------------- a range
 
-    def _check_range(self, audited: AuditedPartition, range_: Range) -> None:
-        check = audited.check
-        # The objects are looked up first: they must exist even if they cannot be compared.
-        found = (self._existing_key(key, check) for key in range_.objects or ())
-        keys = [key for key in found if key]
-        reader = self._readers[audited.source[0]].rows
-        why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
-        if reader is None or why_not is not None:
-            check.result.add_unchecked(range_.counted, why_not or Unchecked.UNREADABLE)
-            return
-        keys = [key for key in keys if key not in range_.replayed]
-        data = [key for key in keys if not key.startswith("_landfall/")]
-        reads = [self._pool.submit(self._read, key, reader) for key in data]
-        letters = [
-            check.count(key, self._read(key, rows.ENVELOPE)) for key in keys if key not in data
-        ]
-        lettered = [ObjectRows(DEAD_LETTERS, read.offsets, read.hashes) for read in letters]
-        codes: dict[str, int] = {}
-        try:
-            # Kafka is read while the pool reads the data objects.
-            records = self._kafka_records(audited, range_, lettered, codes)
-        except Stalled as stalled:
-            if stalled.reason is not Reason.DATA_LOSS:
-                raise
-            check.result.add_unchecked(range_.counted, Unchecked.GONE)
-            return
-        except CannotCompare as cannot:
-            check.result.add_unchecked(range_.counted, cannot.why)
-            return
-        landed = [
-            _object_rows(key, check.count(key, read.result()), codes, range_.runs.get(key, 0))
-            for key, read in zip(data, reads, strict=True)
-        ]
-        left_out = range_.filtered + range_.lost
-        rules = Rules(reader.hash_of is not None, left_out, audited.compacted)
-        audited.add_wrong(judge(records, [*lettered, *landed], rules, check.result))
-
-    def _existing_key(self, key: str, check: PartitionCheck) -> str | None:
-        """The key, or that of a moved object of the same name, or None if the object is lost."""
-        if self._inventory.is_visible(key) or self._has_appeared(key):
-            return key
-        moved = self._inventory.find_moved(key)
-        if moved is None:
-            check.add_fault(Fault(Kind.LOST, key))
-            return None
-        check.moved.add(moved)
-        check.add_fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
-        return moved
-
-    def _has_appeared(self, key: str) -> bool:
-        """Whether an object became visible after the listing."""
-        try:
-            self._bucket.open(key).close()
-        except FileNotFoundError:
-            return False
-        return True
-
-    def _read(self, key: str, reader: Rows) -> Read:
-        @stamina.retry(on=Retry, attempts=5)
-        def read() -> Read:
-            with self._bucket.open(key) as stream, translate_errors("read", key):
-                return rows.read(reader, stream)
-
-        try:
-            return read()
-        except FileNotFoundError:  # it was visible when the audit began
-            return Read(np.empty(0, np.int64), np.empty(0, np.int64), "is gone")
-
-    def _kafka_records(
-        self,
-        audited: AuditedPartition,
-        range_: Range,
-        lettered: list[ObjectRows],
-        codes: dict[str, int],
-    ) -> KafkaRecords:
-        """The records of a range; ``codes`` gets a number for each output partition."""
-        letters = {
-            offset
-            for read in lettered
-            if read.offsets is not None
-            for offset in read.offsets.tolist()
-        }
-        flat = array("q")
-        for message in audited.cursor.take(range_.start, range_.end):
-            flat.extend(self._expected_row(audited.source, message, letters, codes))
-        columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
-        return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2])
-
-    def _expected_row(
-        self, source: Source, message: Record, letters: set[int], codes: dict[str, int]
-    ) -> tuple[int, int, int]:
-        """The offset, hash and output partition that the row of a record must have."""
-        offset = message.offset()
-        if offset in letters:
-            return offset, rows.whole_hash(message), UNKNOWN
-        readers, path = self._readers[source[0]], None
-        hash_of = readers.rows.hash_of if readers.rows else None
-        if readers.route is not None:
-            headers = _headers(message) if readers.route.headers else ()
-            path = readers.route.output_partition(
-                source, message.value(), message.timestamp()[1], headers
-            )
-        code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
-        return offset, hash_of(message) if hash_of else 0, code
-
-
-def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:
-    folders = key.split("/")[:-1]
-    topic = next(i for i, folder in enumerate(folders) if "=" not in folder)
-    above, below = "/".join(folders[:topic]), "/".join(folders[topic + 1 :])
-    path = f"{above}//{below}" if above else below
-    place, order = codes.setdefault(path, len(codes)), read.order
-    return ObjectRows(place, read.offsets, read.hashes, run, order.schema, order.is_sorted)
-
-
-def _headers(message: Record) -> Headers:
-    """The headers of a message; none if the client cannot read them, as names that are no UTF-8."""
-    try:
-        # Through map, or the interpreter may notice the client's error too late.
-        return next(map(type(message).headers, [message])) or ()
-    except SystemError:
-        return ()
+def _is_new(key: str) -> bool:
+    """Whether an object is named as one that takes the place of others."""
+    return bool(_REPLACING.search(key.rpartition("/")[2]))

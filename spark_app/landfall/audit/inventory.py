@@ -24,6 +24,8 @@ from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
 from landfall.audit.feed_lists import FeedLists
 from landfall.audit.horizons import Horizons
+from landfall.audit.mixed_rows import MixedSection
+from landfall.audit.replacements import RangeName, Replacements
 
 _NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
 _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{_NAME}")
@@ -40,6 +42,9 @@ CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_i
                         start INTEGER, PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
 CREATE TABLE ranges (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, until INTEGER,
                      slot INTEGER, filtered INTEGER, counted INTEGER, objects TEXT);
+CREATE INDEX by_start ON ranges (topic, partition, lifetime, start);
+CREATE TABLE copies (key TEXT, slot INTEGER, size INTEGER, late INTEGER,
+                     PRIMARY KEY (key, slot)) WITHOUT ROWID;
 CREATE TABLE truncated (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER,
                         until INTEGER);
 """
@@ -59,6 +64,35 @@ class PartitionLifetime:
     topic_id: str
     start: int
     is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MergedObject:
+    """An object that took the place of others, with its folder, and what its list says of it."""
+
+    key: str
+    place: str
+    rows: int
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCopy:
+    """A copy of an object that retires.
+
+    Attributes:
+        key: of the copy.
+        original: the object's key.
+        size: of the copy in bytes.
+        expected: what its size must be; None if no such object retires.
+        crc32: what its CRC-32 must be.
+    """
+
+    key: str
+    original: str
+    size: int
+    expected: int | None
+    crc32: int | None
 
 
 class Inventory:
@@ -84,6 +118,7 @@ class Inventory:
         self._rows = sqlite3.connect("", check_same_thread=False)
         self._rows.executescript(_SCHEMA)
         self._corrections = Corrections(self._rows)
+        self._replacements = Replacements(self._rows, bucket)
         self._horizons = Horizons()
         self.feeds = FeedLists(bucket)
         self.faults: list[Fault] = []
@@ -132,7 +167,10 @@ class Inventory:
             range_ = Range(slot, start, end, filtered, counted, keys)
             with self._lock:
                 corrected = self._corrections.apply(range_, replayed_through)
-            yield corrected
+                replaced = self._replacements.apply(
+                    corrected, RangeName(*identity, start), has_replays=follow_replays
+                )
+            yield replaced
 
     def truncated(self, lifetime: PartitionLifetime) -> list[tuple[int, int]]:
         """Landed offsets at which Kafka has other records now, or none, as BLOCKs say."""
@@ -151,13 +189,59 @@ class Inventory:
         return any(self._select("SELECT 1 FROM visible WHERE key = ?", (key,)))
 
     def unnamed(self) -> Iterator[tuple[str, int]]:
-        """Keys and sizes of visible objects that are named like landed ones, but by no COMMIT.
+        """Keys and sizes of visible objects that are named like landed ones, but by nothing.
 
-        Those that a LOST gave up are among them.
+        Those that a LOST, or a REPLACE instead of theirs, gave up are among them.
         """
         yield from self._select(
             "SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named WHERE NOT lost)"
         )
+
+    def still_visible(self) -> Iterator[str]:
+        """Keys of objects that have retired, and were visible when the listing was made."""
+        query = "SELECT key FROM visible WHERE key IN (SELECT key FROM named WHERE retired != -1)"
+        yield from (key for (key,) in self._select(query))
+
+    def copies(self) -> Iterator[KeptCopy]:
+        """What is kept of objects that retire."""
+        query = (
+            "SELECT c.key, c.slot, c.size, r.size, r.crc32 FROM copies c "
+            "LEFT JOIN retiring r ON (r.key, r.slot) = (c.key, c.slot) WHERE NOT late"
+        )
+        for key, slot, size, expected, crc32 in self._select(query):
+            yield KeptCopy(self._copy_key(key, slot), key, size, expected, crc32)
+
+    def find_copy(self, key: str) -> str | None:
+        """The key of what is kept of an object that is not there any more.
+
+        It may have retired only after the ledger was read.
+        """
+        query = "SELECT max(slot) FROM copies WHERE key = ?"
+        ((slot,),) = self._select(query, (key,))
+        if slot is None and (self.is_visible(key) or self._retires(key)):
+            with self._lock:
+                for copy, size in self._bucket.visible(self._copies):
+                    self._add_copy(copy, size, is_late=True)
+            ((slot,),) = self._select(query, (key,))
+        return None if slot is None else self._copy_key(key, slot)
+
+    def _retires(self, key: str) -> bool:
+        return any(self._select("SELECT 1 FROM retiring WHERE key = ?", (key,)))
+
+    def merged(self, *, mixed: bool) -> Iterator[MergedObject]:
+        """Objects that took the place of others and count, by folder."""
+        query = "SELECT key, place, rows, crc32 FROM merged WHERE mixed = ? ORDER BY place, key"
+        yield from (MergedObject(*row) for row in self._select(query, (mixed,)))
+
+    def mixed_sections(self, key: str) -> list[MixedSection]:
+        """What a mixed object has of which offsets."""
+        query = "SELECT partition, rows, first, last FROM pieces WHERE key = ?"
+        return [MixedSection(*row) for row in self._select(query, (key,))]
+
+    def left_out(self, place: str) -> int:
+        """How many rows of the objects in a folder were left out when they were merged."""
+        with self._lock:
+            return self._replacements.left_out(place)
 
     def _select(self, query: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a query, a few at a time, so that threads can take turns."""
@@ -179,8 +263,23 @@ class Inventory:
             if (letters if key.startswith("_landfall/") else _DATA).fullmatch(key):
                 row = (key, size, key.rpartition("/")[2])
                 self._rows.execute("INSERT OR IGNORE INTO visible VALUES (?, ?, ?)", row)
+            elif key.startswith(self._copies):
+                self._add_copy(key, size)
             elif not _SYSTEM.match(key):
                 self.others += 1
+
+    @property
+    def _copies(self) -> str:
+        return f"_landfall/{self._group}/0-retired/"
+
+    def _copy_key(self, key: str, slot: int) -> str:
+        return f"{self._copies}{slot:020d}/{key}"
+
+    def _add_copy(self, key: str, size: int, *, is_late: bool = False) -> None:
+        slot, _, original = key.removeprefix(self._copies).partition("/")
+        if slot.isdecimal():
+            row = (original, int(slot), size, is_late)
+            self._rows.execute("INSERT OR IGNORE INTO copies VALUES (?, ?, ?, ?)", row)
 
     def _read_ledger(self) -> None:
         previous_hash = ""
@@ -191,6 +290,7 @@ class Inventory:
                 previous_hash = hashlib.sha256(body).hexdigest()
         except (ValueError, KeyError, TypeError) as error:
             self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
+        self.faults += self._replacements.settle(self.applied_through)
         self._check_stored()
         self.faults += self.feeds.faults()
 
@@ -227,6 +327,7 @@ class Inventory:
             )
         self.applied_through = max(self.applied_through, header["applied_through"])
         self._corrections.add(record)
+        self._replacements.add(record)
         self.faults += self._horizons.add(record)
         self.feeds.add(record)
         self._add_stored(record)

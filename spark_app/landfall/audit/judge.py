@@ -37,6 +37,8 @@ DEAD_LETTERS = -2
 """Stands for an output partition where objects hold dead letters."""
 NO_RECORD = -1
 """The offset of a row that matches no record."""
+ELSEWHERE = "elsewhere"
+"""The name of records that may be in other objects than those that were compared."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,14 @@ class KafkaRecords:
         offsets: of the records.
         hashes: what the hash of each record's row must be.
         places: the number of each record's output partition, or ``UNKNOWN``.
+        elsewhere: which of them may also be in an object that is none of those to compare; None if
+            none may.
     """
 
     offsets: Int64s
     hashes: Int64s
     places: Int64s
+    elsewhere: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,8 @@ def judge(
 
     Returns:
         The offsets of wrong records, by the name of their count; none of rows that match no record
-        and store no offset, and none that is missing if a transform may have left it out.
+        and store no offset, and none that is missing if a transform may have left it out. Those
+        that may be elsewhere, and were not found here, are called ``ELSEWHERE``.
     """
     data = [o for o in objects if o.place != DEAD_LETTERS]
     lettered = _joined(
@@ -179,7 +185,13 @@ def _compare_offsets(
     np.add.at(seen, at, 1)
     result.duplicate += int((seen - 1).clip(min=0).sum())
     result.found += int((seen > 0).sum())
-    _add_missing(records, seen == 0, rules, result)
+    absent = seen == 0
+    elsewhere = _none
+    if records.elsewhere is not None:
+        elsewhere = records.offsets[absent & records.elsewhere]
+        absent &= ~records.elsewhere
+    _add_missing(records, absent, rules, result)
+    result.expected -= len(elsewhere)
     # Dead letters hold what Kafka holds, whatever the group makes of payloads.
     routed = places != DEAD_LETTERS
     is_compared = ~routed | rules.payloads
@@ -193,11 +205,12 @@ def _compare_offsets(
     result.misplaced += len(misplaced)
     result.disordered += sum(_out_of_order(run) for run in _runs(objects, offsets))
     return {
-        "missing": records.offsets[seen == 0] if not rules.filtered else _none,
+        "missing": records.offsets[absent] if not rules.filtered else _none,
         "duplicate": records.offsets[seen > 1],
         "misplaced": records.offsets[misplaced],
         "corrupted": records.offsets[corrupted],
         "foreign": foreign[(foreign != NO_RECORD) & (not rules.compacted)],
+        ELSEWHERE: elsewhere,
     }
 
 

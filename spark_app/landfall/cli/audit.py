@@ -39,11 +39,18 @@ _UNCHECKED_TEXTS = {
     Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
     Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
     Unchecked.GENERATION: "landed by another generation than the one asked for",
+    Unchecked.REDONE: "of ranges that a backfill landed again",
     Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
     Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
     Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
 }
 """What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
+_RECORDED = {
+    "lost": ("lost for good, with their objects", "record"),
+    "left_out": ("duplicates that a merge left out", "record"),
+    "skipped": ("skipped", "offset"),
+}
+"""What follows ``recorded as ``, by the counts of what the ledger says."""
 
 
 def audit(arguments: argparse.Namespace) -> ExitCode:
@@ -139,11 +146,9 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
         if number:
             records = console.counted(number, "record")
             out.print(f"[yellow]unchecked: {records}: {_UNCHECKED_TEXTS[reason]}[/yellow]")
-    if lost := sum(result.lost for result in findings.results.values()):
-        records = console.counted(lost, "record")
-        out.print(f"[yellow]recorded as lost for good, with their objects: {records}[/yellow]")
-    if skipped := sum(result.skipped for result in findings.results.values()):
-        out.print(f"[yellow]recorded as skipped: {console.counted(skipped, 'offset')}[/yellow]")
+    for name, (text, word) in _RECORDED.items():
+        if number := sum(getattr(result, name) for result in findings.results.values()):
+            out.print(f"[yellow]recorded as {text}: {console.counted(number, word)}[/yellow]")
     for topic, feed in sorted(findings.feeds.items()):
         _show_unlanded(out, topic, feed)
     if findings.waiting:

@@ -8,8 +8,9 @@ import pytest
 from landfall.audit import Unchecked
 from landfall.formats import Block
 from landfall.formats.parquet import Parquet
+from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, of_messages
-from tests.unit.audit.test_inspection import TP, Landed, message, replay
+from tests.unit.audit.test_inspection import replay
 
 
 @pytest.fixture

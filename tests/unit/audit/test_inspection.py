@@ -2,7 +2,7 @@
 
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -10,67 +10,17 @@ from typing import Any
 import pytest
 
 from landfall import ledger
-from landfall.api.spec import parse_group
-from landfall.audit import Kind, PartitionResult, Unchecked
+from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_bucket
-from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
-from landfall.store.file import FileStore
+from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, Message
-from tests.support.sample_ledger import GROUP, SampleLedger
+from tests.support.sample_ledger import GROUP
 
-TP = TopicPartition("clicks", 0)
 ASKED = Decision("skip", "kim", "it is gone", "2026-11-22T01:00:00Z")
-DAY = 1_795_219_200_000
-"""2026-11-21, the day of all records of ``SampleLedger``, in milliseconds."""
-
-
-def message(offset: int) -> Message:
-    return Message(offset, b'{"o":%d}' % offset, timestamp_ms=DAY + offset % 1000)
-
-
-class Landed:
-    """A group that lands to a folder, and its ledger."""
-
-    def __init__(self, root: Path, **spec: Any) -> None:
-        kafka = {"bootstrapServers": "localhost:1", "topics": ["clicks"]}
-        output = {
-            "url": f"file://{root}",
-            "format": "Json",
-            "codec": "None",
-            **spec.pop("output", {}),
-        }
-        self.group = parse_group(
-            {
-                "apiVersion": "landfall.dev/v1alpha1",
-                "kind": "ConsumerGroup",
-                "metadata": {"name": GROUP},
-                "spec": {
-                    "source": {"kafka": kafka},
-                    "decode": {"format": "Json"},
-                    "output": output,
-                    **spec,
-                },
-            }
-        )
-        self.root = root
-        self.sample = SampleLedger(FileStore(root)).open().add(TP)
-
-    def land(self, start: int, end: int, *, applied: bool = True, complete: bool = True) -> None:
-        self.sample.commit(self.sample.land(TP, start, end), complete=complete)
-        if applied:
-            self.sample.applied().open()
-
-    def audit(self, log: GeneratedLog, **scope: Any) -> Findings:
-        return inspect(self.group, open_bucket(self.group.spec.output), log, Scope(**scope))
-
-    def found(self, log: GeneratedLog, **scope: Any) -> dict[str, Any]:
-        """What an audit finds in the topic partition, without zeros."""
-        result = self.audit(log, **scope).results.get(("clicks", 0), PartitionResult())
-        return {name: value for name, value in asdict(result).items() if value}
 
 
 @pytest.fixture

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from landfall.audit import PartitionResult, Unchecked
-from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
+from landfall.audit.judge import (
+    DEAD_LETTERS,
+    ELSEWHERE,
+    UNKNOWN,
+    KafkaRecords,
+    ObjectRows,
+    Rules,
+    judge,
+)
 
 A, B = 0, 1
 EVEN_A_ODD_B = KafkaRecords(np.arange(10), np.arange(100, 110), np.array([A, B] * 5))
@@ -46,6 +54,19 @@ def test_records_in_no_object_are_missing_with_their_ranges(known: bool) -> None
     found = found_in(landed(A, 0, 2, 8, known=known), landed(B, 1, 3, 7, 9, known=known))
 
     assert found == {"expected": 10, "found": 7, "missing": 3, "ranges": [(4, 7)]}
+
+
+def test_a_record_that_may_be_elsewhere_is_named_and_not_missing(known: bool) -> None:
+    elsewhere = np.isin(np.arange(10), [4, 6, 8])
+    records = replace(EVEN_A_ODD_B, elsewhere=elsewhere)
+    objects = landed(A, 0, 6, known=known), landed(B, 1, 3, 5, 7, 9, known=known)
+    result = PartitionResult()
+
+    wrong = judge(records, objects, Rules(), result)
+
+    assert wrong[ELSEWHERE].tolist() == [4, 8]
+    assert (result.expected, result.found, result.missing) == (8, 7, 1)
+    assert result.ranges == [(2, 3)]
 
 
 def test_a_second_row_of_a_record_is_a_duplicate(known: bool) -> None:

@@ -13,8 +13,8 @@ from landfall.pipeline.records import Records
 from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
-from tests.unit.audit.test_inspection import TP, Landed, message
 
 
 def test_a_topic_is_audited_by_its_own_entry(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from landfall.audit import Unchecked
 from landfall.errors import Reason
 from landfall.ledger import Blocked
 from landfall.ledger.offsets import OffsetRange
+from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, Message
-from tests.unit.audit.test_inspection import TP, Landed, message
 
 
 def rewritten(offset: int) -> Message:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from landfall.api.spec import GroupSpec, Root
 from landfall.errors import Reason, Stalled
 
-_IN_LEDGER = re.compile(r"_landfall/(?![^/]+/dead-letters/)")
+_IN_LEDGER = re.compile(r"_landfall/(?![^/]+/(dead-letters|0-retired)/)")
 
 
 class Bucket(Protocol):
@@ -31,7 +31,9 @@ class Bucket(Protocol):
 
 @dataclass(frozen=True)
 class WithLedger:
-    """An output root whose ledger is in another one: all under ``_landfall/`` but dead letters.
+    """An output root whose ledger is in another one: all under ``_landfall/`` but objects there.
+
+    These are dead letters, and copies of objects whose place others took.
 
     The output root itself may have a mark there, and what probes left: neither is looked at.
     """

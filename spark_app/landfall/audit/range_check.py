@@ -1,0 +1,269 @@
+"""Compares one committed range with what Kafka, or the files, have of it.
+
+Objects of the range are read whole, and of objects that took the place of others the pieces that
+are of the range. What may be in mixed rows is only collected, see ``mixed_rows``.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from landfall.api.spec import GroupSpec
+from landfall.audit import Unchecked, rows
+from landfall.audit.corrections import Content, Piece, Range
+from landfall.audit.judge import (
+    DEAD_LETTERS,
+    ELSEWHERE,
+    UNKNOWN,
+    KafkaRecords,
+    ObjectRows,
+    Rules,
+    judge,
+)
+from landfall.audit.merged_rows import MergedRows
+from landfall.audit.mixed_pool import MixedPool
+from landfall.audit.object_reader import ObjectReader
+from landfall.audit.partition_check import AuditedPartition
+from landfall.audit.route_evaluator import Headers, RouteEvaluator, RouteNotSupported, Source
+from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
+from landfall.audit.sources import CannotCompare
+from landfall.errors import Reason, Stalled
+
+
+@dataclass(frozen=True)
+class Readers:
+    """How objects of a topic are read and its records routed; None where not supported."""
+
+    rows: Rows | None
+    route: RouteEvaluator | None
+
+    @classmethod
+    def of(cls, spec: GroupSpec) -> "Readers":
+        """How to read what this group lands."""
+        try:
+            found = rows.rows_of(spec)
+        except FormatNotSupported:
+            return cls(None, None)
+        try:
+            return cls(found, RouteEvaluator.of(spec))
+        except RouteNotSupported:
+            return cls(found, None)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """What of a range is compared; ``codes`` are the numbers of output partitions."""
+
+    records: KafkaRecords
+    objects: Sequence[ObjectRows]
+    rules: Rules
+    codes: dict[str, int]
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether all rows have offsets."""
+        return all(o.offsets is not None for o in self.objects)
+
+
+class RangeCheck:
+    """Checks ranges, several at once; pieces of merged objects wait in a file."""
+
+    def __init__(
+        self,
+        readers: Mapping[str, Readers],
+        objects: ObjectReader,
+        merged: MergedRows,
+        mixed: MixedPool,
+        pool: Executor,
+    ) -> None:
+        """Check ranges of topics that have readers; ``pool`` reads objects."""
+        self._readers, self._objects = readers, objects
+        self._merged, self._mixed, self._pool = merged, mixed, pool
+
+    def leave_unchecked(self, audited: AuditedPartition, range_: Range, why: Unchecked) -> None:
+        """Count a range that cannot be compared."""
+        audited.check.result.add_unchecked(range_.counted, why)
+        for piece in range_.pieces:
+            if piece.content is Content.MIXED:
+                self._mixed.add_unchecked(piece.place, piece.rows)
+
+    def check(self, audited: AuditedPartition, range_: Range) -> None:
+        """Compare a range, or count why it cannot be compared."""
+        # The objects are looked up first: they must exist even if they cannot be compared.
+        found = (self._objects.existing_key(key, audited.check) for key in range_.objects or ())
+        keys = [key for key in found if key]
+        reader = self._readers[audited.source[0]].rows
+        why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
+        if any(piece.content is Content.REDONE for piece in range_.pieces):
+            why_not = Unchecked.REDONE
+        if reader is None or why_not is not None:
+            self.leave_unchecked(audited, range_, why_not or Unchecked.UNREADABLE)
+            return
+        try:
+            self._compare(audited, range_, [k for k in keys if k not in range_.replayed], reader)
+        except Stalled as stalled:
+            if stalled.reason is not Reason.DATA_LOSS:
+                raise
+            self.leave_unchecked(audited, range_, Unchecked.GONE)
+        except CannotCompare as cannot:
+            self.leave_unchecked(audited, range_, cannot.why)
+
+    def _compare(
+        self, audited: AuditedPartition, range_: Range, keys: Sequence[str], reader: Rows
+    ) -> None:
+        check = audited.check
+        data = [key for key in keys if not key.startswith("_landfall/")]
+        reads = [self._pool.submit(self._objects.read, key, reader) for key in data]
+        plain = [piece for piece in range_.pieces if piece.content is Content.PLAIN]
+        pieces = [self._pool.submit(self._merged.piece, piece, reader) for piece in plain]
+        letters = [
+            check.count(key, self._objects.read(key, rows.ENVELOPE))
+            for key in keys
+            if key not in data
+        ]
+        lettered = [ObjectRows(DEAD_LETTERS, read.offsets, read.hashes) for read in letters]
+        codes: dict[str, int] = {}
+        # Kafka is read while the pool reads the data objects.
+        records = self._kafka_records(audited, range_, lettered, codes)
+        landed = [
+            _object_rows(key, check.count(key, read.result()), codes, range_.runs.get(key, 0))
+            for key, read in zip(data, reads, strict=True)
+        ]
+        if plain:
+            landed = _in_order([*zip(data, landed, strict=True)], [*_rows_of(plain, pieces, codes)])
+        left_out = range_.filtered + range_.lost
+        rules = Rules(reader.hash_of is not None, left_out, audited.compacted)
+        mixed = [piece for piece in range_.pieces if piece.content is Content.MIXED]
+        compared = _Comparison(records, [*lettered, *landed], rules, codes)
+        if mixed:
+            self._compare_mixed(audited, compared, mixed, reader)
+        else:
+            audited.add_wrong(judge(records, compared.objects, rules, check.result))
+
+    # ------------------------------------------------------------------------------ mixed rows
+
+    def _compare_mixed(
+        self,
+        audited: AuditedPartition,
+        compared: _Comparison,
+        mixed: Sequence[Piece],
+        reader: Rows,
+    ) -> None:
+        """Compare what is in other objects, and collect what may be in the mixed ones."""
+        records, rules, result = compared.records, compared.rules, audited.check.result
+        has_offsets = all(self._merged.has_offsets(piece.key, reader) for piece in mixed)
+        is_only_counted = not rules.payloads and not (has_offsets and compared.has_offsets)
+        if is_only_counted or rules.compacted:  # rows may be of records that Kafka has no more
+            for piece in mixed:
+                self._mixed.add_unchecked(piece.place, piece.rows)
+        if is_only_counted:
+            result.add_unchecked(len(records.offsets) - rules.filtered, Unchecked.COUNTED)
+            return
+        codes = {
+            p.place: compared.codes.setdefault(_path(p.key), len(compared.codes)) for p in mixed
+        }
+        elsewhere = np.zeros(len(records.offsets), np.bool_)
+        for piece in mixed:
+            elsewhere |= _may_be_in(piece, codes[piece.place], records)
+        # Rows of equal payload stand for each other, so that their order says nothing here.
+        objects = [
+            replace(o, is_sorted=o.is_sorted or (o.offsets is None and o.place in codes.values()))
+            for o in compared.objects
+        ]
+        wrong = dict(judge(replace(records, elsewhere=elsewhere), objects, rules, result))
+        at = np.searchsorted(records.offsets, wrong.pop(ELSEWHERE))
+        audited.add_wrong(wrong)
+        self._mixed.add_filtered(codes, rules.filtered)
+        unplaced = int((records.places[at] == UNKNOWN).sum())
+        result.add_unchecked(unplaced, Unchecked.PLACE)
+        for place, code in codes.items():
+            here = at[records.places[at] == code]
+            partition = audited.source[1]
+            self._mixed.add(place, partition, records.offsets[here], records.hashes[here])
+            self._mixed.add_unchecked(place, unplaced)
+
+    # ------------------------------------------------------------------------------ the source
+
+    def _kafka_records(
+        self,
+        audited: AuditedPartition,
+        range_: Range,
+        lettered: list[ObjectRows],
+        codes: dict[str, int],
+    ) -> KafkaRecords:
+        """The records of a range; ``codes`` gets a number for each output partition."""
+        letters = {
+            offset
+            for read in lettered
+            if read.offsets is not None
+            for offset in read.offsets.tolist()
+        }
+        flat = array("q")
+        for message in audited.cursor.take(range_.start, range_.end):
+            flat.extend(self._expected_row(audited.source, message, letters, codes))
+        columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
+        return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2])
+
+    def _expected_row(
+        self, source: Source, message: Record, letters: set[int], codes: dict[str, int]
+    ) -> tuple[int, int, int]:
+        """The offset, hash and output partition that the row of a record must have."""
+        offset = message.offset()
+        if offset in letters:
+            return offset, rows.whole_hash(message), UNKNOWN
+        readers, path = self._readers[source[0]], None
+        hash_of = readers.rows.hash_of if readers.rows else None
+        if readers.route is not None:
+            headers = _headers(message) if readers.route.headers else ()
+            path = readers.route.output_partition(
+                source, message.value(), message.timestamp()[1], headers
+            )
+        code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
+        return offset, hash_of(message) if hash_of else 0, code
+
+
+def _may_be_in(piece: Piece, place: int, records: KafkaRecords) -> npt.NDArray[np.bool_]:
+    """Which records may have a row among the mixed ones."""
+    is_here = np.isin(records.places, [place, UNKNOWN])
+    return is_here & (piece.first <= records.offsets) & (records.offsets <= piece.last)
+
+
+def _rows_of(
+    pieces: Iterable[Piece], reads: Iterable[Future[Read]], codes: dict[str, int]
+) -> Iterator[tuple[int, ObjectRows]]:
+    for piece, read in zip(pieces, reads, strict=True):
+        yield piece.first, _object_rows(piece.key, read.result(), codes, piece.run)
+
+
+def _in_order(
+    objects: Sequence[tuple[str, ObjectRows]], pieces: Sequence[tuple[int, ObjectRows]]
+) -> list[ObjectRows]:
+    """The rows of objects and pieces by their first offsets; an object's name has its own."""
+    named = [(int(key.rpartition("/")[2].split("_")[2][:20]), found) for key, found in objects]
+    return [found for _, found in sorted([*named, *pieces], key=lambda item: item[0])]
+
+
+def _path(key: str) -> str:
+    """The output partition of an object, with what is above the topic's folder."""
+    folders = key.split("/")[:-1]
+    topic = next(i for i, folder in enumerate(folders) if "=" not in folder)
+    above, below = "/".join(folders[:topic]), "/".join(folders[topic + 1 :])
+    return f"{above}//{below}" if above else below
+
+
+def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:
+    place, order = codes.setdefault(_path(key), len(codes)), read.order
+    return ObjectRows(place, read.offsets, read.hashes, run, order.schema, order.is_sorted)
+
+
+def _headers(message: Record) -> Headers:
+    """The headers of a message; none if the client cannot read them, as names that are no UTF-8."""
+    try:
+        # Through map, or the interpreter may notice the client's error too late.
+        return next(map(type(message).headers, [message])) or ()
+    except SystemError:
+        return ()

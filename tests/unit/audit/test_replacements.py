@@ -1,0 +1,333 @@
+"""Audits of objects that took the place of others: what counts when, and what is a fault."""
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+import pytest
+
+from landfall.api.spec import parse_group
+from landfall.audit import Kind, Unchecked
+from landfall.audit.buckets import open_buckets
+from landfall.audit.inspection import inspect
+from landfall.ledger import Drop, Purpose, object_names
+from landfall.ledger.replacement_lists import Replaced
+from tests.support.audited_group import TP, Landed, message
+from tests.support.audited_replacing import END, WHOLE, Hour, all_rows
+from tests.support.auditor_fakes import GeneratedLog
+from tests.support.sample_ledger import GROUP, LANE
+from tests.support.sample_replacing import Merge, Undo
+from tests.unit.audit.test_inspection import replay
+
+
+def assert_whole(hour: Hour) -> None:
+    found = hour.findings()
+    assert ([*map(str, found.faults)], found.is_whole) == ([], True)
+    assert hour.counts() == WHOLE
+
+
+def test_a_merge_is_sound_at_every_step(hour: Hour) -> None:
+    assert_whole(hour)
+    merge = hour.merge().record()
+    assert_whole(hour)
+    merge.complete()
+    assert_whole(hour)
+    merge.keep_copies()
+    assert_whole(hour)
+    for each in merge.retire:
+        hour.path(each.landed.upload.key).unlink()
+        assert_whole(hour)
+    hour.sample.shown()
+    assert_whole(hour)
+    assert hour.findings().objects == 1
+
+
+def test_a_merge_of_some_objects_of_a_range_is_sound(hour: Hour) -> None:
+    merge = Merge.of(hour.sample, hour.objects[1:4]).record()
+    hour.retire(merge)
+
+    assert_whole(hour)
+    assert hour.findings().objects == len(hour.objects) - 2
+
+
+def test_a_merged_object_is_merged_again(hour: Hour) -> None:
+    first = Merge.of(hour.sample, hour.objects[:2]).record()
+    hour.retire(first)
+    second = Merge.of(hour.sample, [(first.slot, first.new.landed), *hour.objects[2:]])
+    hour.retire(second.record())
+
+    assert_whole(hour)
+    assert hour.findings().objects == 1
+
+
+def test_rows_that_are_mixed_are_compared_together(hour: Hour) -> None:
+    hour.merged(all_rows())
+
+    assert_whole(hour)
+    assert hour.findings().objects == 1
+
+
+def test_duplicates_that_were_left_out_are_counted_and_not_expected(hour: Hour) -> None:
+    hour.merged(all_rows(left_out=[(0, 3), (1, 3)]))
+
+    assert hour.faults() == []
+    assert hour.counts() == {p: {"expected": 11, "found": 11, "left_out": 1} for p in (0, 1)}
+
+
+def test_an_object_may_have_nothing_but_duplicates(hour: Hour) -> None:
+    hour.merged(all_rows(left_out=[(p, o) for o in range(4, 8) for p in (0, 1)]))
+
+    assert hour.faults() == []
+    assert hour.counts() == {p: {"expected": 8, "found": 8, "left_out": 4} for p in (0, 1)}
+
+
+@pytest.mark.parametrize("rows", [None, all_rows(), all_rows(left_out=[(0, 3)])])
+def test_an_undoing_brings_everything_back(hour: Hour, rows: list[tuple[int, int]] | None) -> None:
+    undo = Undo(hour.merged(rows)).record()
+    hour.retire(undo)
+
+    assert_whole(hour)
+    assert hour.findings().objects == len(hour.objects)
+
+
+def test_objects_that_retire_during_an_audit_are_read_where_they_are_kept(hour: Hour) -> None:
+    class Log(GeneratedLog):
+        def topic_id(self, topic: str) -> str | None:
+            with retiring:
+                if not hour.sample.merged:
+                    hour.merged()
+            return super().topic_id(topic)
+
+    retiring = Lock()
+
+    found = hour.audit(Log(END, message))
+
+    assert ([*map(str, found.faults)], found.is_whole) == ([], True)
+
+
+def test_replayed_records_are_merged_with_those_of_their_range(tmp_path: Path) -> None:
+    landed = Landed(tmp_path / "root")
+    replay(landed, [3, 4])
+    landed.sample.open(generation=2)
+    commit, again = (landed.sample.landed[key] for key in sorted(landed.sample.landed)[1:])
+    merge = Merge.of(landed.sample, [(3, commit), (5, again)]).record().complete()
+    for each in merge.retire:
+        (landed.root / each.landed.upload.key).unlink()
+    landed.sample.shown()
+
+    found = landed.audit(GeneratedLog(10, message))
+
+    assert ([*map(str, found.faults)], found.is_whole, found.objects) == ([], True, 1)
+
+
+@pytest.mark.parametrize("rows", [None, [(0, o) for o in range(9, -1, -1) for _ in range(2)]])
+def test_rows_of_a_topic_that_was_recreated_are_not_confused(
+    tmp_path: Path, rows: list[tuple[int, int]] | None
+) -> None:
+    landed = Landed(tmp_path / "root")
+    landed.land(0, 10)
+    landed.sample.append(lambda h: Drop(header=h, topic_partitions=(TP,), reason="gone"))
+    landed.sample.open(generation=2).add(TP)
+    landed.land(0, 10)
+    objects = [*landed.sample.landed.values()]
+    merge = Merge.of(landed.sample, [(2, objects[0]), (7, objects[1])], rows)
+    if rows:
+        halves = tuple(replace(section, rows=10) for section in merge.new.sections)
+        merge.listed = Replaced(merge.retire, (replace(merge.new, sections=halves),))
+    merge.record().complete()
+    for each in merge.retire:
+        (landed.root / each.landed.upload.key).unlink()
+    landed.sample.shown()
+
+    assert landed.audit(GeneratedLog(10, message)).faults == []
+    assert landed.found(GeneratedLog(10, message)) == {
+        "expected": 10,
+        "found": 10,
+        "unchecked": {Unchecked.GONE: 10},
+    }
+
+
+def test_what_is_brought_back_must_be_a_copy(lines: Hour) -> None:
+    undo = Undo(lines.merged())
+    changed = replace(undo.listed.objects[0].landed, crc32=7)
+    objects = (replace(undo.listed.objects[0], landed=changed), *undo.listed.objects[1:])
+    undo.listed = replace(undo.listed, objects=objects)
+    lines.retire(undo.record())
+
+    assert any(
+        str(fault).endswith(f"slot {undo.slot}: is no copy of what retired")
+        for fault in lines.faults()
+    )
+
+
+def give_up(lines: Hour, *, complete: bool = False) -> tuple[Merge, Merge]:
+    """Record a merge, and another one instead of it."""
+    first = lines.merge().record()
+    if complete:
+        first.complete()
+    second = Merge.of(lines.sample, lines.objects, read_through=first.slot)
+    second.record(instead=first.slot)
+    return first, second
+
+
+def test_what_is_given_up_never_counts(lines: Hour) -> None:
+    _, second = give_up(lines)
+    assert_whole(lines)
+
+    lines.retire(second)
+    assert_whole(lines)
+
+
+def test_a_new_object_that_was_given_up_must_not_stay(lines: Hour) -> None:
+    first, second = give_up(lines, complete=True)
+    assert_whole(lines)
+
+    lines.retire(second)
+
+    (fault,) = lines.faults()
+    assert (fault.kind, fault.what) == (Kind.EXTRA, first.new.landed.upload.key)
+
+
+def test_objects_that_would_have_retired_are_still_expected(lines: Hour) -> None:
+    first = lines.merge().record()
+    second = Merge.of(lines.sample, lines.objects[:2], read_through=first.slot)
+    second.record(instead=first.slot)
+    lines.retire(second)
+    assert_whole(lines)
+
+    lines.path(lines.objects[4][1].upload.key).unlink()
+
+    assert lines.kinds() == [Kind.LOST]
+
+
+def test_an_old_object_must_not_stay(hour: Hour) -> None:
+    merge = hour.merged()
+    key = merge.retire[0].landed.upload.key
+    hour.path(key).write_bytes(b"")
+
+    (fault,) = hour.faults()
+
+    assert (fault.kind, fault.what) == (Kind.RETIRED, key)
+
+
+@pytest.mark.parametrize("rows", [None, all_rows()])
+def test_a_new_object_must_be_there(hour: Hour, rows: list[tuple[int, int]] | None) -> None:
+    key = hour.merged(rows).new.landed.upload.key
+    hour.path(key).unlink()
+
+    (fault,) = hour.faults()
+
+    assert (fault.kind, fault.what) == (Kind.LOST, key)
+    assert [found["missing"] for found in hour.counts().values()] == [END, END]
+
+
+def test_a_new_object_must_be_there_even_if_kafka_has_its_records_no_more(lines: Hour) -> None:
+    log = GeneratedLog(END, message, start=END)
+    lines.path(lines.merged().new.landed.upload.key).unlink()
+
+    found = lines.audit(log)
+
+    assert [fault.kind for fault in found.faults] == [Kind.LOST]
+
+
+@pytest.mark.parametrize("rows", [None, all_rows()])
+def test_what_kafka_has_no_more_is_unchecked_and_the_rest_is_compared(
+    hour: Hour, rows: list[tuple[int, int]] | None
+) -> None:
+    merge = hour.merged(rows)
+    log = GeneratedLog(END, message, start=4)
+
+    assert hour.audit(log).faults == []
+    assert hour.found(log) == {"expected": 8, "found": 8, "unchecked": {Unchecked.GONE: 4}}
+
+    body = hour.encoded([o for o in hour.sample.rows[merge.new.landed.upload.key] if o != 5])
+    hour.path(merge.new.landed.upload.key).write_bytes(body)
+    assert not hour.audit(log).is_whole
+
+
+@pytest.mark.parametrize("rows", [None, all_rows()])
+def test_a_merged_object_is_of_the_generation_in_its_name(
+    hour: Hour, rows: list[tuple[int, int]] | None
+) -> None:
+    hour.merged(rows)
+    log = GeneratedLog(END, message)
+
+    assert hour.found(log, generation=1) == WHOLE[0]
+    assert hour.found(log, generation=2) == {"unchecked": {Unchecked.GENERATION: END}}
+    assert hour.audit(log, generation=2).faults == []
+
+
+def test_copies_are_beside_the_objects_if_the_ledger_is_elsewhere(
+    lines: Hour, tmp_path: Path
+) -> None:
+    merge = lines.merged()
+    theirs, system = tmp_path / "ledger", lines.root / "_landfall" / GROUP
+    (theirs / "_landfall" / GROUP).mkdir(parents=True)
+    for name in (LANE, f"{LANE}-replaced"):
+        (system / name).rename(theirs / "_landfall" / GROUP / name)
+    document = lines.group.model_dump(by_alias=True, mode="json", exclude_unset=True)
+    document["spec"]["ledger"] = {"url": f"file://{theirs}"}
+    group = parse_group(document)
+    copy = lines.path(kept(merge, merge.retire[0].landed.upload.key))
+
+    found = inspect(group, open_buckets(group.spec), GeneratedLog(END, message))
+    assert ([*map(str, found.faults)], found.is_whole) == ([], True)
+
+    copy.write_bytes(b"")
+    found = inspect(group, open_buckets(group.spec), GeneratedLog(END, message))
+    assert [fault.kind for fault in found.faults] == [Kind.COPY]
+
+
+def test_an_object_named_as_a_new_one_must_be_in_a_list(lines: Hour) -> None:
+    lines.path("clicks/dt=2026-11-21/1_0_00000000000000000000.r7.json").write_bytes(b"")
+
+    (fault,) = lines.faults()
+
+    assert str(fault).endswith("0 bytes that no REPLACE's list names")
+
+
+def test_a_copy_may_be_gone(lines: Hour) -> None:
+    merge = lines.merged()
+    for each in merge.retire:
+        lines.path(kept(merge, each.landed.upload.key)).unlink()
+
+    assert_whole(lines)
+
+
+def kept(merge: Merge, key: str) -> str:
+    return object_names.retired_key(GROUP, LANE, merge.slot, key)
+
+
+@pytest.mark.parametrize("change", [lambda body: body[:-1], lambda body: body[:-2] + b"?\n"])
+def test_a_copy_must_be_one(lines: Hour, change: object) -> None:
+    merge = lines.merged()
+    path = lines.path(kept(merge, merge.retire[0].landed.upload.key))
+    path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]  # a function
+
+    assert lines.kinds() == [Kind.COPY]
+
+
+def test_a_copy_of_what_did_not_retire_is_a_fault(lines: Hour) -> None:
+    merge = lines.merged()
+    path = lines.path(kept(merge, "clicks/dt=2026-11-21/1_0_00000000000000000099.json"))
+    path.write_bytes(b"")
+
+    assert lines.kinds() == [Kind.COPY]
+
+
+def test_a_backfill_is_not_checked(lines: Hour) -> None:
+    merge = Merge.of(lines.sample, lines.objects[:1]).record(purpose=Purpose.BACKFILL)
+    lines.retire(merge)
+
+    assert lines.faults() == []
+    assert lines.counts() == {
+        0: {"expected": 8, "found": 8, "unchecked": {Unchecked.REDONE: 4}},
+        1: WHOLE[1],
+    }
+
+
+def test_rows_of_transforms_are_unchecked_if_they_are_mixed(tmp_path: Path) -> None:
+    hour = Hour(tmp_path / "root", transforms=[{"use": "Filter", "options": {"drop": "o == -1"}}])
+    hour.merged(all_rows())
+
+    assert hour.counts() == {p: {"unchecked": {Unchecked.COUNTED: END}} for p in (0, 1)}
