@@ -82,13 +82,22 @@ class WithCopies:
             Stalled: OBJECT_LOST, there is none.
             Retry: the store does not answer.
         """
-        if key in self.known:
+        copy = None if key in self.known else self.copy_of(key)
+        if copy is None:
             raise self._gone(key)
+        return copy
+
+    def copy_of(self, key: str) -> str | None:
+        """The key of the copy of an object that has retired; None if there is none.
+
+        Raises:
+            Retry: the store does not answer.
+        """
         for slot in reversed(self._replacements()):
             copy = object_names.retired_key(*self.lane, slot, key)
             if self.store.stat(copy) is not None:
                 return copy
-        raise self._gone(key)
+        return None
 
     def _replacements(self) -> list[int]:
         """The slots of the REPLACEs of which copies are kept, in order."""
