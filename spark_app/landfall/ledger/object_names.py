@@ -58,6 +58,10 @@ _EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
 _PLAN = re.compile(r"\.r(0|[1-9][0-9]*)(?![^.])")
 _BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
 _SLOT = re.compile(r"([0-9]{10})/([0-9]{10})\.json")
+_BESIDE_A_LANE = (
+    *("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files"),
+    *("-replaced", "-retired"),
+)
 _REGISTRY = re.compile(r"[0-9a-f]{16}")
 _SCHEMA_ID = re.compile(r"0|[1-9][0-9]{0,9}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -182,6 +186,21 @@ def origin(group: str, key: str) -> Origin:
     check_topic(topic)
     plan = _plan(match[4] or "")
     return Origin(topic, int(match[1]), int(match[2]), int(match[3]), plan)
+
+
+def renamed(key: str, plan: int) -> str:
+    """The name of an object that takes the place of one with this key, or of several from it on.
+
+    Raises:
+        ValueError: the name would be longer than 1024 bytes.
+    """
+    folder, slash, basename = key.rpartition("/")
+    stem, dot, rest = basename.partition(".")
+    extension = f"{dot}{rest}"
+    former = _PLAN.match(extension)
+    new = f"{folder}{slash}{stem}.r{plan}{extension[former.end() if former else 0 :]}"
+    _check_length(new)
+    return new
 
 
 def _plan(extension: str) -> int:
@@ -365,10 +384,7 @@ def lane_prefix(group: str, lane: str) -> str:
         not _LANE.fullmatch(lane)
         or len(lane) > 63
         or lane == "dead-letters"
-        or lane.endswith(
-            ("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files")
-            + ("-replaced", "-retired")
-        )
+        or lane.endswith(_BESIDE_A_LANE)
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"
