@@ -60,10 +60,16 @@ def _copy(arguments: argparse.Namespace, output: Output, key: str) -> str:
     Raises:
         Stalled: SPEC_INVALID, the object never was, or nothing says so.
     """
-    opened = GroupStore.of(Path(arguments.target[0])) if len(arguments.target) > 1 else None
-    slot = find_retired(opened, key) if opened else None
-    if opened is None or slot is None:
-        raise Stalled(Reason.SPEC_INVALID, f"{output.url}: no object {key}") from None
+    missing = Stalled(Reason.SPEC_INVALID, f"{output.url}: no object {key}")
+    if len(arguments.target) == 1:
+        raise missing from None
+    opened = GroupStore.of(Path(arguments.target[0]))
+    try:
+        slot = find_retired(opened, key)
+    except Stalled as broken:  # whatever is wrong with the ledger, the object is not there
+        raise missing from broken
+    if slot is None:
+        raise missing from None
     copy = object_names.retired_key(opened.name, LANE, slot, key)
     console.err().print(
         f"{key}: the REPLACE in slot {slot} put others in its place; this is its copy {copy}",

@@ -188,21 +188,6 @@ def origin(group: str, key: str) -> Origin:
     return Origin(topic, int(match[1]), int(match[2]), int(match[3]), plan)
 
 
-def renamed(key: str, plan: int) -> str:
-    """The name of an object that takes the place of one with this key, or of several from it on.
-
-    Raises:
-        ValueError: the name would be longer than 1024 bytes.
-    """
-    folder, slash, basename = key.rpartition("/")
-    stem, dot, rest = basename.partition(".")
-    extension = f"{dot}{rest}"
-    former = _PLAN.match(extension)
-    new = f"{folder}{slash}{stem}.r{plan}{extension[former.end() if former else 0 :]}"
-    _check_length(new)
-    return new
-
-
 def _plan(extension: str) -> int:
     match = _PLAN.match(extension)
     return int(match[1]) if match else -1
