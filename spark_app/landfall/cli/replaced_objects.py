@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import has_replaced, read_replaced
 from landfall.ledger import Replace, State
 from landfall.ledger.replacement_lists import NewObject, Replaced
 
@@ -32,16 +32,12 @@ def changed(opened: GroupStore, state: State) -> Changed:
     """
     found = Changed({}, {})
     # Most ledgers replace nothing, and need not be read for it.
-    for slot, listed in _lists(opened, state) if _replaces(state) else ():
+    for slot, listed in _lists(opened, state) if has_replaced(state) else ():
         found.retired.update((each.landed.upload.key, slot) for each in listed.retire)
         found.new.update((new.landed.upload.key, new) for new in listed.objects)
         for each in listed.retire:
             found.new.pop(each.landed.upload.key, None)
     return found
-
-
-def _replaces(state: State) -> bool:
-    return bool(state.replaced) or state.replaced_known_from >= 0
 
 
 def _lists(opened: GroupStore, state: State) -> Iterator[tuple[int, Replaced]]:
@@ -59,7 +55,7 @@ def find_retired(opened: GroupStore, key: str) -> int | None:
         Retry: the store does not answer.
     """
     state, folder = opened.lane.read(), key.rpartition("/")[0]
-    if not _replaces(state):
+    if not has_replaced(state):
         return None
     found = None
     for record in opened.records():

@@ -1,8 +1,13 @@
 """Reads which objects took the place of others, from the list that a REPLACE names."""
 
-from landfall.ledger import Replacement, ledger_error
+from landfall.ledger import Replacement, State, ledger_error
 from landfall.ledger.replacement_lists import Replaced, decode_list
 from landfall.store import Slots
+
+
+def has_replaced(state: State) -> bool:
+    """Whether objects were ever replaced, or are to be."""
+    return bool(state.replaced) or state.replaced_known_from >= 0
 
 
 def read_replaced(slots: Slots, seq: int, named: Replacement) -> Replaced:

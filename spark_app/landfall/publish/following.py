@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import has_replaced, read_replaced
 from landfall.ledger import State, Visible
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
@@ -77,6 +77,8 @@ class Follower:
 
     def _retired_after(self, position: int) -> set[str]:
         """The keys of all objects that retire after a position."""
+        if not has_replaced(self._lane.read()):  # as most ledgers, which need not be read for it
+            return set()
         stretches = Follower(self._lane).stretches(position)
         replaced = (each for stretch in stretches for each in stretch.replaced)
         return {landed.upload.key for each in replaced for landed in each.retired}

@@ -1,9 +1,11 @@
-"""``landfall locate``, ``verify`` and ``cat`` where objects took the place of others."""
+"""What reads the ledger for objects, where some took the place of others: locate, verify, cat."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -11,11 +13,20 @@ from landfall.api.contract import ExitCode
 from landfall.checks.payloads import Comparison
 from landfall.cli import main
 from landfall.cli.group_store import GroupStore
+from landfall.cli.locate_files import FeedParts
 from landfall.cli.verify import examine
+from landfall.driver.counters import DriverCounters
+from landfall.driver.deps import DriverDeps
+from landfall.driver.in_process import InProcessRunner
+from landfall.driver.reading_back import ReadingBack
+from landfall.errors import Retry, Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.part_lists import ListedPart
 from landfall.ledger.replacement_lists import Replaced, RetiringObject, Section
 from landfall.pipeline.records import Records, filled
+from landfall.task.counting import Landed as CountedObjects
+from landfall.task.counting import Miscounted
 from tests.support.sample_replacing import Merge
 from tests.unit.cli.conftest import TP, Landed
 
@@ -60,6 +71,9 @@ class Scene:
         sample = self.landed.sample
         made = RowMerge(sample, tuple(self.objects[:count]), sample.state.seq, self.landed)
         return made.changed(landed=replace(made.new.landed, last_offset=19))
+
+    def opened(self) -> GroupStore:
+        return GroupStore.of(Path(self.landed.file))
 
     def url(self, merge: Merge) -> str:
         return f"file://{self.landed.root}/{merge.new.landed.upload.key}"
@@ -183,7 +197,7 @@ class Kafka:
 def test_verify_compares_no_range_with_kafka_whose_objects_were_replaced(scene: Scene) -> None:
     scene.merge().record().complete().retired()
 
-    result = examine(GroupStore.of(Path(scene.landed.file)), reader=Kafka())
+    result = examine(scene.opened(), reader=Kafka())
 
     assert (result.comparison, result.is_whole) == (Comparison(5, slices_replaced=2), True)
 
@@ -218,3 +232,59 @@ def test_cat_prints_the_copy_of_an_object_that_has_retired(scene: Scene, capsys:
     sample.store.delete_slots([copy])
     assert main(["cat", scene.landed.file, key]) == ExitCode.USAGE
     assert f"nor its copy {copy}, which has expired" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_parts_of_a_file_are_in_what_took_the_place_of_their_objects(scene: Scene) -> None:
+    part = ListedPart("a.json", "etag", 9, 0, 0, 9)
+    before = [scene.objects[0], scene.objects[1]]
+    (was,) = FeedParts(scene.opened(), TP).fates([(0, part)])
+    merge = scene.merge().record().complete()
+    (pending,) = FeedParts(scene.opened(), TP).fates([(0, part)])
+    merge.retired()
+
+    (found,) = FeedParts(scene.opened(), TP).fates([(0, part)])
+
+    old = tuple(f"file://{scene.landed.root}/{each.landed.upload.key}" for each in before)
+    assert was.objects == pending.objects == old
+    assert found.objects == (scene.url(merge),)
+    assert replace(found, objects=old) == was
+
+
+@dataclass
+class Deleting(InProcessRunner):
+    """A runner during whose work objects retire."""
+
+    retire: Callable[[], object]
+
+    def read_back(self, shares: Sequence[CountedObjects]) -> list[Miscounted]:
+        self.retire()
+        return super().read_back(shares)
+
+
+def problems(scene: Scene, runner: InProcessRunner) -> Mapping[str, Stalled]:
+    """What a driver finds when it reads back what has landed."""
+    opened = scene.opened()
+    deps = DriverDeps(
+        opened.store,
+        cast("Any", None),
+        runner,
+        cast("Any", None),
+        str,
+        DriverCounters(datetime.now(UTC)),
+    )
+    reading = ReadingBack(opened.group, deps, lambda: None)
+    try:
+        return reading.begin(-1).result()
+    finally:
+        reading.stop()
+
+
+def test_a_range_is_read_back_in_what_took_the_place_of_its_objects(scene: Scene) -> None:
+    merge = scene.merge().record().complete()
+
+    with pytest.raises(Retry, match="replaced while they were read back"):
+        problems(scene, Deleting(merge.retired))
+
+    assert problems(scene, InProcessRunner()) == {}
+    (scene.landed.root / merge.new.landed.upload.key).unlink()
+    assert problems(scene, InProcessRunner()).keys() == {"clicks"}
