@@ -43,7 +43,7 @@ class Merge:
         name = object_names.parse_key(first.upload.key)
         extension = f".r{self.read_through}{self.sample.extension}"
         key = replace(name, extension=extension).key
-        body = self._merged()
+        body = b"".join(self._read(each.landed.upload.key) for each in self.retire)
         upload_id = self.sample.store.begin(key, self.token)
         part = self.sample.store.put_part(key, upload_id, 1, body)
         rows = sum(each.landed.rows for each in self.retire)
@@ -65,9 +65,6 @@ class Merge:
             for o in (each.landed for each in self.retire)
         )
         return NewObject(landed, sections)
-
-    def _merged(self) -> bytes:
-        return b"".join(self._read(each.landed.upload.key) for each in self.retire)
 
     def _read(self, key: str) -> bytes:
         with self.sample.store.open(key) as stream:
@@ -104,16 +101,4 @@ class Merge:
     def complete(self) -> "Merge":
         """Make the new object visible."""
         self.sample.store.complete(self.new.landed.upload)
-        return self
-
-    def retired(self, *, is_kept: bool = True) -> "Merge":
-        """Keep a copy of each old object, delete it, and record that all is applied."""
-        slot = self.sample.state.seq
-        for each in self.retire:
-            key = each.landed.upload.key
-            if is_kept:
-                copy = object_names.retired_key(GROUP, LANE, slot, key)
-                self.sample.store.create(copy, self._read(key))
-            self.sample.store.delete_slots([key])
-        self.sample.shown()
         return self

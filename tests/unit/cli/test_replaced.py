@@ -27,7 +27,7 @@ from landfall.ledger.replacement_lists import Replaced, RetiringObject, Section
 from landfall.pipeline.records import Records, filled
 from landfall.task.counting import Landed as CountedObjects
 from landfall.task.counting import Miscounted
-from tests.support.sample_replacing import Merge
+from tests.support.carried_out import WholeMerge
 from tests.unit.cli.conftest import TP, Landed
 
 Captured = pytest.CaptureFixture[str]
@@ -36,7 +36,7 @@ SPANS = (Slice(TP, OffsetRange(0, 20)), Slice(OTHER, OffsetRange(100, 105)))
 
 
 @dataclass
-class RowMerge(Merge):
+class RowMerge(WholeMerge):
     """A merge of objects with a row for each offset, in any format."""
 
     landed: Landed | None = None
@@ -69,13 +69,13 @@ class Scene:
     def merge(self, count: int = 2) -> RowMerge:
         """Merge the first of these objects."""
         sample = self.landed.sample
-        made = RowMerge(sample, tuple(self.objects[:count]), sample.state.seq, self.landed)
-        return made.changed(landed=replace(made.new.landed, last_offset=19))
+        retire = tuple(self.objects[:count])
+        return RowMerge(sample, retire, sample.state.seq, landed=self.landed)
 
     def opened(self) -> GroupStore:
         return GroupStore.of(Path(self.landed.file))
 
-    def url(self, merge: Merge) -> str:
+    def url(self, merge: WholeMerge) -> str:
         return f"file://{self.landed.root}/{merge.new.landed.upload.key}"
 
     def ran(self, capsys: Captured, verb: str, *argv: str) -> tuple[int, str]:
@@ -206,7 +206,7 @@ def test_what_is_undone_is_read_where_it_came_back(scene: Scene, capsys: Capture
     merge = scene.merge().record().complete().retired()
     sample = scene.landed.sample
     again = RetiringObject(merge.read_through + 1, merge.new.landed)
-    undone = RowMerge(sample, (again,), sample.state.seq, scene.landed)
+    undone = RowMerge(sample, (again,), sample.state.seq, landed=scene.landed)
     undone.record(purpose=Purpose.UNDO).complete().retired()
 
     found = scene.located(capsys, 12)

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Finalize, Horizon
+from landfall.ledger.replacement_lists import RetiringObject
 from landfall.publish import Stretch
 from landfall.publish.airflow import extra
 from landfall.publish.building import publisher, replacement_problems
@@ -20,15 +21,15 @@ from landfall.publish.events import EventKind, Events
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
 from landfall.publish.steps import StepPublisher
+from tests.support.carried_out import WholeMerge
 from tests.support.event_ledger import EventLedger
 from tests.support.fakes import group
 from tests.support.lake import CLICKS, ORDERS, Lake, Landed, MemoryTables, delta_lake, parquet
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
-from tests.support.sample_replacing import Merge
 
 
 @dataclass
-class ParquetMerge(Merge):
+class ParquetMerge(WholeMerge):
     """A merge of files with a row for each offset."""
 
     def _merged(self) -> bytes:
@@ -36,12 +37,14 @@ class ParquetMerge(Merge):
         return parquet([offset for offsets in each for offset in offsets])
 
 
-def merged(sample: SampleLedger, *slots: int, kind: type[Merge] = Merge) -> Merge:
+def merged(sample: SampleLedger, *slots: int, kind: type[WholeMerge] = WholeMerge) -> WholeMerge:
     """The clicks of these COMMITs are merged, and what they were merged of has retired."""
-    objects = [
-        (each.landed_slot, each.landed) for each in _landed(sample) if each.landed_slot in slots
-    ]
-    return kind.of(sample, objects).record().complete().retired()
+    retire = tuple(
+        RetiringObject(each.landed_slot, each.landed)
+        for each in _landed(sample)
+        if each.landed_slot in slots
+    )
+    return kind(sample, retire, sample.state.seq).record().complete().retired()
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,15 @@ def _landed(sample: SampleLedger) -> Iterator[_Landed]:
                 yield _Landed(state.seq, landed)
 
 
-def landed_and_merged() -> tuple[SampleLedger, Merge]:
+def landed_and_merged() -> tuple[SampleLedger, WholeMerge]:
     """Three objects of clicks, of which the first two are merged once all are visible."""
     sample = SampleLedger().open().add(CLICKS)
     for start in (0, 5, 10):
         sample.commit(sample.land(CLICKS, start, start + 5))
     shown = sample.shown().state.seq
     first = [each for each in _landed(sample) if each.landed.first_offset < 10]
-    merge = Merge.of(sample, [(each.landed_slot, each.landed) for each in first])
-    assert {each.landed_slot for each in first} == {shown}
+    retire = tuple(RetiringObject(each.landed_slot, each.landed) for each in first)
+    merge = WholeMerge(sample, retire, shown)
     return sample, merge.record().complete().retired()
 
 

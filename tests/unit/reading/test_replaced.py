@@ -9,10 +9,11 @@ import pytest
 import landfall
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger import object_names
+from landfall.ledger.replacement_lists import RetiringObject
 from landfall.reading import LandedGroup, manifests, objects
+from tests.support.carried_out import WholeMerge
 from tests.support.readable import CLICKS, Readable, Row
 from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge
 
 HOUR = "dt=2026-11-21/hr=04"
 
@@ -36,7 +37,8 @@ class Scene:
         self.before = self.landed.settle()
         found = {o.upload.key: o for o in self.decided()}
         self.old = [found[key] for key in sorted(found)[:2]]
-        self.merge = Merge.of(self.landed.ledger, [(2 + i, o) for i, o in enumerate(self.old)])
+        retire = tuple(RetiringObject(2 + i, o) for i, o in enumerate(self.old))
+        self.merge = WholeMerge(self.landed.ledger, retire, self.before)
         self.merge.record().complete()
         self.pending = self.landed.ledger.state.seq
 
