@@ -1,6 +1,7 @@
 """Publishers without one of their rules: the crash machine notices."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,8 @@ SCHEDULES = 400
 def _trusts_its_cursor(patch: Patch) -> None:
     """Appends what it has read, whatever the table says that it has."""
 
-    def append(self: TablePublisher, table: str, part: Stretch, _: int) -> None:
-        self.tables.append(table, lambda _: part)
+    def append(self: TablePublisher, table: str, part: Any) -> None:
+        self.tables.append(table, lambda _: part.stretch)
 
     patch.setattr(TablePublisher, "_append", append)
 

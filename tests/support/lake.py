@@ -143,7 +143,8 @@ class Landed:
     def publisher(self, tables: Tables, store: Store | None = None) -> TablePublisher:
         """A publisher with a cursor of its own, as a process has."""
         cursor = Cursor.of(store or self.store, (GROUP, LANE), "lake", "a catalog")
-        return TablePublisher(self.follower, cursor, tables, table_of)
+        follows = isinstance(tables, DeltaTables)
+        return TablePublisher(self.follower, cursor, tables, table_of, follows_replacements=follows)
 
     def context(self, kind: str, options: Mapping[str, object], **spec: Any) -> Context:
         """What a publisher of the group is built from; fields of the spec as of ``document``."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement
-from landfall.driver.restoring import decoded
 from landfall.lane import Lane
+from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, State, object_names
 from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
@@ -32,7 +32,7 @@ def current(lane: Lane) -> tuple[State, dict[str, Current]]:
             section = Section(partition, landed.rows, *offsets)
             found[landed.upload.key] = RetiringObject(due, landed), (section,)
         for slot, named in visible.replacements:
-            listed = decoded(slot, named, lane.slots.read(named.key))
+            listed = read_replaced(lane.slots, slot, named)
             for retiring in listed.retire:
                 found.pop(retiring.landed.upload.key, None)
             for new in listed.objects:

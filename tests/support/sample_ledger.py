@@ -1,5 +1,6 @@
 """A small real ledger with its objects, in memory, for tests that read or damage one."""
 
+import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from landfall.lane import Lane, delete_rolled_slots, sealed_through, store_segme
 from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.snapshot import encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Store
@@ -142,6 +144,16 @@ class SampleLedger:
         rolled = store_segment(self.store, GROUP, LANE, state, bodies)
         self.append(lambda h: ledger.Segment(header=h, rolled=rolled))
         delete_rolled_slots(self.store, GROUP, LANE, rolled)
+        return self
+
+    def snapshot(self) -> "SampleLedger":
+        """Store the state and name it in the ledger and its head, as a driver does."""
+        state = self.state
+        key, body = object_names.snapshot_key(GROUP, LANE, state.seq + 1), encode_state(state)
+        self.store.create(key, body)
+        self.append(lambda h: ledger.Snapshot(header=h, key=key, sha256=ledger.digest(body)))
+        hint = {"seq": state.seq + 1, "epoch": state.epoch, "index": state.next_index}
+        self.store.overwrite(object_names.head_key(GROUP, LANE), json.dumps(hint).encode())
         return self
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from landfall import ledger
-from landfall.ledger import Purpose, Replacement, object_names
+from landfall.ledger import Purpose, Replacement, object_names, retired_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
     NewObject,
@@ -168,7 +168,7 @@ class Merge:
             key = each.landed.upload.key
             with self.sample.store.open(key) as stream:
                 body = stream.read()
-            self.sample.store.create(object_names.retired_key(GROUP, LANE, self.slot, key), body)
+            self.sample.store.create(retired_names.retired_key(GROUP, LANE, self.slot, key), body)
         return self
 
 
@@ -188,7 +188,7 @@ class Undo(Merge):
 
     def _copied(self, retired: RetiringObject) -> NewObject:
         old = retired.landed
-        kept = object_names.retired_key(GROUP, LANE, self.merge.slot, old.upload.key)
+        kept = retired_names.retired_key(GROUP, LANE, self.merge.slot, old.upload.key)
         body = self.sample.store.read(kept) or b""
         landed = self.upload(old, body, old.rows, old.last_offset)
         before = self.sample.merged.get(old.upload.key)

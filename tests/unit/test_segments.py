@@ -1,6 +1,5 @@
 """A ledger whose old slots are rolled up says the same as before."""
 
-import json
 import zlib
 from dataclasses import replace
 
@@ -218,16 +217,7 @@ def test_the_last_stored_states_stay() -> None:
     assert [stat.key[-6:-5] for stat in store.list_after(prefix)] == list("1234")
 
 
-def snapshot(sample: SampleLedger) -> SampleLedger:
-    """Store the state and name it in the ledger and its head, as a driver does."""
-    state = sample.state
-    key = object_names.snapshot_key(GROUP, LANE, state.seq + 1)
-    body = encode_state(state)
-    sample.store.create(key, body)
-    sample.append(lambda h: ledger.Snapshot(header=h, key=key, sha256=ledger.digest(body)))
-    hint = {"seq": state.seq + 1, "epoch": state.epoch, "index": state.next_index}
-    sample.store.overwrite(object_names.head_key(GROUP, LANE), json.dumps(hint).encode())
-    return sample
+snapshot = SampleLedger.snapshot
 
 
 def located(sample: SampleLedger, tp: TopicPartition, offset: int) -> object:

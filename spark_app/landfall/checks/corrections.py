@@ -1,9 +1,12 @@
 """What later records change about what a COMMIT landed: objects given up, dead letters replayed.
 
+What has retired is left out; what took its place is checked by itself.
+
 Pure. The auditor does the same with code of its own (``landfall.audit.corrections``).
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from landfall.ledger import Block, Drop, Lost, Record, Repair, Replay
@@ -19,10 +22,12 @@ class Corrections:
         lost: keys of objects that a LOST gave up, or that were missing when their topic partition
             left.
         replays: what dead letters became, by the key of their object.
+        retired: keys of objects that others took the place of.
     """
 
     lost: frozenset[str] = frozenset()
     replays: Mapping[str, ReplayedSlice] = field(default_factory=dict)
+    retired: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,14 @@ class Corrected:
 
     Attributes:
         landed: with the objects of replays instead of the dead letters that they read, and without
-            objects that were given up; their records count as invisible.
+            objects that were given up or have retired; their records count as invisible.
         lost: the objects that were given up.
+        is_replaced: whether objects of it have retired.
     """
 
     landed: LandedSlice
     lost: tuple[LandedObject, ...] = ()
+    is_replaced: bool = False
 
 
 def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
@@ -65,11 +72,13 @@ def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
 def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
     """The slice with everything that later records say about its objects."""
     waiting, kept, lost = list(landed.objects), list[LandedObject](), list[LandedObject]()
-    filtered = landed.filtered
+    filtered, retired = landed.filtered, 0
     while waiting:
         o = waiting.pop()
         if o.upload.key in by.lost:
             lost.append(o)
+        elif o.upload.key in by.retired:
+            retired += o.rows
         elif replay := by.replays.get(o.upload.key):
             waiting += replay.objects
             filtered += replay.filtered
@@ -84,6 +93,6 @@ def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
         landed=rows[ObjectKind.DATA],
         filtered=filtered,
         dead_lettered=rows[ObjectKind.DEAD_LETTERS],
-        invisible=landed.invisible + sum(o.rows for o in lost),
+        invisible=landed.invisible + sum(o.rows for o in lost) + retired,
     )
-    return Corrected(found, tuple(lost))
+    return Corrected(found, tuple(lost), is_replaced=retired > 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedObject, LandedSlice
 from landfall.pipeline.records import Int64s
 
@@ -82,6 +83,26 @@ def cover(landed: LandedSlice, read: Sequence[ReadBack]) -> Coverage:
         objects=len(read),
         exact=False,
     )
+
+
+def cover_new(new: NewObject, read: ReadBack) -> Coverage:
+    """Compare what was read of an object that took the place of others with what its list says.
+
+    Offsets are compared section by section, unless rows of several sections are mixed.
+    """
+    expected, surplus = new.landed.rows, read.rows - new.landed.rows
+    if read.offsets is None or surplus or new.mixed:
+        found = min(read.rows, expected)
+        return Coverage(expected, found, expected - found, max(surplus, 0), 0, 1, exact=False)
+    total, start = Coverage(objects=1), 0
+    for section in new.sections:
+        own = read.offsets[start : start + section.rows]
+        start += section.rows
+        is_inside = (own >= section.first_offset) & (own <= section.last_offset)
+        found, inside = len(np.unique(own[is_inside])), int(is_inside.sum())
+        missing, foreign = section.rows - found, section.rows - inside
+        total += Coverage(section.rows, found, missing, inside - found, foreign)
+    return total
 
 
 def _by_offsets(landed: LandedSlice, expected: int, read: Sequence[Int64s]) -> Coverage:

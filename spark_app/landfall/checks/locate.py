@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from landfall.ledger import Add, Commit, Hole, Lost, Record, Replay
+from landfall.ledger import Add, Commit, Hole, Lost, Record, Replace, Replay
 from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.replacement_lists import Section
 from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
 
@@ -47,12 +48,14 @@ class Committed:
         landed: the slice that covers the offset.
         replays: slots of REPLAYs of the slice's dead letters, with what they landed.
         lost: objects that a LOST gave up, by key, with its slot.
+        replacements: REPLACEs of objects that may hold the offset, applied or not.
     """
 
     slot: int
     landed: LandedSlice
     replays: tuple[tuple[int, ReplayedSlice], ...] = ()
     lost: Mapping[str, int] = field(default_factory=dict)
+    replacements: tuple[Replace, ...] = ()
 
     def candidates(self, offset: int) -> tuple[LandedObject, ...]:
         """The objects, dead letters included, that may hold the offset.
@@ -96,15 +99,21 @@ def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> O
                 for s in (s for s in record.slices if s.piece.topic_partition == tp):
                     covering_slice = Committed(record.header.seq, s)
                     state = _passed(state, s.piece.offsets, offset, covering_slice)
-            case Replay() | Lost() if isinstance(state, Committed):
-                state = _changed(state, record)
+            case Replay() | Lost() | Replace() if isinstance(state, Committed):
+                state = _changed(state, record, tp, offset)
             case _:
                 pass
     return state
 
 
-def _changed(state: Committed, record: Replay | Lost) -> Committed:
+def _changed(
+    state: Committed, record: Replay | Lost | Replace, tp: TopicPartition, offset: int
+) -> Committed:
     seq = record.header.seq
+    if isinstance(record, Replace):
+        spans = (s.offsets for s in record.slices if s.topic_partition == tp)
+        concerns = (record,) if any(offset in span for span in spans) else ()
+        return replace(state, replacements=state.replacements + concerns)
     if isinstance(record, Lost):
         return replace(state, lost={**state.lost, **{o.upload.key: seq for o in record.objects}})
     objects = (*state.landed.objects, *(o for _, s in state.replays for o in s.objects))
@@ -126,10 +135,11 @@ def _advanced(state: OffsetState, end: int) -> OffsetState:
     return state
 
 
-def row_of(landed: LandedObject, offset: int) -> int | None:
+def row_of(landed: LandedObject | Section, offset: int) -> int | None:
     """The row of an offset, counted from 0; None if only reading the object can show it.
 
-    The row follows from the offset if the object holds every offset from its first to its last.
+    The row follows from the offset if the object, or the section of a merged one, holds every
+    offset from its first to its last.
     """
     is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
     return (

@@ -36,6 +36,7 @@ class Comparison:
         slices_out_of_order: slices that have all payloads, but not in offset order.
         slices_gone: slices that Kafka no longer holds.
         lost: records in Kafka whose objects the ledger has given up; they are not missing.
+        slices_replaced: slices that were not compared, as others took the place of objects.
     """
 
     records: int = 0
@@ -44,6 +45,7 @@ class Comparison:
     slices_out_of_order: int = 0
     slices_gone: int = 0
     lost: int = 0
+    slices_replaced: int = 0
 
     def __add__(self, other: "Comparison") -> "Comparison":
         return Comparison(
@@ -53,6 +55,7 @@ class Comparison:
             self.slices_out_of_order + other.slices_out_of_order,
             self.slices_gone + other.slices_gone,
             self.lost + other.lost,
+            self.slices_replaced + other.slices_replaced,
         )
 
     @property

@@ -1,6 +1,7 @@
 """``landfall cat``: print the rows of an object, whatever its format."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -10,34 +11,71 @@ from typing import BinaryIO
 import msgspec
 from pydantic import ValidationError
 
-from landfall.api.contract import ExitCode
+from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import Output
 from landfall.api.spec_errors import spec_errors
-from landfall.cli import read_back
+from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
 from landfall.cli.printable import printable
+from landfall.cli.replaced_objects import find_retired
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
-from landfall.ledger import folders, object_names
+from landfall.ledger import folders, object_names, retired_names
 from landfall.registry import output_format
 from landfall.store import Store
 from landfall.store.urls import open_store
 
+_COPY = re.compile(rf"^{object_names.SYSTEM}/[^/]+/[^/]+-retired/[0-9]{{20}}/")
+"""What is before the key of an object in that of its copy."""
+
 
 def cat(arguments: argparse.Namespace) -> ExitCode:
-    """Print an object to standard output.
+    """Print an object to standard output; of one that has retired, its copy.
 
     Raises:
         Stalled: SPEC_INVALID, the target is incomplete or there is no such object.
     """
     output, store, key = _target(arguments)
     try:
-        for line in islice(_lines(output, store, key, as_json=arguments.json), arguments.limit):
-            sys.stdout.buffer.write(line + b"\n")
+        _print(arguments, output, store, key)
     except FileNotFoundError:
-        raise Stalled(Reason.SPEC_INVALID, f"{output.url}: no object {key}") from None
+        copy = _copy(arguments, output, key)
+        try:
+            _print(arguments, output, store, copy)
+        except FileNotFoundError:
+            message = f"{output.url}: no object {key}, nor its copy {copy}, which has expired"
+            raise Stalled(Reason.SPEC_INVALID, message) from None
     sys.stdout.buffer.flush()
     return ExitCode.OK
+
+
+def _print(arguments: argparse.Namespace, output: Output, store: Store, key: str) -> None:
+    for line in islice(_lines(output, store, key, as_json=arguments.json), arguments.limit):
+        sys.stdout.buffer.write(line + b"\n")
+
+
+def _copy(arguments: argparse.Namespace, output: Output, key: str) -> str:
+    """The key of the copy of an object that has retired, and say so.
+
+    Raises:
+        Stalled: SPEC_INVALID, the object never was, or nothing says so.
+    """
+    missing = Stalled(Reason.SPEC_INVALID, f"{output.url}: no object {key}")
+    if len(arguments.target) == 1:
+        raise missing from None
+    opened = GroupStore.of(Path(arguments.target[0]))
+    try:
+        slot = find_retired(opened, key)
+    except Stalled as broken:  # whatever is wrong with the ledger, the object is not there
+        raise missing from broken
+    if slot is None:
+        raise missing from None
+    copy = retired_names.retired_key(opened.name, LANE, slot, key)
+    console.err().print(
+        f"{key}: the REPLACE in slot {slot} put others in its place; this is its copy {copy}",
+        markup=False,
+    )
+    return copy
 
 
 def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
@@ -47,7 +85,8 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
             opened = GroupStore.of(Path(group))
             root = opened.group.spec.output.url.rstrip("/") + "/"
             key = name.removeprefix(root)
-            topic = folders.split_destination(key)[1].partition("/")[0]
+            original = _COPY.sub("", key)
+            topic = folders.split_destination(original)[1].partition("/")[0]
             return opened.specs.for_topic(topic).output, opened.store, key
         case [url] if arguments.format:
             root, _, key = url.rpartition("/")
@@ -70,10 +109,11 @@ def _output(fields: Mapping[str, str]) -> Output:
 
 
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
+    is_system = key.startswith(f"{object_names.SYSTEM}/") and not _COPY.match(key)
     with store.open(key) as stream:
-        if key.startswith(f"{object_names.SYSTEM}/") and key.endswith(".json"):
+        if is_system and key.endswith(".json"):
             yield stream.read()  # a record of the ledger, or a snapshot
-        elif key.startswith(f"{object_names.SYSTEM}/") and "/dead-letters/" in key:
+        elif is_system and "/dead-letters/" in key:
             # Parquet, whatever format the group's data objects have.
             for letter in read_back.dead_letters(stream):
                 fields = {name: printable(value) for name, value in letter.items()}

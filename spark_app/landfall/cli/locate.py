@@ -6,6 +6,7 @@ Of a feed also from a file and a row; see ``locate_files``.
 import argparse
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 
 import msgspec
 from rich.markup import escape
@@ -19,16 +20,18 @@ from landfall.checks.locate import (
     Skipped,
     Unknown,
     find_offset,
-    row_of,
 )
+from landfall.checks.places import Place, applied, leaving_out, places
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
 from landfall.cli.locate_files import FeedParts
 from landfall.errors import Reason, Stalled
+from landfall.formats import Format
 from landfall.lane import records_in_segments
-from landfall.ledger import Hole, object_names
+from landfall.lane.replacements import read_replaced
+from landfall.ledger import Hole, State, folders, object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.task_results import ObjectKind
 from landfall.registry import output_format
 
 
@@ -133,17 +136,33 @@ def _row_text(found: FoundObject) -> str:
 
 def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     """Find an offset in the ledger, then read the objects that may hold it."""
-    rolled = records_in_segments(opened.lane, tp, offset)
+    now = opened.lane.read()
+    is_known = not _is_replaced_since(now, tp.topic)
+    rolled = records_in_segments(opened.lane, tp, offset) if is_known else None
     state = find_offset(rolled or opened.records(), tp, offset)
     is_feed = tp.topic in {feed.topic for feed in opened.group.spec.source.files}
     row = FeedParts(opened, tp).describe(offset) if is_feed else ""
     if isinstance(state, Committed):
-        answer = _Lookup(opened, state, tp, offset, row).answer()
+        state = replace(state, replacements=applied(state.replacements, now.applied_through))
+        replaced = [
+            (record.header.seq, read_replaced(opened.store, record.header.seq, record.listed))
+            for record in state.replacements
+        ]
+        where = tuple(places(opened.name, tp, offset, state, replaced))
+        answer = _Lookup(opened, state, tp, offset, row, where).answer()
         return (
             replace(answer, schemas=_schemas(opened, state.schemas)) if answer.objects else answer
         )
     answer = _without_objects(state, tp, offset)
     return replace(answer, message=f"{answer.message} ({row})") if row else answer
+
+
+def _is_replaced_since(state: State, topic: str) -> bool:
+    """Whether objects of a topic may have been replaced by what no segment has yet."""
+    last = state.segments[-1].last if state.segments else -1
+    replaced = (folder for folder, slot in state.replaced.items() if slot > last)
+    topics = (folders.split_destination(folder)[1].partition("/")[0] for folder in replaced)
+    return state.replaced_known_from > last or topic in topics
 
 
 def _schemas(opened: GroupStore, names: Collection[str]) -> tuple[str, ...]:
@@ -191,6 +210,8 @@ class _Lookup:
     offset: int
     row: str = ""
     """Of a feed, which row of which file it is."""
+    places: tuple[Place, ...] = ()
+    """Where the offset may be."""
 
     @property
     def subject(self) -> str:
@@ -199,33 +220,39 @@ class _Lookup:
     def answer(self) -> Answer:
         format_ = output_format(self.opened.specs.for_topic(self.tp.topic).output)
 
-        def known_row(landed: LandedObject) -> int | None:
+        def known_row(place: Place) -> int | None:
             # Rows that are sorted by a column can be anywhere.
-            in_order = landed.kind is not ObjectKind.DATA or getattr(format_, "keeps_order", True)
-            return row_of(landed, self.offset) if in_order else None
+            is_data = place.landed.kind is ObjectKind.DATA
+            in_order = not is_data or getattr(format_, "keeps_order", True)
+            return place.row_of(self.offset) if in_order else None
 
         # Objects whose row follows from the ledger alone come first: they need not be read.
-        candidates = sorted(
-            self.committed.candidates(self.offset), key=lambda o: known_row(o) is None
-        )
-        possible: list[LandedObject] = []
-        if given_up := [o for o in candidates if o.upload.key in self.committed.lost]:
+        candidates = sorted(self.places, key=lambda place: known_row(place) is None)
+        possible: list[Place] = []
+        if given_up := [o for o in candidates if o.landed.upload.key in self.committed.lost]:
             return self._given_up(given_up)
-        for landed in candidates:
-            row = known_row(landed)
+        for place in candidates:
+            row = known_row(place)
             if row is None:
-                offsets = [known for known, _ in read_back.rows(self.opened, format_, landed)]
-                if None in offsets:
-                    possible.append(landed)
+                offsets = self._offsets(place, format_)
+                if None in offsets or (self.offset in offsets and not place.is_alone):
+                    possible.append(place)
                     continue
                 row = offsets.index(self.offset) if self.offset in offsets else None
+                row = None if row is None else place.first_row + row
             if row is not None:
-                return self._found(landed, row)
+                return self._found(place, row)
         return self._possible(possible) if possible else self._absent()
 
-    def _given_up(self, given_up: list[LandedObject]) -> Answer:
+    def _offsets(self, place: Place, format_: Format) -> list[int | None]:
+        """The offsets of the rows of a place, as the object stores them."""
+        rows = read_back.rows(self.opened, format_, place.landed)
+        end = place.first_row + place.rows.rows
+        return [known for known, _ in islice(rows, place.first_row, end)]
+
+    def _given_up(self, given_up: list[Place]) -> Answer:
         """The answer if an object that may hold the offset can never be made."""
-        key = given_up[0].upload.key
+        key = given_up[0].landed.upload.key
         slot = self.committed.lost[key]
         may = "was" if len(given_up) == 1 else "may have been"
         return Answer(
@@ -235,19 +262,30 @@ class _Lookup:
             slot,
         )
 
-    def _found(self, landed: LandedObject, row: int) -> Answer:
+    def _found(self, place: Place, row: int) -> Answer:
+        landed, slot = place.landed, place.slot
         is_data = landed.kind is ObjectKind.DATA
         fate, verb = ("landed", "was landed") if is_data else ("dead-lettered", "was dead-lettered")
-        slot, url = self.committed.slot_of(landed), self.opened.url(landed.upload.key)
-        found = FoundObject(url, row + 1, landed.rows, certain=True)
-        record = "COMMIT" if slot == self.committed.slot else "REPLAY"
-        return Answer(fate, f"{self.subject} {verb} by the {record} in slot {slot}", slot, (found,))
+        found = FoundObject(self.opened.url(landed.upload.key), row + 1, landed.rows, certain=True)
+        by = {self.committed.slot: "COMMIT"} | {
+            slot: "REPLAY" for slot, _ in self.committed.replays
+        }
+        if slot in by:
+            how = f"by the {by[slot]} in slot {slot}"
+        else:
+            how = (
+                f"by the COMMIT in slot {self.committed.slot}, and is in an object that took the "
+                f"place of others by the REPLACE in slot {slot}"
+            )
+        return Answer(fate, f"{self.subject} {verb} {how}", slot, (found,))
 
-    def _possible(self, possible: list[LandedObject]) -> Answer:
+    def _possible(self, possible: list[Place]) -> Answer:
         landed = self.committed.landed
-        is_certain = len(possible) == 1 and not landed.filtered + landed.invisible
+        is_left_out = landed.filtered + landed.invisible or leaving_out(self.committed.replacements)
+        is_certain = len(possible) == 1 and not is_left_out
         found = tuple(
-            FoundObject(self.opened.url(o.upload.key), None, o.rows, is_certain) for o in possible
+            FoundObject(self.opened.url(o.landed.upload.key), None, o.landed.rows, is_certain)
+            for o in possible
         )
         where = (
             "is in this object"
@@ -256,10 +294,15 @@ class _Lookup:
         )
         return Answer(
             "landed" if is_certain else "possibly-landed",
-            f"{self.subject} {where}; the format stores no offsets, so the row is unknown",
+            f"{self.subject} {where}; {self._why_unknown(possible)}, so the row is unknown",
             self.committed.slot,
             found,
         )
+
+    def _why_unknown(self, possible: list[Place]) -> str:
+        if all(place.is_alone for place in possible):
+            return "the format stores no offsets"
+        return "rows of several Kafka partitions are mixed"
 
     def _absent(self) -> Answer:
         landed, slot = self.committed.landed, self.committed.slot
@@ -274,5 +317,11 @@ class _Lookup:
                 f"{filtered}, and {invisible} had no visible record"
             )
             return Answer("no-record", message, slot)
+        if replaced := leaving_out(self.committed.replacements):
+            message = (
+                f"{self.subject} is in no object: the REPLACE in slot {replaced.header.seq} put "
+                "others in the place of the one that had it, without duplicates or by other code"
+            )
+            return Answer("no-record", message, replaced.header.seq)
         message = f"{self.subject} was committed in slot {slot}, but no object holds it: run fsck"
         return Answer("lost", message, slot)

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from landfall.api.contract import LANE
+from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import Reason, Stalled
 from landfall.files import FilePart, UnreadableFileError
-from landfall.ledger import Add, Commit, Discover, Hole, PartList
+from landfall.lane.replacements import read_replaced
+from landfall.ledger import Add, Commit, Discover, Hole, PartList, Replace, object_names
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.part_lists import ListedPart
@@ -159,17 +161,23 @@ class FeedParts:
     def fates(self, parts: Sequence[tuple[int, ListedPart]]) -> list[FoundPart]:
         """What became of parts, in the order of their numbers."""
         landings = {number: _Landing() for number, _ in parts}
+        replacements: list[Replace] = []
         for record in self.opened.records():
             match record:
                 case Add(entries=entries) if self.tp in {e.topic_partition for e in entries}:
                     landings = {number: _Landing() for number, _ in parts}
+                    replacements.clear()
                 case Hole(piece=piece) if piece.topic_partition == self.tp:
                     if landing := landings.get(number_of(piece.offsets.start)):
                         landing.hole = record
                 case Commit():
                     self._add(landings, record)
+                case Replace() if self.tp in {s.topic_partition for s in record.slices}:
+                    replacements.append(record)
                 case _:
                     pass
+        for record in applied(replacements, self.opened.lane.read().applied_through):
+            self._replace(landings, record)
         return [self._found(number, part, landings[number]) for number, part in parts]
 
     def _add(self, landings: dict[int, _Landing], record: Commit) -> None:
@@ -184,6 +192,20 @@ class FeedParts:
                         for o in s.objects
                         if o.first_offset < after and first <= o.last_offset
                     ]
+
+    def _replace(self, landings: dict[int, _Landing], record: Replace) -> None:
+        listed = read_replaced(self.opened.store, record.header.seq, record.listed)
+        retired = {each.landed.upload.key for each in listed.retire}
+        for number, landing in landings.items():
+            first, after = number * SPAN, (number + 1) * SPAN
+            landing.objects = [key for key in landing.objects if key not in retired]
+            landing.objects += [
+                new.landed.upload.key
+                for new in listed.objects
+                if object_names.origin(self.opened.name, new.landed.upload.key).topic
+                == self.tp.topic
+                and any(s.first_offset < after and first <= s.last_offset for s in new.sections)
+            ]
 
     def _found(self, number: int, part: ListedPart, landing: _Landing) -> FoundPart:
         fate, message = self._fate(number, landing)

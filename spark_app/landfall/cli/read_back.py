@@ -3,12 +3,14 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from landfall.api.contract import LANE
 from landfall.api.spec import Output
 from landfall.checks.coverage import ReadBack
 from landfall.checks.payloads import KafkaRecords, payload_hashes
@@ -16,6 +18,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.formats import Format
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.reading.copies import WithCopies
 from landfall.registry import output_format
 from landfall.source import Reader
 
@@ -61,16 +64,28 @@ def rows(
 ) -> Iterator[tuple[int | None, Payload]]:
     """Offset and payload of each row; the offset is None if the format stores none.
 
+    Of an object that retires at this moment, they are those of its copy.
+
     Raises:
         ValueError: the object is damaged.
         FileNotFoundError: the object is missing.
     """
-    with opened.store.open(landed.upload.key) as stream:
+    with _opened(opened, landed.upload.key) as stream:
         if landed.kind is ObjectKind.DEAD_LETTERS:
             letters = dead_letters(stream)
             yield from ((cast("int", x["offset"]), cast("Payload", x["value"])) for x in letters)
         else:
             yield from ((row.offset, row.value) for row in format_.rows(stream))
+
+
+def _opened(opened: GroupStore, key: str) -> AbstractContextManager[BinaryIO]:
+    try:
+        return opened.store.open(key)
+    except FileNotFoundError:
+        copy = WithCopies(opened.store, (opened.name, LANE)).copy_of(key)
+        if copy is None:
+            raise
+        return opened.store.open(copy)
 
 
 def read_back(opened: GroupStore, output: Output, landed: LandedObject) -> ReadBack:

@@ -7,7 +7,8 @@ independently of the writer, but it reads only the stores and formats that it kn
 
 import argparse
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
 from rich.console import Console
@@ -16,13 +17,15 @@ from rich.markup import escape
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ColumnSource, GroupSpec, Output
 from landfall.checks.corrections import Corrected, Corrections, corrected, corrections
-from landfall.checks.coverage import Coverage, ReadBack, cover
+from landfall.checks.coverage import Coverage, ReadBack, cover, cover_new
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.cli.replaced_objects import changed
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Commit
+from landfall.ledger import Commit, State, object_names
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedObject
 from landfall.registry import output_format
 from landfall.source import Reader
@@ -121,20 +124,23 @@ def examine(
 ) -> VerifyResult:
     """Read every object of the applied COMMITs and compare it with what was committed.
 
-    Records of dead letters that were replayed are looked for where the REPLAY landed them.
+    Records of dead letters that were replayed are looked for where the REPLAY landed them. Where
+    objects were replaced, the new ones are compared with what the REPLACE says of them.
 
     Args:
         opened: the group.
         topics: only these, or all if empty.
         reader: also compares the payloads with the records it reads.
     """
-    result = VerifyResult()
+    result, wanted, state = VerifyResult(), frozenset(topics), opened.lane.read()
+    replaced = changed(opened, state)
 
     def read(found: Corrected) -> tuple[Corrected, list[ReadBack | str]]:
         output = opened.specs.for_topic(found.landed.piece.topic_partition.topic).output
         return found, [_read(opened, output, o) for o in found.landed.objects]
 
-    for found, outcomes in map_concurrently(read, _applied(opened, frozenset(topics), result)):
+    slices = _applied(opened, state, wanted, result, replaced.retired.keys())
+    for found, outcomes in map_concurrently(read, slices):
         landed, tp = found.landed, found.landed.piece.topic_partition
         result.faults += [fault for fault in outcomes if isinstance(fault, str)]
         objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
@@ -142,12 +148,40 @@ def examine(
         if reader:
             comparison = _compare(opened, reader, found, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
+    _examine_new(opened, wanted, replaced.new.values(), result)
     return result
+
+
+def _examine_new(
+    opened: GroupStore, wanted: frozenset[str], objects: Iterable[NewObject], result: VerifyResult
+) -> None:
+    """Read the objects that took the place of others, and add them to the result."""
+
+    def read(new: NewObject) -> tuple[NewObject, TopicPartition, ReadBack | str]:
+        origin = object_names.origin(opened.name, new.landed.upload.key)
+        output = opened.specs.for_topic(origin.topic).output
+        tp = TopicPartition(origin.topic, origin.partition)
+        return new, tp, _read(opened, output, new.landed)
+
+    chosen = (
+        new
+        for new in objects
+        if not wanted or object_names.origin(opened.name, new.landed.upload.key).topic in wanted
+    )
+    for new, tp, outcome in map_concurrently(read, chosen):
+        if isinstance(outcome, str):
+            result.faults.append(outcome)
+            covered = Coverage(new.landed.rows, 0, new.landed.rows)
+        else:
+            covered = cover_new(new, outcome)
+        result.coverage[tp] = result.coverage.get(tp, Coverage()) + covered
 
 
 def _compare(
     opened: GroupStore, reader: Reader, found: Corrected, objects: list[ReadBack]
 ) -> Comparison:
+    if found.is_replaced:
+        return Comparison(slices_replaced=1)
     try:
         in_kafka = read_back.kafka_records(opened, reader, found.landed.piece)
         return compare(in_kafka, objects, found.lost)
@@ -158,14 +192,18 @@ def _compare(
 
 
 def _applied(
-    opened: GroupStore, wanted: frozenset[str], result: VerifyResult
+    opened: GroupStore,
+    state: State,
+    wanted: frozenset[str],
+    result: VerifyResult,
+    retired: AbstractSet[str],
 ) -> Iterator[Corrected]:
     """The slices whose objects must be visible; COMMITs after them are counted in the result."""
-    state = opened.lane.read()
     applied_through = state.applied_through
     # Most ledgers correct nothing, and need not be read twice.
     is_corrected = state.totals.lost_objects or state.totals.replayed
     by = corrections(opened.records(), applied_through) if is_corrected else Corrections()
+    by = replace(by, retired=retired)
     for record in opened.records():
         if not isinstance(record, Commit):
             continue
@@ -174,7 +212,7 @@ def _applied(
             continue
         for s in record.slices:
             if not wanted or s.piece.topic_partition.topic in wanted:
-                yield corrected(s, by) if is_corrected else Corrected(s)
+                yield corrected(s, by) if is_corrected or retired else Corrected(s)
 
 
 def _read(opened: GroupStore, output: Output, landed: LandedObject) -> ReadBack | str:
@@ -237,6 +275,9 @@ def _comparison_text(c: Comparison) -> str:
     if c.lost:
         lost = console.counted(c.lost, "record is", "records are")
         expired += f"; {lost} in Kafka, but recorded as lost with their objects"
+    if c.slices_replaced:
+        replaced = console.counted(c.slices_replaced, "range was", "ranges were")
+        expired += f"; {replaced} not compared, as objects were replaced: landfall audit does that"
     if c.is_same:
         return f"payloads: the same {console.count(c.records)} as in Kafka{expired}"
     wrong = f"{console.count(c.missing)} missing, {console.count(c.foreign)} not in Kafka"

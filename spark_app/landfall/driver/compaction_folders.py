@@ -157,15 +157,8 @@ class Folders:
 
     def _take(self, before: State, state: State, visible: Visible, now: datetime) -> None:
         """Take note of what a slot is the first to call visible."""
-        due = {
-            each.upload.key: slot
-            for slot, objects in before.unapplied.items()
-            if slot <= state.applied_through
-            for each in objects
-        }
-        for landed in visible.objects:
-            slot = due.get(landed.upload.key, -1)
-            if landed.kind is ObjectKind.DATA and slot >= 0:
+        for landed, slot in zip(visible.objects, visible.due, strict=True):
+            if landed.kind is ObjectKind.DATA:
                 self._add(Mergeable(slot, landed, before.specs.get(slot, "")), state, now)
         for slot, named in visible.replacements:
             self._replace(slot, named, state)

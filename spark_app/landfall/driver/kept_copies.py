@@ -7,7 +7,7 @@ from itertools import groupby
 
 from landfall import ledger
 from landfall.lane import Lane
-from landfall.ledger import State, object_names
+from landfall.ledger import State, retired_names
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -
         Stalled: LEDGER_BROKEN, the REPLACE is missing.
     """
     deleted = 0
-    prefix = object_names.retired_prefix(lane.group, lane.name)
+    prefix = retired_names.retired_prefix(lane.group, lane.name)
     keys = (stat.key for stat in lane.slots.list_after(prefix))
-    for slot, kept in groupby(keys, key=lambda key: _slot_of(key.removeprefix(prefix))):
+    for slot, kept in groupby(keys, key=lambda key: retired_names.slot_of(prefix, key)):
         if slot is None or not _is_over(lane, state, slot, now - retain):
             continue
         for some in _chunks(kept):
@@ -36,12 +36,6 @@ def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -
     if deleted:
         log.info("copies of replaced objects have expired", extra={"objects": deleted})
     return deleted
-
-
-def _slot_of(rest: str) -> int | None:
-    """The slot in a copy's key, without its prefix; None if somebody else has put it there."""
-    slot = rest.partition("/")[0]
-    return int(slot) if slot.isdecimal() else None
 
 
 def _is_over(lane: Lane, state: State, slot: int, before: datetime) -> bool:

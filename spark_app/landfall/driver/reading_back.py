@@ -9,7 +9,7 @@ from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.deps import DriverDeps
 from landfall.driver.stored_specs import stored_spec
-from landfall.errors import Stalled
+from landfall.errors import Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import object_names
 from landfall.ledger.task_results import LandedObject
@@ -48,7 +48,8 @@ class ReadingBack:
         store, name = self._deps.store, self._group.metadata.name
         lane = Lane(store, name, LANE, partial(self._deps.background.pool, name="read-slots"))
         follower, count = Follower(lane), 0
-        for stretch in follower.stretches(after):
+        before = lane.read()
+        for stretch in follower.remaining(after):
             by_spec = dict[str, list[LandedObject]]()
             for each in stretch.objects:
                 generation = object_names.parse_key(each.landed.upload.key).generation
@@ -61,5 +62,7 @@ class ReadingBack:
                     log.error("object does not hold its rows", extra={"why": str(found.problem)})
                     problems.setdefault(found.topic, found.problem)
             count += len(stretch.objects)
+        if problems and (before.replacing or lane.read().replaced != before.replaced):
+            raise Retry("objects were replaced while they were read back")
         log.info("range read back", extra={"objects": count, "topics": len(problems)})
         return problems

@@ -26,12 +26,13 @@ from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lost_uploads import Abort
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.replay import Steps
-from landfall.driver.restoring import Restoring, decoded
+from landfall.driver.restoring import Restoring
 from landfall.driver.retiring import Retiring
 from landfall.driver.retry_backoff import wait_after
 from landfall.driver.undo import UndoEffects, undo
 from landfall.errors import LandfallError, Retry, StoreDenied, cause
 from landfall.lane import LaneWriter
+from landfall.lane.replacements import read_replaced
 from landfall.ledger import Decision, Replacement, State
 from landfall.ledger.replacement_lists import Replaced
 
@@ -306,11 +307,8 @@ class Replacements:
         return future
 
     def _lists(self, slot: int, named: Sequence[Replacement]) -> tuple[Replaced, ...]:
-        return tuple(self._until_done(self._list, slot, each) for each in named)
-
-    def _list(self, slot: int, named: Replacement) -> Replaced:
-        stored = self.deps.store.read(named.key)
-        return decoded(slot, named, stored)
+        slots = self.deps.store
+        return tuple(self._until_done(read_replaced, slots, slot, each) for each in named)
 
     def _until_done(self, work: Callable[..., Result], *arguments: object) -> Result:
         """The result, as soon as the store answers."""

@@ -14,13 +14,13 @@ from landfall import ledger
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Purpose, Replacement, State, object_names
+from landfall.lane.replacements import read_replaced
+from landfall.ledger import Purpose, State, object_names
 from landfall.ledger.replacement_lists import (
     NewObject,
     Replaced,
     RetiringObject,
     Section,
-    decode_list,
 )
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload
@@ -139,18 +139,4 @@ def read_list(lane: Lane, state: State, slot: int) -> Replaced:
     record = ledger.decode(slot, body) if body else None
     if not isinstance(record, ledger.Replace):
         raise ValueError(f"slot {slot} is no REPLACE")  # noqa: TRY004  # of the number
-    return decoded(slot, record.listed, lane.slots.read(record.listed.key))
-
-
-def decoded(slot: int, named: Replacement, stored: bytes | None) -> Replaced:
-    """The list that the REPLACE in a slot names.
-
-    Raises:
-        Stalled: LEDGER_BROKEN, it is missing or damaged.
-    """
-    if stored is None:
-        raise ledger.ledger_error(slot, f"{named.key} is missing")
-    try:
-        return decode_list(named, stored)
-    except ValueError as error:
-        raise ledger.ledger_error(slot, str(error)) from None
+    return read_replaced(lane.slots, slot, record.listed)

@@ -8,7 +8,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 
-from landfall.ledger import object_names
+from landfall.ledger import retired_names
 from landfall.ledger.replacement_lists import RetiringObject
 from landfall.objects import Upload, UploadLost
 from landfall.store import Store
@@ -41,7 +41,7 @@ class Retiring:
             Stalled: a foreign object is at its key.
         """
         upload = retiring.landed.upload
-        kept = object_names.retired_key(self.group, self.lane, self.slot, upload.key)
+        kept = retired_names.retired_key(self.group, self.lane, self.slot, upload.key)
         if self.store.stat(kept) is None:
             self._keep(upload, kept)
         self.store.retire(upload)

@@ -13,7 +13,7 @@ from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring, read_list
-from landfall.ledger import Decision, State, object_names
+from landfall.ledger import Decision, State, retired_names
 from landfall.ledger.replacement_lists import Replaced, RetiringObject
 
 
@@ -61,7 +61,7 @@ def undo(
         restoring.planned,
         retire,
         listed.retire,
-        lambda key: object_names.retired_key(group, lane, slot, key),
+        lambda key: retired_names.retired_key(group, lane, slot, key),
         effects.copiers,
     )
     if refusal := effects.why_not(plan):

@@ -14,8 +14,7 @@ which no topic may be called::
     _landfall/<group>/<lane>-files/…      lists of files that were found: ``ledger.part_lists``
     _landfall/<group>/<lane>-replaced/<sha256>.json.gz
         which objects took the place of others: ``ledger.replacement_lists``
-    _landfall/<group>/<lane>-retired/<slot:020d>/<key>
-        copies of the objects whose place others took by the REPLACE in a slot
+    _landfall/<group>/<lane>-retired/…    copies of what retired: ``ledger.retired_names``
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
         states of the ledger
     _landfall/<group>/<lane>-published/…  what publishers keep: ``landfall.publish.cursor``
@@ -108,7 +107,7 @@ class ObjectName:
         _check_numbers(self.generation, self.partition, self.start)
         if not _EXTENSION.fullmatch(self.extension):
             raise ValueError(f"not a file extension such as .json.gz: {self.extension!r}")
-        _check_length(self.key)
+        check_length(self.key)
 
     @property
     def key(self) -> str:
@@ -208,7 +207,7 @@ def renamed(key: str, plan: int) -> str:
     stem, dot, rest = basename.partition(".")
     extension = f"{dot}{rest}"
     new = f"{folder}{slash}{stem}.r{plan}{split_plan(extension)[1]}"
-    _check_length(new)
+    check_length(new)
     return new
 
 
@@ -334,26 +333,6 @@ def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
     return f"{schemas_prefix(group, lane)}{registry}/{schema_id}.json"
 
 
-def retired_prefix(group: str, lane: str) -> str:
-    """The prefix of the copies of objects whose place others took.
-
-    Raises:
-        ValueError: the group's or the lane's name is not legal.
-    """
-    return f"{lane_prefix(group, lane)}-retired/"
-
-
-def retired_key(group: str, lane: str, slot: int, key: str) -> str:
-    """The key of the copy of an object that retires by the REPLACE in a slot.
-
-    Raises:
-        ValueError: a name is not legal, or the copy's key would be longer than 1024 bytes.
-    """
-    kept = f"{retired_prefix(group, lane)}{slot:020d}/{key}"
-    _check_length(kept)
-    return kept
-
-
 def _basename(name: ObjectName) -> str:
     return f"{name.generation}_{name.partition}_{name.start:020d}"
 
@@ -371,7 +350,8 @@ def _check_numbers(generation: int, partition: int, start: int) -> None:
         )
 
 
-def _check_length(key: str) -> None:
+def check_length(key: str) -> None:
+    """Raise ``ValueError`` if a key is longer than any store takes."""
     if (size := len(key.encode())) > MAX_KEY_BYTES:
         raise ValueError(f"a key of {size} bytes, more than {MAX_KEY_BYTES}: {key!r}")
 

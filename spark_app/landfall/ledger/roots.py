@@ -11,7 +11,7 @@ from landfall.ledger.object_names import SYSTEM
 _DEAD_LETTERS = "dead-letters"
 """As in ``object_names.dead_letters_prefix``."""
 _RETIRED = "-retired"
-"""As in ``object_names.retired_prefix``."""
+"""As in ``retired_names.retired_prefix``."""
 _OBJECTS = re.compile(f"{SYSTEM}/[^/]+/({_DEAD_LETTERS}|[^/]+{_RETIRED})/")
 LEDGER_MARK = f"{SYSTEM}/ledger.json"
 """Key of the mark in an output root that says where its ledger is, if that is another root."""

@@ -14,7 +14,7 @@ publisher waits for no other.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from landfall.ledger.task_results import LandedObject
@@ -32,13 +32,11 @@ class VisibleObject:
         slot: the first slot that calls it visible.
         landed: the object, as it was decided last.
         time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
-        due: the slot of the COMMIT or REPLAY that decided it; -1 if nobody needs to know.
     """
 
     slot: int
     landed: LandedObject
     time: str = ""
-    due: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,29 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplacedObjects:
+    """Data objects that have retired, and those that have taken their place.
+
+    Attributes:
+        slot: the first slot that calls the new ones visible; from it on the old ones are gone.
+        record: the slot of the REPLACE, under which copies of the old ones are kept for a time.
+        retired: the old ones.
+        objects: the new ones.
+        time: of the last COMMIT up to ``slot``, ISO 8601 in UTC.
+    """
+
+    slot: int
+    record: int
+    retired: tuple[LandedObject, ...]
+    objects: tuple[VisibleObject, ...]
+    time: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Stretch:
     """What is between two positions.
+
+    An object may become visible and retire in the same stretch: ``net`` is what is left.
 
     Attributes:
         after: the position before it; -1 for the start.
@@ -73,6 +92,8 @@ class Stretch:
         finished: times up to which topics are complete, in the order of the slots.
         time: when slot ``through`` was written, ISO 8601 in UTC.
         horizons: up to when (ms) each topic is complete at ``after``.
+        replaced: what took the place of what in slots after ``after``, in the order of the slots.
+            In one slot it comes after all of ``objects``, of which none are new ones.
     """
 
     after: int
@@ -81,6 +102,19 @@ class Stretch:
     finished: tuple[Finished, ...] = ()
     time: str = ""
     horizons: Mapping[str, int] = field(default_factory=dict)
+    replaced: tuple[ReplacedObjects, ...] = ()
+
+    def net(self) -> "Stretch":
+        """The same with what is left at its end: ``objects`` has new ones, and none that retired.
+
+        ``replaced`` stays, for what retired and became visible before the stretch.
+        """
+        if not self.replaced:
+            return self
+        gone = {o.upload.key for each in self.replaced for o in each.retired}
+        found = [*self.objects, *(o for each in self.replaced for o in each.objects)]
+        left = (o for o in found if o.landed.upload.key not in gone)
+        return replace(self, objects=tuple(sorted(left, key=lambda o: o.slot)))
 
 
 @dataclass
@@ -143,7 +177,11 @@ class Publisher(Protocol):
 
 
 class PublisherType(Protocol):
-    """The class behind a built-in name or the import path of a plug-in."""
+    """The class behind a built-in name or the import path of a plug-in.
+
+    One that knows ``Stretch.replaced`` has the attribute ``follows_replacements``, which is true.
+    Without it, a spec that lets objects be replaced is refused.
+    """
 
     def of(self, options: Mapping[str, object], context: "Context") -> Publisher:
         """Build the publisher, without a request to the destination.

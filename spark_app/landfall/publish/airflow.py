@@ -23,7 +23,8 @@ from landfall.pipeline.calendar import Unit
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
 from landfall.publish.context import Context
-from landfall.publish.events import Event, EventKind, Events, Landed, PeriodFinished
+from landfall.publish.event_data import Landed, PeriodFinished, Replaced
+from landfall.publish.events import Event, EventKind, Events
 from landfall.publish.sending import EventPublisher, event_kinds, starts_now
 from landfall.publish.web import Answer, Request, WebServer, timeout_option, url_option
 
@@ -218,6 +219,8 @@ class Airflow:
 def extra(event: Event) -> dict[str, Any]:
     """What an event of an asset has besides the partition key; the objects are left out."""
     data = msgspec.to_builtins(event.data)
-    if isinstance(event.data, Landed):
+    if isinstance(event.data, Landed | Replaced):
         data["objects"] = len(event.data.objects)
+    if isinstance(event.data, Replaced):
+        data["retired"] = len(event.data.retired)
     return {**event.attributes, **data}

@@ -35,6 +35,10 @@ _PACKAGES: Mapping[str, str] = {
 }
 """What types need that is an extra of the same name."""
 
+_FOLLOW_REPLACEMENTS = frozenset(
+    {"Success", "Hive", "Glue", "Delta", "Kafka", "Webhook", "OpenLineage", "Airflow"}
+)
+"""Types whose destinations stay right when objects take the place of others."""
 _TABLES_OF_FILES = frozenset({"Iceberg", "Delta", "Hive", "Glue"})
 """Types whose tables consist of the landed files, which they and their readers look into."""
 _READABLE = ("s3", "file")
@@ -77,6 +81,28 @@ def publisher(
     kind: PublisherType = import_class(f"{field}.type", "publisher", entry.type, PUBLISHERS)
     with spec_errors(field):
         return kind.of(entry.options, Context(group, entry, lane, store))
+
+
+def replacement_problems(group: ConsumerGroup) -> list[str]:
+    """Why objects of the group cannot be replaced, by its publishers; each begins with the field.
+
+    Raises:
+        Stalled: SPEC_INVALID, the class of a plug-in cannot be imported.
+    """
+    return [
+        f"spec.publish[{number}].type: {entry.type} cannot follow when objects take the place of "
+        "others, as in a compaction: publish to a table of another type, or replace none"
+        for number, entry in enumerate(group.spec.publish)
+        if not _follows_replacements(f"spec.publish[{number}].type", entry.type)
+    ]
+
+
+def _follows_replacements(field: str, name: str) -> bool:
+    if name in PUBLISHERS:  # without the packages that only its module needs
+        return name in _FOLLOW_REPLACEMENTS
+    return bool(
+        getattr(import_class(field, "publisher", name, PUBLISHERS), "follows_replacements", False)
+    )
 
 
 def _is_installed(package: str) -> bool:

@@ -18,19 +18,24 @@ class Position:
 
     Attributes:
         through: the last slot of which everything is published; -1 for none.
-        tables: for each table, the last of these slots that calls objects of it visible.
+        tables: for each table, the last of these slots that calls objects of it visible, or says
+            that some have retired.
+        emptied: where the ledger ended when everything was taken out of the tables; what had
+            retired by then is in none of them. -1 if that was never done.
     """
 
     through: int = -1
     tables: Mapping[str, int] = field(default_factory=dict)
+    emptied: int = -1
 
 
-class _Stored(msgspec.Struct, frozen=True):
+class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is persisted; the names of the fields are the format."""
 
     through: int
     tables: dict[str, int]
     destination: str
+    emptied: int = -1
 
 
 class Cursor:
@@ -62,7 +67,7 @@ class Cursor:
             return Position()
         if found.destination != self._destination:
             return Position()
-        return Position(found.through, found.tables)
+        return Position(found.through, found.tables, found.emptied)
 
     def write(self, position: Position) -> None:
         """Keep a position, after everything through it is published.
@@ -70,7 +75,8 @@ class Cursor:
         Raises:
             Retry: the store does not answer.
         """
-        stored = _Stored(position.through, dict(position.tables), self._destination)
+        tables, emptied = dict(position.tables), position.emptied
+        stored = _Stored(position.through, tables, self._destination, emptied)
         self._slots.overwrite(self._key, msgspec.json.encode(stored))
 
 

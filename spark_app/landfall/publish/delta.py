@@ -2,7 +2,8 @@
 
 A commit of the table's log adds the files of a stretch and sets the version of the application
 transaction ``landfall/<group>/<lane>`` to its position. A log takes each version once, and nothing
-is tried again on top of somebody else's commit, so the table is as it was looked at.
+is tried again on top of somebody else's commit, so the table is as it was looked at. Where objects
+were replaced, the same commit removes the files that retired.
 
 Files are named by absolute URIs, as in a shallow clone, and the table has a folder of its own: a
 VACUUM looks through that folder alone, so it cannot delete landed objects. Folders such as
@@ -12,6 +13,7 @@ Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from landfall.api.spec import TopicSpecs
 from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Reason, Stalled
@@ -55,6 +57,8 @@ class DeltaOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 class Delta:
     """Publishes to Delta tables."""
 
+    follows_replacements = True
+
     @staticmethod
     def of(options: Mapping[str, object], context: Context) -> TablePublisher:
         """Build the publisher; see ``PublisherType``."""
@@ -81,7 +85,9 @@ class Delta:
         settings = DeltaSettings(columns, read.schema_evolution)
         tables = DeltaTables(Recent(files), url(""), lane, Recent(storage), settings)
         cursor = context.cursor(destination(context, read.table))
-        return TablePublisher(context.follower, cursor, tables, folders.of_object)
+        return TablePublisher(
+            context.follower, cursor, tables, folders.of_object, follows_replacements=True
+        )
 
 
 def storage_options(access: S3Access) -> dict[str, str]:
@@ -153,14 +159,14 @@ class DeltaTables:
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
                 stretch = after(self._position(loaded))
-                if not stretch.objects:
+                if not stretch.objects and not stretch.replaced:
                     return self._position(loaded)
                 keys = [each.landed.upload.key for each in stretch.objects]
                 # What has just been created or changed may be ahead of this position: look again.
                 if loaded is None:
                     self._create(table, self.files().read(keys[:1])[0])
                     continue
-                files = self.files().read(keys)
+                files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # somebody has changed the table
                     if self._adds_columns(loaded, files):
                         continue
@@ -239,8 +245,14 @@ class DeltaTables:
 
     def _commit(self, loaded: DeltaTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
         columns = loaded.metadata().partition_columns
+        retired = dict.fromkeys(o.upload.key for each in stretch.replaced for o in each.retired)
+        url, now_ms = self.files().url, round(time.time() * 1000)
         loaded.create_write_transaction(
-            [self._action(file, columns) for file in files],
+            [
+                *(self._action(file, columns) for file in files),
+                # One that the table does not have is removed without any effect.
+                *(RemoveAction(url(key), True, now_ms) for key in retired),  # noqa: FBT003
+            ],
             mode="append",
             schema=loaded.schema(),
             partition_by=columns,

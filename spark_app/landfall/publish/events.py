@@ -8,6 +8,8 @@ kind          says
 ``Finished``  a topic is complete for a period, such as an hour of ``dt={date}/hr={hour}`` or the
               day of it: an event for each
 ``Reopened``  objects of such a period became visible after that: an event for each slot and period
+``Replaced``  objects of a topic have retired, and others have taken their place: an event for each
+              REPLACE and topic, and several if these are more than ``MAX_OBJECTS``
 ============  ===================================================================================
 
 Each event is a function of the ledger and the group's routes alone, with its id, its order and its
@@ -24,14 +26,23 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from landfall.ledger.object_names import ObjectName, parse_key
+from landfall.ledger.task_results import LandedObject
 from landfall.pipeline.calendar import Period, Unit
-from landfall.publish import Finished, Stretch, VisibleObject
+from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
 from landfall.publish.context import Context
+from landfall.publish.event_data import (
+    EventData,
+    EventObject,
+    EventOffsets,
+    Landed,
+    PeriodFinished,
+    PeriodReopened,
+    Replaced,
+)
 from landfall.publish.finished import Calendars
 
 MAX_OBJECTS = 500
@@ -50,118 +61,7 @@ class EventKind(StrEnum):
     LANDED = "Landed"
     FINISHED = "Finished"
     REOPENED = "Reopened"
-
-
-class EventObject(msgspec.Struct, frozen=True, rename="camel"):
-    """A data object in an event.
-
-    Attributes:
-        url: its URL.
-        output_partition: its folders below the topic's.
-        partition: the Kafka partition of its records.
-        first_offset: offset of the first record inside.
-        last_offset: offset of the last record inside.
-        rows: records inside.
-        bytes: its size.
-    """
-
-    url: str
-    output_partition: str
-    partition: int
-    first_offset: int
-    last_offset: int
-    rows: int
-    bytes: int
-
-
-class EventOffsets(msgspec.Struct, frozen=True):
-    """The offsets of a Kafka partition, from the first inside of the objects through the last."""
-
-    partition: int
-    first: int
-    last: int
-
-
-class Landed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The ``data`` of an event of the kind ``Landed``.
-
-    Attributes:
-        namespace: of the group.
-        group: its name.
-        lane: of the group.
-        slot: the first slot of the ledger that calls the objects visible.
-        topic: their topic.
-        part: which of ``parts`` events of this slot and topic it is, from 0.
-        parts: how many they are.
-        rows: records in the objects of this event.
-        bytes: their size.
-        offsets: of their records, by Kafka partition.
-        objects: the objects, in the order of the ledger.
-    """
-
-    namespace: str
-    group: str
-    lane: str
-    slot: int
-    topic: str
-    part: int
-    parts: int
-    rows: int
-    bytes: int
-    offsets: tuple[EventOffsets, ...]
-    objects: tuple[EventObject, ...]
-
-
-class PeriodFinished(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The ``data`` of an event of the kind ``Finished``.
-
-    Attributes:
-        namespace: of the group.
-        group: its name.
-        lane: of the group.
-        slot: from which on every record of the period is visible, but for late ones.
-        topic: the topic.
-        output_partition: the directory that stands for the period, below the topic's folder; empty
-            if it has several.
-        unit: how long the period is: ``year``, ``month``, ``week``, ``day``, ``hour``, ``minute``
-            or ``second``.
-        start: of its wall time, ISO 8601.
-        timezone: of the wall time.
-        end: when it is over, ISO 8601 in UTC.
-    """
-
-    namespace: str
-    group: str
-    lane: str
-    slot: int
-    topic: str
-    output_partition: str
-    unit: str
-    start: str
-    timezone: str
-    end: str
-
-    @property
-    def start_time(self) -> str:
-        """The instant of ``start``, ISO 8601 with the offset of the time zone."""
-        return (
-            datetime.fromisoformat(self.start).replace(tzinfo=ZoneInfo(self.timezone)).isoformat()
-        )
-
-
-class PeriodReopened(PeriodFinished, frozen=True, rename="camel", kw_only=True):
-    """The ``data`` of an event of the kind ``Reopened``: what is late, of a period.
-
-    Attributes:
-        slot: the first slot of the ledger that calls the objects visible.
-        objects: how many objects are late.
-        rows: records in them.
-        bytes: their size.
-    """
-
-    objects: int
-    rows: int
-    bytes: int
+    REPLACED = "Replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +82,7 @@ class Event:
     source: str
     subject: str
     time: str
-    data: Landed | PeriodFinished
+    data: EventData
 
     @property
     def slot(self) -> int:
@@ -211,7 +111,7 @@ class Event:
     def __str__(self) -> str:
         """What it sends, in a line."""
         data = self.data
-        rows = f", {data.rows} rows" if isinstance(data, Landed | PeriodReopened) else ""
+        rows = f", {data.rows} rows" if isinstance(data, Landed | PeriodReopened | Replaced) else ""
         return f"event {self.id}: {self.kind} {self.subject}{rows}"
 
 
@@ -252,6 +152,7 @@ class Events:
             EventKind.LANDED: self._all_landed,
             EventKind.FINISHED: self._all_finished,
             EventKind.REOPENED: self._all_reopened,
+            EventKind.REPLACED: self._all_replaced,
         }
         found = [e for kind, make in makers.items() if kind in self.kinds for e in make(stretch)]
         return iter(sorted(found, key=lambda event: event.slot))
@@ -266,7 +167,7 @@ class Events:
                 parts = [named[i : i + MAX_OBJECTS] for i in range(0, len(named), MAX_OBJECTS)]
                 for number, part in enumerate(parts):
                     named_objects = tuple(
-                        _object(name, each, self.context.url) for name, each in part
+                        _object(name, each.landed, self.context.url) for name, each in part
                     )
                     data = self._landed(slot, topic, (number, len(parts)), named_objects)
                     label = topic + (f"/{number}" if number else "")
@@ -311,6 +212,51 @@ class Events:
             )
             yield self._of_period(EventKind.REOPENED, period, objects[0], data)
 
+    def _all_replaced(self, stretch: Stretch) -> Iterator[Event]:
+        for each in stretch.replaced:
+            for topic, named in sorted(self._replaced_by_topic(each).items()):
+                parts = [named[i : i + MAX_OBJECTS] for i in range(0, len(named), MAX_OBJECTS)]
+                for number, part in enumerate(parts):
+                    data = self._replaced(each, topic, (number, len(parts)), part)
+                    label = f"{each.record}/{topic}" + (f"/{number}" if number else "")
+                    yield self._event(EventKind.REPLACED, label, topic, each.time, data)
+
+    def _replaced_by_topic(
+        self, replaced: ReplacedObjects
+    ) -> dict[str, list[tuple[bool, EventObject]]]:
+        """Objects by topic: new ones, which are marked so, and then those that retired."""
+        found: dict[str, list[tuple[bool, EventObject]]] = {}
+        new = ((True, each.landed) for each in replaced.objects)
+        for is_new, landed in (*new, *((False, each) for each in replaced.retired)):
+            if name := self.context.object_name(landed.upload.key):
+                of_topic = found.setdefault(name.topic, [])
+                of_topic.append((is_new, _object(name, landed, self.context.url)))
+        return found
+
+    def _replaced(
+        self,
+        replaced: ReplacedObjects,
+        topic: str,
+        part: tuple[int, int],
+        marked: Sequence[tuple[bool, EventObject]],
+    ) -> Replaced:
+        objects = tuple(o for is_new, o in marked if is_new)
+        retired = tuple(o for is_new, o in marked if not is_new)
+        return Replaced(
+            namespace=self.context.group.metadata.namespace,
+            group=self.context.group.metadata.name,
+            lane=self.context.lane,
+            slot=replaced.slot,
+            topic=topic,
+            replacement=replaced.record,
+            part=part[0],
+            parts=part[1],
+            rows=sum(o.rows for o in objects),
+            retired_rows=sum(o.rows for o in retired),
+            objects=objects,
+            retired=retired,
+        )
+
     def _is_selected(self, topic: str, period: Period) -> bool:
         if self.is_shortest and period.unit is not self._calendars.of(topic).units[-1]:
             return False
@@ -338,9 +284,7 @@ class Events:
         subject = f"{data.topic}/{label}"
         return self._event(kind, subject, subject, at.time, data)
 
-    def _event(
-        self, kind: EventKind, name: str, subject: str, time: str, data: Landed | PeriodFinished
-    ) -> Event:
+    def _event(self, kind: EventKind, name: str, subject: str, time: str, data: EventData) -> Event:
         prefix = f"{self.context.group.metadata.name}/{self.context.lane}/{data.slot}"
         return Event(f"{prefix}/{kind.lower()}/{name}", kind, self.source, subject, time, data)
 
@@ -348,8 +292,7 @@ class Events:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _object(name: ObjectName, each: VisibleObject, url: Callable[[str], str]) -> EventObject:
-    landed = each.landed
+def _object(name: ObjectName, landed: LandedObject, url: Callable[[str], str]) -> EventObject:
     return EventObject(
         url(landed.upload.key),
         name.output_partition,

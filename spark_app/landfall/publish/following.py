@@ -1,12 +1,15 @@
-"""Reads what became visible between two positions of a ledger."""
+"""Reads what became visible between two positions of a ledger, and what retired."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
+from landfall.lane.replacements import has_replaced, read_replaced
 from landfall.ledger import State, Visible
 from landfall.ledger.task_results import ObjectKind
-from landfall.publish import Finished, Stretch, VisibleObject
+from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
 
 _DATA = ObjectKind.DATA
 MAX_OBJECTS = 5_000
@@ -30,29 +33,64 @@ class Follower:
         position that was read earlier, however fast the publisher is that wrote the position.
 
         Raises:
-            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule; LEDGER_BEHIND, the ledger
-                ends before the position, which therefore belongs to another one.
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule, or a list of what was
+                replaced is gone; LEDGER_BEHIND, the ledger ends before the position, which
+                therefore belongs to another one.
             Retry: the store does not answer.
         """
         self._go_to(after)
-        begun, objects, finished = after, list[VisibleObject](), list[Finished]()
-        horizons = at_begin = self._state.horizons
+        horizons = self._state.horizons
+        found = _Gathered(after, horizons)
         for state, visible in self._folded():
             if state.seq > after:
-                time = state.last_commit_time or ""
-                found = zip(visible.objects, visible.due, strict=True)
-                data = ((o, due) for o, due in found if o.kind is _DATA)
-                objects += [VisibleObject(state.seq, o, time, due) for o, due in data]
-                finished += _finished(state, horizons)
+                found.add(state, visible, horizons)
+                found.replaced += self._replaced(state, visible)
             elif state.seq == after:
-                at_begin = state.horizons
+                found.horizons = state.horizons
             horizons = state.horizons
-            if len(objects) >= self._max_objects:
-                yield _stretch(begun, state, objects, finished, at_begin)
-                begun, objects, finished, at_begin = state.seq, [], [], horizons
-        if self._state.seq > begun:
-            yield _stretch(begun, self._state, objects, finished, at_begin)
+            if found.count >= self._max_objects:
+                yield found.stretch(state)
+                found = _Gathered(state.seq, horizons)
+        if self._state.seq > found.after:
+            yield found.stretch(self._state)
         self._check_reached(after)
+
+    def remaining(self, after: int) -> Iterator[Stretch]:
+        """The stretches without objects that retire before the end of the ledger.
+
+        What has retired is deleted, so whoever opens the objects follows these. ``objects`` has
+        new ones, as ``Stretch.net`` says, and ``replaced`` all that retired, whether it was among
+        the objects of an earlier stretch or left out.
+
+        Raises:
+            Stalled, Retry: as ``stretches``.
+        """
+        retired: set[str] | None = None
+        for stretch in self.stretches(after):
+            if retired is None and self._is_cut(stretch):
+                retired = self._retired_after(stretch.through)
+            yield _without(stretch, retired or set()).net()
+
+    def _is_cut(self, stretch: Stretch) -> bool:
+        """Whether a stretch ends because it is full, perhaps not where the ledger does."""
+        return _count(stretch.objects, stretch.replaced) >= self._max_objects
+
+    def _retired_after(self, position: int) -> set[str]:
+        """The keys of all objects that retire after a position."""
+        if not has_replaced(self._lane.read()):  # as most ledgers, which need not be read for it
+            return set()
+        stretches = Follower(self._lane).stretches(position)
+        replaced = (each for stretch in stretches for each in stretch.replaced)
+        return {landed.upload.key for each in replaced for landed in each.retired}
+
+    def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
+        time = state.last_commit_time or ""
+        for record, named in visible.replacements:
+            listed = read_replaced(self._lane.slots, record, named)
+            retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
+            new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
+            objects = tuple(VisibleObject(state.seq, landed, time) for landed in new)
+            yield ReplacedObjects(state.seq, record, retired, objects, time)
 
     def check(self, position: int) -> None:
         """Return if the ledger goes as far as a position.
@@ -120,15 +158,54 @@ class Follower:
         self.specs[state.generation] = state.spec
 
 
-def _stretch(
-    after: int,
-    state: State,
-    objects: list[VisibleObject],
-    finished: list[Finished],
-    horizons: Mapping[str, int],
-) -> Stretch:
-    time = state.last_commit_time or ""
-    return Stretch(after, state.seq, tuple(objects), tuple(finished), time, horizons)
+@dataclass
+class _Gathered:
+    """What was read of a stretch."""
+
+    after: int
+    horizons: Mapping[str, int]
+    objects: list[VisibleObject] = field(default_factory=list)
+    finished: list[Finished] = field(default_factory=list)
+    replaced: list[ReplacedObjects] = field(default_factory=list)
+
+    def add(self, state: State, visible: Visible, horizons: Mapping[str, int]) -> None:
+        """Add what a slot calls visible and complete, after these horizons."""
+        time = state.last_commit_time or ""
+        data = (o for o in visible.objects if o.kind is _DATA)
+        self.objects += [VisibleObject(state.seq, o, time) for o in data]
+        self.finished += _finished(state, horizons)
+
+    @property
+    def count(self) -> int:
+        return _count(self.objects, self.replaced)
+
+    def stretch(self, state: State) -> Stretch:
+        """The stretch that ends with a slot."""
+        return Stretch(
+            self.after,
+            state.seq,
+            tuple(self.objects),
+            tuple(self.finished),
+            state.last_commit_time or "",
+            self.horizons,
+            tuple(self.replaced),
+        )
+
+
+def _count(objects: Sequence[VisibleObject], replaced: Iterable[ReplacedObjects]) -> int:
+    return len(objects) + sum(len(each.retired) + len(each.objects) for each in replaced)
+
+
+def _without(stretch: Stretch, retired: AbstractSet[str]) -> Stretch:
+    """The stretch without objects of these keys."""
+    if not retired:
+        return stretch
+
+    def left(objects: Iterable[VisibleObject]) -> tuple[VisibleObject, ...]:
+        return tuple(each for each in objects if each.landed.upload.key not in retired)
+
+    replaced = (replace(each, objects=left(each.objects)) for each in stretch.replaced)
+    return replace(stretch, objects=left(stretch.objects), replaced=tuple(replaced))
 
 
 def _finished(state: State, before: Mapping[str, int]) -> Iterator[Finished]:

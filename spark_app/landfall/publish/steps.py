@@ -17,7 +17,10 @@ from landfall.publish.following import Follower
 
 
 class Step(Protocol):
-    """What is done for a stretch."""
+    """What is done for a stretch.
+
+    ``objects`` has what took the place of others, and nothing that retires.
+    """
 
     def take(self, stretch: Stretch) -> int:
         """Do it, and return how many objects it concerned.
@@ -54,7 +57,7 @@ class StepPublisher:
         """See ``Publisher``."""
         done = Published(self.cursor.read().through)
         stalled: Stalled | None = None
-        for stretch in follower.stretches(done.through):
+        for stretch in follower.remaining(done.through):
             try:
                 objects = self.step.take(self._published(stretch))
             except Stalled as error:
@@ -75,7 +78,7 @@ class StepPublisher:
 
     def preview(self, follower: Follower) -> Iterator[str]:
         """See ``Publisher``."""
-        for stretch in follower.stretches(self.cursor.read().through):
+        for stretch in follower.remaining(self.cursor.read().through):
             yield from self.step.preview(self._published(stretch))
 
     def reset(self, follower: Follower) -> None:  # noqa: ARG002  # of the protocol

@@ -4,17 +4,21 @@ A table keeps its position, and changes it in the same transaction as its rows. 
 what is new for it. The cursor in the store saves reading the ledger from its start, and knows for
 each table the last slot with objects of it: a table whose position is before that was dropped, or
 put back to an earlier state, and is filled again from its own position on.
+
+Where objects were replaced, a table that can follow takes the old ones out and the new ones in, in
+one transaction. Another one stalls, until it is published anew: what had retired when it was
+emptied was never in it since, so that it takes in what took the place of that.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from landfall.errors import LandfallError, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import LandedObject
-from landfall.publish import Published, Stretch, VisibleObject
+from landfall.publish import Published, ReplacedObjects, Stretch, VisibleObject
 from landfall.publish.cursor import Cursor, Position
 from landfall.publish.following import Follower
 
@@ -44,6 +48,8 @@ class Tables(Protocol):
         The table is read, and ``after`` is asked by the position that it has now. The objects and
         the new position become part of the table in one transaction, which fails if anybody changed
         the table since it was read; then it is read again. A table that does not exist is created.
+        Where replacements are followed, the same transaction takes out what ``replaced`` retires,
+        as far as the table has it. Of objects that retire, none are among ``objects``.
 
         Raises:
             Retry: the destination does not answer, or the outcome is unknown; again is safe.
@@ -112,6 +118,7 @@ class TablePublisher:
         tables: where to.
         table_of: which table an object belongs to.
         workers: how many tables are appended to at once; ``tables`` must be thread-safe for it.
+        follows_replacements: whether ``tables`` take out what retires.
     """
 
     new_follower: Callable[[], Follower]
@@ -119,28 +126,29 @@ class TablePublisher:
     tables: Tables
     table_of: TableOf
     workers: int = 1
+    follows_replacements: bool = False
 
     def publish(self, follower: Follower) -> Published:
         """See ``Publisher``."""
         at = self.cursor.read()
         done = Published(at.through)
         failures = _Failures(TOLERATED_SILENCE * self.workers)
-        nothing = Stretch(at.through, at.through, ())
+        nothing = _Part(Stretch(at.through, at.through, ()), at)
         reached: list[int] = [at.through]
 
         def refill(table: str) -> None:
             reached.append(through := self.tables.through(table))
-            if through < at.tables[table] and self._append(table, nothing, at.tables[table]):
+            if through < at.tables[table] and self._append(table, nothing):
                 done.refilled.append(table)
 
         self._for_each(at.tables, refill, failures)
         if max(reached) > at.through:  # by another publisher, or of another ledger
             self.new_follower().check(max(reached))
-        for stretch in follower.stretches(at.through):
-            by_table = self._by_table(stretch)
+        for stretch in follower.remaining(at.through):
+            by_table = self._by_table(stretch, at.emptied)
             done.objects += self._append_all(by_table, at, failures)
-            last_slots = {name: part.objects[-1].slot for name, part in by_table.items()}
-            at = Position(stretch.through, {**at.tables, **last_slots})
+            last_slots = {name: _last_slot(part) for name, part in by_table.items()}
+            at = replace(at, through=stretch.through, tables={**at.tables, **last_slots})
             self.cursor.write(at)
             done.through, done.slots = at.through, done.slots + stretch.through - stretch.after
         failures.check()
@@ -151,7 +159,7 @@ class TablePublisher:
         counts: list[int] = []
 
         def append(table: str) -> None:
-            self._append(table, parts[table], at.tables.get(table, -1))
+            self._append(table, _Part(parts[table], at))
             counts.append(len(parts[table].objects))
 
         self._for_each(parts, append, failures)
@@ -182,34 +190,60 @@ class TablePublisher:
         for table, last in at.tables.items():
             if (through := self.tables.through(table)) < last:
                 yield f"table {table}: fill again from slot {through + 1} through {last}"
-        for stretch in follower.stretches(at.through):
-            for table, part in self._by_table(stretch).items():
-                through = self.tables.through(table)
-                new = [o for o in part.objects if o.slot > through]
-                if new:
+        for stretch in follower.remaining(at.through):
+            for table, part in self._by_table(stretch, at.emptied).items():
+                left = _after(part, self.tables.through(table))
+                new = left.objects
+                if left.replaced and not self.follows_replacements:
+                    yield str(_cannot_follow(table, left))
+                elif new:
                     rows, slots = sum(o.landed.rows for o in new), f"{new[0].slot}-{new[-1].slot}"
                     yield f"table {table}: append {len(new)} objects, {rows} rows, slots {slots}"
 
     def reset(self, follower: Follower) -> None:
         """See ``Publisher``."""
-        tables = dict.fromkeys(self.cursor.read().tables)
+        tables, emptied = dict.fromkeys(self.cursor.read().tables), -1
         for stretch in follower.stretches(-1):
-            tables |= dict.fromkeys(self._by_table(stretch))
+            tables |= dict.fromkeys(self._by_table(stretch, -1))
+            emptied = stretch.through
         for table in tables:
             self.tables.clear(table)
-        self.cursor.write(Position())
+        self.cursor.write(Position(emptied=emptied))
 
-    def _by_table(self, stretch: Stretch) -> dict[str, Stretch]:
-        found: dict[str, list[VisibleObject]] = {}
+    def _by_table(self, stretch: Stretch, emptied: int) -> dict[str, Stretch]:
+        """The parts of a stretch, by the table that they concern.
+
+        ``replaced`` has what was to be taken out of a table, or may have been in it.
+        """
+        objects: dict[str, list[VisibleObject]] = {}
         for each in stretch.objects:
             if table := self.table_of(each.landed):
-                found.setdefault(table, []).append(each)
+                objects.setdefault(table, []).append(each)
+        concerned = (r for r in stretch.replaced if self.follows_replacements or r.slot > emptied)
+        replaced = [self._retired_by_table(each) for each in concerned]
+        names = dict.fromkeys((*objects, *(name for found in replaced for name in found)))
         return {
-            name: Stretch(stretch.after, stretch.through, tuple(objects))
-            for name, objects in found.items()
+            name: Stretch(
+                stretch.after,
+                stretch.through,
+                tuple(objects.get(name, ())),
+                replaced=tuple(found[name] for found in replaced if name in found),
+            )
+            for name in names
         }
 
-    def _append(self, table: str, part: Stretch, last: int) -> bool:
+    def _retired_by_table(self, replaced: ReplacedObjects) -> dict[str, ReplacedObjects]:
+        """What retired of each table; what took its place is among the objects of the stretch."""
+        found: dict[str, list[LandedObject]] = {}
+        for landed in replaced.retired:
+            if table := self.table_of(landed):
+                found.setdefault(table, []).append(landed)
+        return {
+            name: replace(replaced, retired=tuple(retired), objects=())
+            for name, retired in found.items()
+        }
+
+    def _append(self, table: str, part: "_Part") -> bool:
         """Append a part of a stretch to its table, and before it what the table lacks.
 
         Nothing is left to append if no object up to the end of the stretch belongs to the table: it
@@ -217,23 +251,29 @@ class TablePublisher:
 
         Args:
             table: its name.
-            part: the objects of the table.
-            last: the last slot before the stretch that calls objects of the table visible.
+            part: what is to be appended.
 
         Returns:
             Whether there was anything to append; another publisher may have been first.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, it may have objects that have retired, and cannot follow.
         """
-        wanted = max(last, *(o.slot for o in part.objects), -1)
+        last = part.at.tables.get(table, -1)
+        wanted = max(last, _last_slot(part.stretch))
         found = is_more = False
 
         def following(position: int) -> Stretch:
             nonlocal found, is_more
             if position < last:
-                stretch = self._missed(table, position, part.through)
+                stretch = self._missed(table, position, part)
             else:
-                objects = tuple(o for o in part.objects if o.slot > position)
-                stretch = Stretch(position, part.through, objects)
-            is_more = bool(stretch.objects)
+                stretch = _after(part.stretch, position)
+            if position < 0:  # the table has nothing, so nothing of it has retired
+                stretch = replace(stretch, replaced=())
+            if stretch.replaced and not self.follows_replacements:
+                raise _cannot_follow(table, stretch)
+            is_more = bool(stretch.objects or stretch.replaced)
             found |= is_more
             return stretch
 
@@ -241,12 +281,51 @@ class TablePublisher:
             pass
         return found
 
-    def _missed(self, table: str, position: int, through: int) -> Stretch:
+    def _missed(self, table: str, position: int, until: "_Part") -> Stretch:
         """The first objects of a table behind a position, and through where these are all."""
-        for stretch in self.new_follower().stretches(position):
-            objects = tuple(
-                o for o in stretch.objects if o.slot <= through and self.table_of(o.landed) == table
-            )
-            if objects:
-                return Stretch(position, min(stretch.through, through), objects)
+        through, emptied = until.stretch.through, until.at.emptied
+        for stretch in self.new_follower().remaining(position):
+            part = self._by_table(stretch, emptied).get(table)
+            found = part and _through(replace(part, after=position), through)
+            if found and (found.objects or (found.replaced and position >= 0)):
+                return found
         return Stretch(position, through, ())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The part of a stretch that concerns a table, and where its publisher is."""
+
+    stretch: Stretch
+    at: Position
+
+
+def _after(part: Stretch, position: int) -> Stretch:
+    """What of a part is behind a position."""
+    objects = tuple(o for o in part.objects if o.slot > position)
+    replaced = tuple(each for each in part.replaced if each.slot > position)
+    return replace(part, after=position, objects=objects, replaced=replaced)
+
+
+def _through(part: Stretch, position: int) -> Stretch:
+    """What of a part is not behind a position."""
+    objects = tuple(o for o in part.objects if o.slot <= position)
+    replaced = tuple(each for each in part.replaced if each.slot <= position)
+    through = min(part.through, position)
+    return replace(part, through=through, objects=objects, replaced=replaced)
+
+
+def _last_slot(part: Stretch) -> int:
+    """The last slot that concerns a part; -1 for none."""
+    slots = [*(each.slot for each in part.objects), *(each.slot for each in part.replaced)]
+    return max(slots, default=-1)
+
+
+def _cannot_follow(table: str, part: Stretch) -> Stalled:
+    first = part.replaced[0]
+    return Stalled(
+        Reason.DESTINATION_CONFLICT,
+        f"table {table} may have {len(first.retired)} objects that have retired: the REPLACE in "
+        f"slot {first.record} put others in their place, which this type of publisher cannot "
+        "follow. Publish it anew: `landfall publish --rebuild`",
+    )

@@ -16,9 +16,9 @@ from landfall.api.spec_errors import spec_errors
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores, with_ledger
-from landfall.ledger import folders, object_names
+from landfall.ledger import folders, object_names, retired_names
 from landfall.ledger.roots import LEDGER_MARK
-from landfall.publish import VisibleObject
+from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
 from landfall.reading.files import Choice, File, chooser
 from landfall.reading.scans import RowSource, Scan
@@ -33,6 +33,10 @@ class LandedGroup:
 
     It keeps what it has read of the ledger, about 300 bytes an object, so that each scan after the
     first costs one listing and what is new. Not for several threads at once.
+
+    Where others take the place of objects, a scan of an earlier slot reads the old ones, by their
+    copies. Who reads only what is new after a slot, by ``after`` or ``follow``, gets each row once:
+    what COMMITs made visible, and never what takes the place of it, whyever that was done.
     """
 
     def __init__(
@@ -56,6 +60,9 @@ class LandedGroup:
         self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)
         self._through = -1
         self._files: dict[str, list[File]] = {}
+        # By key: the slot from which on an object has retired, and that of the REPLACE.
+        self._retired: dict[str, tuple[int, int]] = {}
+        self._new: set[str] = set()  # keys of objects that took the place of others
 
     @property
     def slot(self) -> int:
@@ -66,11 +73,19 @@ class LandedGroup:
             Retry: the store does not answer.
         """
         for stretch in self._follower.stretches(self._through):
-            for visible in stretch.objects:
-                self._files.setdefault(_topic(visible), []).append(_file(visible))
+            self._take(stretch)
             self._through = stretch.through
         self._made_by.digests.update(self._follower.specs)
         return self._through
+
+    def _take(self, stretch: Stretch) -> None:
+        new = [visible for each in stretch.replaced for visible in each.objects]
+        for visible in sorted((*stretch.objects, *new), key=lambda visible: visible.slot):
+            self._files.setdefault(_topic(visible), []).append(_file(visible))
+        self._new.update(visible.landed.upload.key for visible in new)
+        for each in stretch.replaced:
+            at = (each.slot, each.record)
+            self._retired |= dict.fromkeys((o.upload.key for o in each.retired), at)
 
     def last_slot(self) -> int:
         """The last slot of the ledger now, from its last snapshot on; -1 if nothing is landed.
@@ -97,7 +112,8 @@ class LandedGroup:
         Args:
             topic: its name.
             slot: the last slot of the ledger whose objects are read; the last there is if None.
-            after: objects that this slot or one before it made visible are left out.
+            after: objects that this slot or one before it made visible are left out, and all
+                that took the place of others.
             choice: which output partitions are read, see ``Choice``.
 
         Raises:
@@ -114,9 +130,15 @@ class LandedGroup:
         files = tuple(
             file
             for file in self._files.get(topic, ())
-            if after < file.slot <= pinned and is_chosen(file)
+            if after < file.slot <= pinned
+            and (self._is_there(file, pinned) if after < 0 else file.key not in self._new)
+            and is_chosen(file)
         )
         return self.scan_of(topic, files, pinned)
+
+    def _is_there(self, file: File, slot: int) -> bool:
+        """Whether the file has not retired at a slot."""
+        return file.key not in self._retired or slot < self._retired[file.key][0]
 
     def scan_of(self, topic: str, files: tuple[File, ...], slot: int) -> Scan:
         """The rows of these files of a topic, see ``scan``."""
@@ -124,7 +146,13 @@ class LandedGroup:
         if not generations <= self._made_by.digests.keys():
             _ = self.slot  # who follows from a snapshot on does not know earlier ones
         made_by = {number: self._made_by.of(number, topic).output for number in generations}
-        source = RowSource(self._output, made_by, pa.schema([]))
+        lane = (self.name, self._lane.name)
+        copies = {
+            file.key: retired_names.retired_key(*lane, self._retired[file.key][1], file.key)
+            for file in files
+            if file.key in self._retired
+        }
+        source = RowSource(self._output, made_by, pa.schema([]), lane, copies)
         root = self._output.url.rstrip("/")
         return Scan(topic, slot, root, files, source, self.store)
 
@@ -134,7 +162,8 @@ class LandedGroup:
         """What becomes visible after a slot: the slots through which it is read, and their files.
 
         There are ``max_files`` for each but the last, or a few more, since those of a slot stay
-        together. None is kept in memory, and to go on where the last call ended costs one listing.
+        together. What takes the place of others is not among them, and what has retired is. None is
+        kept in memory, and to go on where the last call ended costs one listing.
 
         Raises:
             ValueError, Stalled, Retry: as ``scan``.

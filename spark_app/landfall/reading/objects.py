@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
 
 from landfall.errors import Reason, Stalled
 from landfall.reading.files import File
-from landfall.store import Store
 
 SMALL_BYTES = 8 * 2**20
 """Objects up to this size are fetched whole."""
@@ -24,6 +23,22 @@ AHEAD = 8
 _BUFFER_BYTES = 2**20
 
 Result = TypeVar("Result")
+
+
+class ByKey(Protocol):
+    """Objects by their keys: the part of a ``Store`` that is needed here, or copies as well."""
+
+    def read(self, key: str) -> bytes | None:
+        """See ``Slots``."""
+        ...
+
+    def read_range(self, key: str, start: int, length: int) -> bytes | None:
+        """See ``Slots``."""
+        ...
+
+    def open(self, key: str) -> AbstractContextManager[BinaryIO]:
+        """See ``Objects``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +51,7 @@ class Bytes:
         whole: all of them, if they were fetched.
     """
 
-    store: Store
+    store: ByKey
     file: File
     whole: bytes | None = None
 
@@ -64,7 +79,7 @@ def gone(key: str) -> Stalled:
 class _Ranges(io.RawIOBase):
     """An object as a file, read by ranges."""
 
-    def __init__(self, store: Store, file: File) -> None:
+    def __init__(self, store: ByKey, file: File) -> None:
         super().__init__()
         self._store, self._file, self._at = store, file, 0
 
@@ -94,7 +109,7 @@ class _Ranges(io.RawIOBase):
         return len(found)
 
 
-def fetched(store: Store, files: Iterable[File]) -> Iterator[Bytes]:
+def fetched(store: ByKey, files: Iterable[File]) -> Iterator[Bytes]:
     """The objects in order, small ones fetched ahead.
 
     Raises:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
 from landfall.reading import rows
+from landfall.reading.copies import WithCopies
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes, fetched, in_order
 from landfall.store import Store
@@ -27,11 +28,19 @@ class RowSource:
         output: where the objects are.
         made_by: how they were made, by generation.
         schema: the columns of every batch.
+        lane: the group and the lane whose objects they are.
+        copies: the keys of copies, by those of objects that retired after the slot of the scan.
     """
 
     output: Output
     made_by: Mapping[int, Output]
     schema: pa.Schema
+    lane: tuple[str, str]
+    copies: Mapping[str, str]
+
+    def objects(self, store: Store) -> WithCopies:
+        """The objects, and copies of those that have retired."""
+        return WithCopies(store, self.lane, self.copies)
 
     def batches(self, store: Store, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
         """The rows of the files, one file after the other.
@@ -41,7 +50,7 @@ class RowSource:
                 columns of the schema.
             Retry: the store does not answer.
         """
-        for body in fetched(store, files):
+        for body in fetched(self.objects(store), files):
             values = body.file.partition_values
             own = pa.schema([f for f in self.schema if f.name not in values])
             made_by = self.made_by[body.file.name.generation]
@@ -54,7 +63,8 @@ class Scan:
     """The rows of the landed objects of a topic, through one slot of the ledger.
 
     The slot is fixed when the scan is made, so a scan gives the same rows however often it is read,
-    and a scan of the same slot gives them at any later time.
+    and a scan of the same slot gives them at any later time; where objects were replaced later, as
+    long as there are copies of them.
 
     Attributes:
         topic: whose objects they are.
@@ -75,8 +85,12 @@ class Scan:
         return self._files
 
     def urls(self) -> list[str]:
-        """Their URLs, for engines that read objects themselves."""
-        return [f"{self.root}/{file.key}" for file in self._files]
+        """Their URLs, for engines that read objects themselves.
+
+        Of an object that retired after the slot, it is that of its copy, until that expires.
+        """
+        copies = self._source.copies
+        return [f"{self.root}/{copies.get(file.key, file.key)}" for file in self._files]
 
     @property
     def rows(self) -> int:
@@ -107,9 +121,11 @@ class Scan:
             return self._given
         found = pa.schema([])
 
+        objects = self._source.objects(self._store)
+
         def own(file: File) -> pa.Schema:
             made_by = self._source.made_by[file.name.generation]
-            return rows.schema_of(Bytes(self._store, file), made_by)
+            return rows.schema_of(Bytes(objects, file), made_by)
 
         for file, schema in zip(self._files, in_order(own, self._files), strict=True):
             found = _unified(file, found, schema)

@@ -10,7 +10,7 @@ from landfall.api.spec import parse_group
 from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
-from landfall.ledger import Drop, Purpose, object_names
+from landfall.ledger import Drop, Purpose, retired_names
 from landfall.ledger.replacement_lists import Replaced
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, WHOLE, Hour, all_rows
@@ -295,7 +295,7 @@ def test_a_copy_may_be_gone(lines: Hour) -> None:
 
 
 def kept(merge: Merge, key: str) -> str:
-    return object_names.retired_key(GROUP, LANE, merge.slot, key)
+    return retired_names.retired_key(GROUP, LANE, merge.slot, key)
 
 
 @pytest.mark.parametrize("change", [lambda body: body[:-1], lambda body: body[:-2] + b"?\n"])

@@ -11,7 +11,7 @@ from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lane_session import LaneSession
 from landfall.lane import Lane
-from landfall.ledger import Replace, State, decode, object_names
+from landfall.ledger import Replace, State, decode, object_names, retired_names
 from landfall.objects import Upload
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
@@ -77,7 +77,7 @@ class Scene:
         return [key for key in keys if not object_names.is_system_key(key)]
 
     def kept(self) -> list[str]:
-        prefix = object_names.retired_prefix(GROUP, LANE)
+        prefix = retired_names.retired_prefix(GROUP, LANE)
         return [stat.key for stat in self.store.list_after(prefix)]
 
     def is_whole(self) -> bool:
@@ -119,7 +119,7 @@ def test_merged_objects_take_the_place_of_others_of_which_copies_are_kept(scene:
 
     (new,) = scene.objects()
     assert object_names.origin(GROUP, new).plan >= 0
-    assert scene.kept() == [object_names.retired_key(GROUP, LANE, slot, key) for key in before]
+    assert scene.kept() == [retired_names.retired_key(GROUP, LANE, slot, key) for key in before]
     assert scene.state().applied_through >= slot
     assert scene.is_whole()
     assert driver.stop() is ExitCode.OK

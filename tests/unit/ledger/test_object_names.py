@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.ledger import object_names, segment_names
+from landfall.ledger import object_names, retired_names, segment_names
 
 
 def test_a_data_object_is_named_as_secor_names_it() -> None:
@@ -163,14 +163,14 @@ def test_a_name_says_by_which_plan_its_object_took_the_place_of_others(
 
 def test_a_copy_of_what_retired_has_the_slot_and_its_former_key() -> None:
     key = "web/dt=2026-11-21/3_0_00000000000000000042.json.gz"
-    kept = object_names.retired_key("clicks", "main", 977, key)
+    kept = retired_names.retired_key("clicks", "main", 977, key)
     assert kept == f"_landfall/clicks/main-retired/00000000000000000977/{key}"
-    assert kept.startswith(object_names.retired_prefix("clicks", "main"))
+    assert kept.startswith(retired_names.retired_prefix("clicks", "main"))
 
 
 def test_a_copy_whose_key_would_be_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 1024"):
-        object_names.retired_key("clicks", "main", 977, "k" * 1000)
+        retired_names.retired_key("clicks", "main", 977, "k" * 1000)
 
 
 @pytest.mark.parametrize(

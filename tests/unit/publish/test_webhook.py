@@ -225,7 +225,7 @@ def test_a_preview_asks_nobody(server: WebServer) -> None:
         ({"url": "https://host", "timeout": "1h"}, "option timeout: must be from 1s to 5m"),
         (
             {"url": "https://host", "events": ["Land"]},
-            "option events: must be of Landed, Finished, Reopened, got 'Land', did you mean",
+            "option events: must be of Landed, Finished, Reopened, Replaced, got 'Land'",
         ),
         (
             {"url": "https://host", "start": "now"},

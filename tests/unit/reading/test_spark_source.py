@@ -32,7 +32,7 @@ from landfall.reading import File, RowSource
 from pyspark_landfall.source import Files, Options, PruningReader, packed
 from pyspark_landfall.types import arrow_schema, spark_schema
 
-SOURCE = RowSource(Output(url="file:///x"), {}, pa.schema([]))
+SOURCE = RowSource(Output(url="file:///x"), {}, pa.schema([]), ("shop", "0"), {})
 SCHEMA = StructType(
     [
         StructField("dt", DateType()),

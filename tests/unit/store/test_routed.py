@@ -7,7 +7,7 @@ from landfall.driver.ledger_root import check_roots
 from landfall.errors import Reason, Stalled
 from landfall.lane import claim_output_root
 from landfall.lane.stores import open_stores, with_ledger
-from landfall.ledger import object_names
+from landfall.ledger import object_names, retired_names
 from landfall.store import Created, Store
 from landfall.store.copying import copied
 from landfall.store.memory import MemoryStore
@@ -24,7 +24,7 @@ LEDGER_KEYS = [
     "_landfall/owner.json",
 ]
 OBJECT_KEYS = [
-    object_names.retired_key("clicks", "0", 7, "orders/1_0_00000000000000000000.json.gz"),
+    retired_names.retired_key("clicks", "0", 7, "orders/1_0_00000000000000000000.json.gz"),
     object_names.dead_letter_key("clicks", "orders", 1, 0, 0),
     "_landfall/ledger.json",
     "db=shop/_landfall/owner.json",
@@ -72,7 +72,7 @@ def test_a_copy_of_a_retired_object_is_where_the_object_was() -> None:
     both = with_ledger(ledger, objects)
     retiring = uploaded(both, "orders/1_0_00000000000000000000.json.gz")
     both.complete(retiring)
-    kept = object_names.retired_key("clicks", "0", 7, retiring.key)
+    kept = retired_names.retired_key("clicks", "0", 7, retiring.key)
 
     both.complete(copied(both, retiring.key, 4, kept, "token-2"))
     both.retire(retiring)

@@ -8,7 +8,7 @@ merges of up to a target. Where duplicates are to be left out, all of them are m
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from landfall.ledger import object_names
+from landfall.ledger import retired_names
 from landfall.ledger.merged_objects import Mergeable
 
 MAX_MERGED = 5_000
@@ -87,7 +87,7 @@ def _size(each: Mergeable) -> int:
 
 def _can_retire(lane: tuple[str, str], each: Mergeable) -> bool:
     try:
-        object_names.retired_key(*lane, 0, each.key)
+        retired_names.retired_key(*lane, 0, each.key)
     except ValueError:
         return False
     return each.landed.rows > 0

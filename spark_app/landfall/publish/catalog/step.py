@@ -8,6 +8,9 @@ again, first gets everything from the ledger's start; what is visible later is a
 Columns are only ever added: to the table first, then to those partitions that have an object with
 the column. So a partition has the columns of all its objects, and readers find null in others.
 
+Folders stay when objects in them are replaced, and so do their partitions. An object that takes the
+place of others may be the first of its folder, which then becomes a partition.
+
 A table that cannot be published holds up no other: the step goes on with the others, and raises the
 error at its end.
 """
@@ -150,7 +153,7 @@ class PartitionStep:
         """Publish everything that is visible to tables that may not have it."""
         chosen = self.finished_only
         horizons = chosen.horizons(self.new_follower()) if chosen else {}
-        for stretch in self.new_follower().stretches(-1):
+        for stretch in self.new_follower().remaining(-1):
             objects: Iterable[VisibleObject] = (
                 o for o in stretch.objects if self._table_of(o) in new
             )

@@ -1,0 +1,91 @@
+"""Where rows with one offset may be now, after objects took the place of others. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from landfall.checks.locate import Committed, row_of
+from landfall.ledger import Purpose, Replace, object_names
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.task_results import LandedObject
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Rows of an object that may hold an offset.
+
+    Attributes:
+        slot: of the COMMIT, REPLAY or REPLACE that names the object.
+        landed: the object.
+        first_row: of these rows in the object, counted from 0.
+        rows: which they are: all, or those of a section.
+        is_in_order: whether they are in the order of their offsets.
+        is_alone: whether all of them are of the same Kafka partition.
+    """
+
+    slot: int
+    landed: LandedObject
+    first_row: int
+    rows: LandedObject | Section
+    is_in_order: bool = True
+    is_alone: bool = True
+
+    def row_of(self, offset: int) -> int | None:
+        """The row of an offset in the object; None if only reading the object can show it."""
+        row = row_of(self.rows, offset) if self.is_in_order else None
+        return None if row is None else self.first_row + row
+
+
+def applied(replacements: Iterable[Replace], through: int) -> tuple[Replace, ...]:
+    """Those that have been applied, if everything is up to slot ``through``; in their order."""
+    records = list(replacements)
+    given_up = {record.instead for record in records}
+    slots = (record.header.seq for record in records)
+    counting = {seq for seq in slots if seq <= through and seq not in given_up}
+    return tuple(record for record in records if record.header.seq in counting)
+
+
+def leaving_out(replacements: Iterable[Replace]) -> Replace | None:
+    """The last of these that may have left records out: a duplicate, or by other code."""
+    is_merge = Purpose.COMPACT
+    found = (each for each in replacements if each.duplicates or each.purpose is not is_merge)
+    return next(iter([*found][-1:]), None)
+
+
+def places(
+    group: str,
+    tp: TopicPartition,
+    offset: int,
+    committed: Committed,
+    replaced: Iterable[tuple[int, Replaced]],
+) -> list[Place]:
+    """Where an offset may be.
+
+    Args:
+        group: name of the group.
+        tp: the topic partition.
+        offset: in it.
+        committed: what the ledger says of it.
+        replaced: the lists of REPLACEs that concern it and are applied, with their slots.
+    """
+    found = [Place(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
+    for slot, listed in replaced:
+        retired = {each.landed.upload.key for each in listed.retire}
+        found = [each for each in found if each.landed.upload.key not in retired]
+        for new in listed.objects:
+            if object_names.origin(group, new.landed.upload.key).topic == tp.topic:
+                found += _places_in(slot, new, tp.partition, offset)
+    return found
+
+
+def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[Place]:
+    first_row = 0
+    for section in new.sections:
+        is_in = section.partition == partition
+        if is_in and section.first_offset <= offset <= section.last_offset and section.rows:
+            if new.mixed:
+                is_alone = {each.partition for each in new.sections} == {partition}
+                yield Place(slot, new.landed, 0, new.landed, is_in_order=False, is_alone=is_alone)
+                return
+            yield Place(slot, new.landed, first_row, section)
+        first_row += section.rows
