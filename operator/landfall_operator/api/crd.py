@@ -66,7 +66,13 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", "spec.source.files")
+LATER_SECTIONS = (
+    "spec.ledger",
+    "spec.schedule",
+    "spec.idle",
+    "spec.source.files",
+    "spec.source.landed",
+)
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (
@@ -144,7 +150,17 @@ _STORE_RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """The rules of a root, by the path of the field in its section that has them."""
 
-_ONE_SOURCE = "has(self.kafka) != (has(self.files) && size(self.files) > 0)"
+_ONE_SOURCE = (
+    "(has(self.kafka) ? 1 : 0) + (has(self.files) && size(self.files) > 0 ? 1 : 0)"
+    " + (has(self.landed) ? 1 : 0) == 1"
+)
+_ONE_WAY = (
+    (
+        "(has(self.topics) && size(self.topics) > 0)"
+        " != (has(self.topicPattern) && size(self.topicPattern) > 0)"
+    ),
+    "exactly one of topics and topicPattern is needed",
+)
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (
@@ -155,15 +171,9 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
         ),
     ),
-    "spec.source": ((_ONE_SOURCE, "exactly one of kafka and files is needed"),),
+    "spec.source": ((_ONE_SOURCE, "exactly one of kafka, files and landed is needed"),),
     "spec.source.kafka": (
-        (
-            (
-                "(has(self.topics) && size(self.topics) > 0)"
-                " != (has(self.topicPattern) && size(self.topicPattern) > 0)"
-            ),
-            "exactly one of topics and topicPattern is needed",
-        ),
+        _ONE_WAY,
         # A rule with oldSelf applies to updates only. It belongs to the mapping, because a rule of
         # an optional field does not see that the field is added or removed.
         (
@@ -178,6 +188,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "spec.source.files": FEED_RULES,
+    "spec.source.landed": (_ONE_WAY,),
     "spec.decode.timestamp": (
         (
             "(self.unit == 'Custom') == has(self.format)",
@@ -245,6 +256,8 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.source.kafka.bootstrapServers": {"maxLength": 4096},
     "spec.source.kafka.topics": {"maxItems": 1000, "x-kubernetes-list-type": "set"},
     "spec.source.kafka.topicPattern": {"maxLength": 4096},
+    "spec.source.landed.topics": {"maxItems": 1000, "x-kubernetes-list-type": "set"},
+    "spec.source.landed.topicPattern": {"maxLength": 4096},
     "spec.decode.timestamp.field": {"maxLength": 1024},
     "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.source.kafka.groupId": {"maxLength": 255},
