@@ -53,7 +53,7 @@ class Backup:
     log: dict[TopicPartition, Rows]
     output: dict[str, Any] = field(default_factory=lambda: SEQUENCE_FILES)
     spec: dict[str, Any] = field(default_factory=dict)
-    store: MemoryStore = field(default_factory=MemoryStore)
+    store: Any = field(default_factory=MemoryStore)
     group: ConsumerGroup = field(init=False)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from landfall_operator.api.schema import (
     with_constraints,
     without_rules,
 )
+from landfall_operator.api.source_rules import LATER_SOURCES, ONE_SOURCE, ONE_WAY_TO_NAME_TOPICS
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.yaml_text import yaml_text
 
@@ -66,13 +67,7 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = (
-    "spec.ledger",
-    "spec.schedule",
-    "spec.idle",
-    "spec.source.files",
-    "spec.source.landed",
-)
+LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", *LATER_SOURCES)
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (
@@ -150,17 +145,6 @@ _STORE_RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """The rules of a root, by the path of the field in its section that has them."""
 
-_ONE_SOURCE = (
-    "(has(self.kafka) ? 1 : 0) + (has(self.files) && size(self.files) > 0 ? 1 : 0)"
-    " + (has(self.landed) ? 1 : 0) == 1"
-)
-_ONE_WAY = (
-    (
-        "(has(self.topics) && size(self.topics) > 0)"
-        " != (has(self.topicPattern) && size(self.topicPattern) > 0)"
-    ),
-    "exactly one of topics and topicPattern is needed",
-)
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (
@@ -171,9 +155,9 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
         ),
     ),
-    "spec.source": ((_ONE_SOURCE, "exactly one of kafka, files and landed is needed"),),
+    "spec.source": (ONE_SOURCE,),
     "spec.source.kafka": (
-        _ONE_WAY,
+        ONE_WAY_TO_NAME_TOPICS,
         # A rule with oldSelf applies to updates only. It belongs to the mapping, because a rule of
         # an optional field does not see that the field is added or removed.
         (
@@ -188,7 +172,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "spec.source.files": FEED_RULES,
-    "spec.source.landed": (_ONE_WAY,),
+    "spec.source.landed": (ONE_WAY_TO_NAME_TOPICS,),
     "spec.decode.timestamp": (
         (
             "(self.unit == 'Custom') == has(self.format)",
