@@ -1,23 +1,28 @@
 """A group that has landed topics in memory, whose objects another group reads as a log."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.stored_specs import store_spec
+from landfall.formats import Block
 from landfall.landed.history import History
 from landfall.landed.reader import LandedReader
 from landfall.lane import Lane
+from landfall.ledger import Commit
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedSlice
+from landfall.registry import output_format
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.sample_ledger import GROUP, SampleLedger
-from tests.support.slice_landing import TP, FakeReader, Rows
+from tests.support.sample_replacing import Merge
+from tests.support.slice_landing import TP, FakeReader, Rows, records_of
 
 SEQUENCE_FILES: dict[str, Any] = {"format": "SequenceFile", "options": {"keyMode": "MessagePack"}}
 PARQUET: dict[str, Any] = {"format": "Parquet"}
@@ -113,3 +118,37 @@ class Backup:
 def within(rows: Rows, start: int, end: int) -> Sequence[tuple[int, bytes | None]]:
     """The rows of a log that have these offsets."""
     return [row for row in rows if start <= row[0] < end]
+
+
+def merge_of(landed: Backup, *, mixed: bool = False) -> Merge:
+    """A merge of all that is landed, whatever the Kafka partition, into one object."""
+    format_ = output_format(landed.group.spec.output)
+
+    class Rewritten(Merge):
+        def _uploaded(self) -> NewObject:
+            new = super()._uploaded()
+            own = [each for each in new.sections if each.partition == TP.partition]
+            first, last = own[0].first_offset, own[-1].last_offset
+            of_tp = replace(new.landed, first_offset=first, last_offset=last)
+            return NewObject(of_tp, new.sections, mixed)
+
+        def _read(self, key: str) -> bytes:
+            """All rows of all objects for the first, and nothing for the others."""
+            if key != self.retire[0].landed.upload.key:
+                return b""
+            encoder, body = format_.encoder(), b""
+            for each in self.retire:
+                with landed.store.open(each.landed.upload.key) as stream:
+                    rows = list(format_.rows(stream))
+                values = [row.value for row in rows]
+                body += encoder.encode(
+                    Block(records_of(TP, [row.offset or 0 for row in rows], values))
+                )
+            return body + encoder.finish()
+
+    records = map(landed.history.record, range(landed.sample.state.seq + 1))
+    commits = [record for record in records if isinstance(record, Commit)]
+    return Rewritten.of(
+        landed.sample,
+        [(c.header.seq, each) for c in commits for s in c.slices for each in s.objects],
+    )

@@ -1,28 +1,18 @@
 """``landfall scan``: reads landed objects and names those that are wrong by today's spec."""
 
 import argparse
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 
 import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.api.spec import GroupSpec
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.cli.scan_backup import Backup
 from landfall.cli.scan_objects import InScope, Window, objects_in_scope
-from landfall.errors import Reason, Stalled
-from landfall.formats import Row
-from landfall.landed.history import History
-from landfall.landed.specs import LandedBy
-from landfall.ledger.offsets import TopicPartition
-from landfall.pipeline.records import Records
-from landfall.registry import output_format
-from landfall.task.partitioning import PartitionedChunk, Partitioners
-from landfall.task.rescanning import Landed, Wrong, can_be_decoded, wrong_rows
+from landfall.cli.scan_reading import Scanner
+from landfall.task.rescanning import Wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,91 +56,23 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
     window = Window(
         arguments.topic, arguments.start, arguments.until, arguments.output_partition.strip("/")
     )
-    scanner = _Scanner(opened)
-    result = ScanResult()
+    scanner = Scanner(opened)
     found = map_concurrently(scanner.examine, objects_in_scope(opened, state, window))
-    for scope, is_parsed_only, wrong in found:
+    if arguments.backup:
+        found = Backup(GroupStore.of(arguments.backup), opened).compared(found)
+    result = ScanResult()
+    for each in found:
         result.objects += 1
-        result.rows += scope.landed.rows
-        result.parsed += is_parsed_only
-        if wrong:
-            result.wrong.append(WrongObject(scope, wrong))
+        result.rows += each.scope.landed.rows
+        result.parsed += each.is_parsed_only
+        if each.wrong:
+            result.wrong.append(WrongObject(each.scope, each.wrong))
             if not arguments.json:
                 _show(result.wrong[-1])
     _print_end(arguments, result)
     if result.wrong:
         return ExitCode.FAULT
     return ExitCode.OK if result.objects else ExitCode.NOTHING
-
-
-@dataclass
-class Counted:
-    """Counts rows that pass."""
-
-    rows: int = 0
-
-    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The same rows."""
-        for row in rows:
-            self.rows += 1
-            yield row
-
-
-class _Scanner:
-    """Reads objects by the spec that landed them, and decodes their rows by today's."""
-
-    def __init__(self, opened: GroupStore) -> None:
-        self._opened = opened
-        self._history = History(opened.lane)
-        self._history.follow()
-        self._landed_by = LandedBy(self._history)
-        self._partitioners = Partitioners(opened.group.spec)
-        self._lock = threading.Lock()
-
-    def examine(self, scope: InScope) -> tuple[InScope, bool, Wrong | None]:
-        """The object, whether its rows were only parsed, and what is wrong with it."""
-        topic = scope.origin.topic
-        with self._lock:  # neither specs nor stages are for several threads
-            made_by = self._made_by(scope.slot, topic)
-            today = self._opened.specs.for_topic(topic)
-        is_parsed_only = not can_be_decoded(today, made_by)
-        try:
-            wrong = self._read(scope, made_by, is_parsed_only=is_parsed_only)
-        except FileNotFoundError:
-            wrong = Wrong(scope.landed.rows, -1, -1, "is not there")
-        except (ValueError, EOFError, OSError) as error:
-            wrong = Wrong(scope.landed.rows, -1, -1, f"cannot be read: {error}")
-        return scope, is_parsed_only, wrong
-
-    def _made_by(self, slot: int, topic: str) -> GroupSpec:
-        try:
-            return self._landed_by.spec(slot, topic)
-        except Stalled as stalled:
-            if stalled.reason is not Reason.SPEC_INVALID:
-                raise
-            return self._opened.specs.for_topic(topic)  # an older release stored none
-
-    def _read(self, scope: InScope, made_by: GroupSpec, *, is_parsed_only: bool) -> Wrong | None:
-        format_, landed = output_format(made_by.output), scope.landed
-        tp = TopicPartition(scope.origin.topic, scope.origin.partition)
-        is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
-        what = Landed(tp, scope.folder, landed.first_offset, is_dense and scope.origin.plan < 0)
-        wrong, counted = None, Counted()
-        with self._opened.store.open(landed.upload.key) as stream:
-            rows = counted.of(format_.rows(stream))
-            if is_parsed_only:
-                deque(rows, maxlen=0)
-            else:
-                wrong = wrong_rows(self._partition, what, rows)
-        if counted.rows != landed.rows:
-            why = f"has {counted.rows} rows, but the ledger says {landed.rows}"
-            return Wrong(max(counted.rows, landed.rows), -1, -1, why)
-        return wrong
-
-    def _partition(self, records: Records) -> PartitionedChunk:
-        with self._lock:
-            topic = records.topic_partition.topic
-            return self._partitioners.for_topic(topic).partition(records)
 
 
 # ------------------------------------------------------------------------------------------- output

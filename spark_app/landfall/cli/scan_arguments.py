@@ -18,6 +18,9 @@ rows than the ledger says. Where rows are the payloads, they are decoded and rou
 file says now: objects are named, too, that hold rows of another output partition, rows that would
 be dead letters today, and rows that today's transforms leave out. Nothing is changed.
 
+With --backup, each range is also decoded from the payloads that another group has landed of it,
+and every row is compared, whatever it was made of.
+
 Which objects there are, the ledger says. --from and --until are times at which they were
 committed: those of a deployment with bad code, and of its end.
 
@@ -25,6 +28,7 @@ examples:
   landfall scan group.yaml --topic clicks
   landfall scan group.yaml --topic clicks --from 2026-11-21T10:00Z --until 2026-11-21T14:30Z
   landfall scan group.yaml --topic clicks --output-partition 'dt=2026-11-21' --json > wrong.json
+  landfall scan group.yaml --topic clicks --backup backup.yaml
 
 --json lists for each wrong object the range of offsets that it was landed with, for a backfill.
 """,
@@ -48,6 +52,12 @@ examples:
         default="",
         metavar="FOLDERS",
         help="only this output partition, or those below these folders; * stands for any text",
+    )
+    command.add_argument(
+        "--backup",
+        type=Path,
+        metavar="OTHER.yaml",
+        help="compare rows with what today's decoder makes of the payloads that this group landed",
     )
     command.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -1,6 +1,6 @@
 """The landed objects of a topic that were committed in a stretch of time, by the ledger alone."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -58,6 +58,8 @@ class InScope:
         landed: the object.
         ranges: what it was landed with.
         origin: what its name says.
+        is_whole: its COMMIT names all that was landed of its range, and nothing has changed since:
+            no object was given up or has retired, and no dead letters were replayed.
     """
 
     slot: int
@@ -65,6 +67,7 @@ class InScope:
     landed: LandedObject
     ranges: tuple[Slice, ...]
     origin: Origin
+    is_whole: bool = False
 
     @property
     def folder(self) -> str:
@@ -82,8 +85,9 @@ def objects_in_scope(opened: GroupStore, state: State, window: Window) -> Iterat
     through = state.applied_through
     lists = _lists(opened, through) if state.replaced else {}
     retired = {r.landed.upload.key for listed in lists.values() for r in listed.retire}
-    is_corrected = state.totals.lost_objects > 0
-    lost = corrections(opened.records(), through) if is_corrected else Corrections()
+    is_corrected = state.totals.lost_objects or state.totals.replayed
+    by = corrections(opened.records(), through) if is_corrected else Corrections()
+    changed = {*retired, *by.lost, *by.replays}
     for record in opened.records():
         seq, time = record.header.seq, record.header.time
         if seq > through or not isinstance(record, Commit | Replay | Replace):
@@ -91,15 +95,23 @@ def objects_in_scope(opened: GroupStore, state: State, window: Window) -> Iterat
         if not window.has_time(time):
             continue
         if isinstance(record, Replace):
-            found = ((o.landed, _ranges(opened.name, o)) for o in lists[seq].objects)
+            found = ((o.landed, _ranges(opened.name, o), False) for o in lists[seq].objects)
         else:
-            found = ((o, (s.piece,)) for s in record.slices for o in s.objects)
-        for landed, ranges in found:
+            found = (
+                (o, (s.piece,), isinstance(record, Commit) and _is_whole(s.objects, changed))
+                for s in record.slices
+                for o in s.objects
+            )
+        for landed, ranges, is_whole in found:
             key = landed.upload.key
-            is_there = key not in retired and key not in lost.lost
+            is_there = key not in changed
             if landed.kind is ObjectKind.DATA and is_there and window.has_key(key):
                 origin = object_names.origin(opened.name, key)
-                yield InScope(seq, time, landed, ranges, origin)
+                yield InScope(seq, time, landed, ranges, origin, is_whole)
+
+
+def _is_whole(objects: Iterable[LandedObject], changed: Container[str]) -> bool:
+    return not any(each.upload.key in changed for each in objects)
 
 
 def _lists(opened: GroupStore, through: int) -> dict[int, Replaced]:

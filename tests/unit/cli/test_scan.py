@@ -11,7 +11,7 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
-from tests.support.landed_group import SEQUENCE_FILES, Backup
+from tests.support.landed_group import SEQUENCE_FILES, Backup, merge_of
 from tests.support.slice_landing import TP, click
 
 ROWS = [click(o, hour=o // 50) for o in range(100)]
@@ -90,9 +90,7 @@ def test_rows_that_would_be_dead_letters_or_left_out_today_are_wrong(
     assert "is a dead letter today: route: " in found["wrong"][0]["wrong"]["why"]
 
 
-def test_what_cannot_be_read_is_wrong(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_read_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scene = Scene(tmp_path / "root", SEQUENCE_FILES)
     first, second, third = scene.object(0), scene.object(40), scene.object(40, hour=1)
     first.write_bytes(first.read_bytes()[:-9])
@@ -137,3 +135,66 @@ def test_a_topic_that_the_group_never_had_is_refused(
 
     assert main(["scan", str(scene.file), "--topic", "views"]) == ExitCode.NOTHING
     assert "views" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", [JSON, {"format": "Parquet"}, SEQUENCE_FILES])
+def test_rows_are_compared_with_what_today_makes_of_the_backup(
+    output: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad code has changed a value that its rows still hold, and typed columns do not."""
+    columns = [{"name": "n", "type": "Int64"}] if output["format"] == "Parquet" else []
+    decode = {"format": "Json", "timestamp": {"field": "ts"}, "columns": columns}
+    (tmp_path / "backup").mkdir()
+    backup = Scene(tmp_path / "backup/root", SEQUENCE_FILES)
+    scene = Scene(tmp_path / "root", output, decode=decode)
+    assert scene.scan("--backup", str(backup.file)) == ExitCode.OK
+    assert "scanned 3 objects with 100 rows: nothing is wrong\n" in capsys.readouterr().out
+
+    wrong = Backup(
+        {TP: [(o, v.replace(b'"n":7', b'"n":8')) for o, v in ROWS]},
+        {**output, "url": "file:///nowhere"},
+        {"decode": decode},
+    )
+    wrong.land(0, 40, 100).settle()
+    for stat in wrong.store.list_after("clicks/"):
+        scene.landed.store.overwrite(stat.key, wrong.store.read(stat.key) or b"")
+
+    assert scene.scan() == ExitCode.OK
+    assert scene.scan("--backup", str(backup.file)) == ExitCode.FAULT
+    out = capsys.readouterr().out
+    first, later = scene.object(0).name, scene.object(40, hour=1).name
+    why = "is not what today's decoder makes of the payload in the backup"
+    assert f"{first}  slot 2  1 of 40 rows, the first is clicks/3 offset 7: it {why}\n" in out
+    assert f"{later}  slot 3  10 of 50 rows, the first is clicks/3 offset 70: it {why}\n" in out
+
+
+def test_what_the_backup_does_not_hold_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "backup").mkdir()
+    backup = Scene(tmp_path / "backup/root", SEQUENCE_FILES)
+    backup.object(40).unlink()
+    scene = Scene(tmp_path / "root")
+
+    assert scene.scan("--backup", str(backup.file)) == ExitCode.OK
+    assert "clicks/3[40, 100) is not compared: clicks/dt=2025-11-21/" in capsys.readouterr().err
+
+
+def test_an_object_is_scanned_in_the_place_of_those_that_have_retired(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = Scene(tmp_path / "root", SEQUENCE_FILES, route={"pattern": "dt={date}"})
+    merge = merge_of(scene.landed).record().complete()
+    for each in merge.retire:
+        (scene.root / each.landed.upload.key).unlink()
+    scene.landed.settle()
+    assert scene.scan() == ExitCode.OK
+    assert capsys.readouterr().out == "scanned 1 object with 100 rows: nothing is wrong\n"
+
+    scene.write(route={"pattern": "day={date}"})
+    assert scene.scan("--json") == ExitCode.FAULT
+
+    (found,) = json.loads(capsys.readouterr().out)["wrong"]
+    assert found["key"] == merge.new.landed.upload.key
+    assert found["ranges"] == [{"partition": 3, "from": 0, "until": 100}]
+    assert found["wrong"]["rows"] == 100

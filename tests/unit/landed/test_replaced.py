@@ -1,20 +1,15 @@
 """Objects that took the place of others are read in their place, and copies until they do."""
 
-from dataclasses import replace
-
 import pytest
 
 from landfall.errors import Reason, Stalled
-from landfall.formats import Block
-from landfall.ledger import Commit, object_names
+from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject
-from landfall.registry import output_format
 from landfall.source import EndsEarly
-from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup, within
+from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup, merge_of, within
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge
-from tests.support.slice_landing import TP, click, records_of
+from tests.support.slice_landing import TP, click
 
 OTHER = TopicPartition("clicks", 4)
 LOG = {TP: [click(o) for o in range(100, 160)], OTHER: [click(o) for o in range(30, 90)]}
@@ -26,37 +21,6 @@ def backup(**output: object) -> Backup:
     landed = Backup(dict(LOG), {**SEQUENCE_FILES, **output})
     landed.land(0, 110, 125, 140).land(0, 40, 50, 80, tp=OTHER)
     return landed.settle()
-
-
-def merge_of(landed: Backup, *, mixed: bool = False) -> Merge:
-    """A merge of all that is landed, of both Kafka partitions, into one object."""
-    format_ = output_format(landed.group.spec.output)
-
-    class Rewritten(Merge):
-        def _uploaded(self) -> NewObject:
-            new = super()._uploaded()
-            of_tp = replace(new.landed, first_offset=100, last_offset=139)
-            return NewObject(of_tp, new.sections, mixed)
-
-        def _read(self, key: str) -> bytes:
-            """All rows of all objects for the first, and nothing for the others."""
-            if key != self.retire[0].landed.upload.key:
-                return b""
-            encoder, body = format_.encoder(), b""
-            for each in self.retire:
-                rows = list(format_.rows(landed.store.open(each.landed.upload.key).__enter__()))
-                values = [row.value for row in rows]
-                body += encoder.encode(
-                    Block(records_of(TP, [row.offset or 0 for row in rows], values))
-                )
-            return body + encoder.finish()
-
-    records = map(landed.history.record, range(landed.sample.state.seq + 1))
-    commits = [record for record in records if isinstance(record, Commit)]
-    return Rewritten.of(
-        landed.sample,
-        [(c.header.seq, each) for c in commits for s in c.slices for each in s.objects],
-    )
 
 
 def retire(landed: Backup, merge: Merge, slot: int) -> None:
