@@ -6,13 +6,7 @@ from pathlib import Path
 
 from landfall.cli.topic_arguments import NewCommand
 
-
-def add_scan(new_command: NewCommand) -> None:
-    """Add the command."""
-    command = new_command(
-        "scan",
-        "find landed objects that are wrong by today's spec",
-        """\
+_ABOUT = """\
 Read landed objects of a topic and name those that cannot be read, or that have another number of
 rows than the ledger says. Where rows are the payloads, they are decoded and routed as the group
 file says now: objects are named, too, that hold rows of another output partition, rows that would
@@ -31,7 +25,15 @@ examples:
   landfall scan group.yaml --topic clicks --backup backup.yaml
 
 --json lists for each wrong object the range of offsets that it was landed with, for a backfill.
-""",
+"""
+
+
+def add_scan(new_command: NewCommand) -> None:
+    """Add the command."""
+    command = new_command(
+        "scan",
+        "find landed objects that are wrong by today's spec",
+        _ABOUT,
     )
     command.add_argument(
         "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
