@@ -29,11 +29,12 @@ from landfall.driver.observer import Observer
 from landfall.driver.runner import Bin
 from landfall.driver.spark.session import SparkRunner
 from landfall.driver.status import DriverProgress, driver_report
+from landfall.driver.stored_specs import store_spec
+from landfall.landed.opening import open_log
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
-from landfall.source.opening import open_log
 from landfall.store import Store
 from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted
@@ -216,7 +217,15 @@ class Landing:
         if state.seq < 0:
             check_root_free(self.group, store)
         writer = LaneWriter.open(
-            lane, OpenRequest(uuid4().hex, self.group.spec.generation, "test"), _now, state=state
+            lane,
+            OpenRequest(
+                uuid4().hex,
+                self.group.spec.generation,
+                "test",
+                spec=store_spec(store, self.group, LANE),
+            ),
+            _now,
+            state=state,
         )
         self.log = open_log(self.group)
         observer = Observer(self.log, self.group.spec.source.discovery_interval)

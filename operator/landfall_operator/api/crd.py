@@ -24,6 +24,7 @@ from landfall_operator.api.schema import (
     with_constraints,
     without_rules,
 )
+from landfall_operator.api.source_rules import LATER_SOURCES, ONE_SOURCE, ONE_WAY_TO_NAME_TOPICS
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.yaml_text import yaml_text
 
@@ -67,7 +68,7 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", "spec.compact", "spec.source.files")
+LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", "spec.compact", *LATER_SOURCES)
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (
@@ -145,7 +146,6 @@ _STORE_RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """The rules of a root, by the path of the field in its section that has them."""
 
-_ONE_SOURCE = "has(self.kafka) != (has(self.files) && size(self.files) > 0)"
 RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (
@@ -156,15 +156,9 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
             ),
         ),
     ),
-    "spec.source": ((_ONE_SOURCE, "exactly one of kafka and files is needed"),),
+    "spec.source": (ONE_SOURCE,),
     "spec.source.kafka": (
-        (
-            (
-                "(has(self.topics) && size(self.topics) > 0)"
-                " != (has(self.topicPattern) && size(self.topicPattern) > 0)"
-            ),
-            "exactly one of topics and topicPattern is needed",
-        ),
+        ONE_WAY_TO_NAME_TOPICS,
         # A rule with oldSelf applies to updates only. It belongs to the mapping, because a rule of
         # an optional field does not see that the field is added or removed.
         (
@@ -179,6 +173,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "spec.source.files": FEED_RULES,
+    "spec.source.landed": (ONE_WAY_TO_NAME_TOPICS,),
     "spec.decode.timestamp": (
         (
             "(self.unit == 'Custom') == has(self.format)",
@@ -241,6 +236,8 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.source.kafka.bootstrapServers": {"maxLength": 4096},
     "spec.source.kafka.topics": {"maxItems": 1000, "x-kubernetes-list-type": "set"},
     "spec.source.kafka.topicPattern": {"maxLength": 4096},
+    "spec.source.landed.topics": {"maxItems": 1000, "x-kubernetes-list-type": "set"},
+    "spec.source.landed.topicPattern": {"maxLength": 4096},
     "spec.decode.timestamp.field": {"maxLength": 1024},
     "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.compact.dedupe.key": {"maxLength": 1024},

@@ -210,7 +210,7 @@ def secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     parts: tuple[Any, ...] = (group.spec, *group.spec.topics)
     references = (
         *(kafka.properties_secret_ref for kafka in (group.spec.source.kafka,) if kafka),
-        *(feed.access.credentials_secret_ref for feed in group.spec.source.files),
+        *(place.access.credentials_secret_ref for place in group.spec.source.places),
         *(root.access.credentials_secret_ref for root in group.spec.roots),
         *(
             registry.secret_ref

@@ -16,6 +16,7 @@ from landfall.cli.numbers import natural, port
 from landfall.cli.publish_arguments import add_publish
 from landfall.cli.range_arguments import add_range
 from landfall.cli.reading_arguments import add_reading_commands
+from landfall.cli.scan_arguments import add_scan
 from landfall.cli.topic_arguments import add_topic_commands
 from landfall.cli.verb_arguments import add_verbs
 
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add_topic_commands(partial(_command, commands))
     add_publish(partial(_command, commands))
     add_reading_commands(partial(_command, commands))
+    add_scan(partial(_command, commands))
     add_verbs(partial(_command, commands))
     add_files(partial(_command, commands), partial(partial, _command))
     add_migrate(partial(_command, commands), partial(partial, _command))

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
 from landfall.audit import PartitionResult, Unchecked
 from landfall.audit.buckets import open_buckets
 from landfall.audit.feed_log import FeedFiles
@@ -18,6 +19,7 @@ from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console
 from landfall.driver.startup import check_secrets, explain_later, store_servers
+from landfall.errors import Reason, Stalled
 
 MAX_SHOWN = 20
 """How many faults, and missing ranges per topic partition, are printed; ``--json`` has more."""
@@ -56,6 +58,7 @@ _RECORDED = {
 def audit(arguments: argparse.Namespace) -> ExitCode:
     """Audit a group and print the findings; the exit code is FAULT if anything is wrong."""
     group = group_file.load(arguments.group, os.environ)
+    _require_own_source(group)
     check_secrets(group.spec.roots)
     for root in group.spec.roots:
         explain_later(store_servers(root), console.print_waiting)
@@ -170,6 +173,16 @@ def _show_unlanded(out: Console, topic: str, feed: FeedFiles) -> None:
     if feed.pending:
         files = console.counted(feed.pending, "file has", "files have")
         out.print(f"pending: {files} of {name} no number yet")
+
+
+def _require_own_source(group: ConsumerGroup) -> None:
+    """Raise SPEC_INVALID for a group that lands what another has landed, which is no evidence."""
+    if landed := group.spec.source.landed:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"audit: {group.metadata.name} lands what {landed.group} has landed: audit that group, "
+            "whose source is Kafka, and use `landfall verify` and `landfall scan` here",
+        )
 
 
 def _json(findings: Findings) -> str:

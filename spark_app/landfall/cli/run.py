@@ -37,6 +37,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     from landfall.driver.run import Options, run_group  # noqa: PLC0415
 
     group = _starting_at(group_file.load(arguments.group, os.environ), arguments.start)
+    if group.spec.source.landed and isinstance(arguments.until, datetime):
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            "--until: the ledger of the other group does not say when records were written to "
+            "Kafka: name offsets, or use --until-caught-up",
+        )
     options = Options(
         until_caught_up=arguments.until_caught_up,
         goal=_goal(arguments.until),
@@ -62,10 +68,12 @@ def _starting_at(group: ConsumerGroup, start: object) -> ConsumerGroup:
     """The group with other starting offsets, if any are given.
 
     Raises:
-        Stalled: SPEC_INVALID, the group has landed something, and goes on where it has stopped.
+        Stalled: SPEC_INVALID, the group has landed something, and goes on where it has stopped, or
+            it does not land from Kafka.
     """
     if start is None:
         return group
+    group.spec.source.require_kafka()
     state = Lane(open_stores(group.spec), group.metadata.name, LANE).read()
     if state.members:
         raise Stalled(

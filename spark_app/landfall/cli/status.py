@@ -106,7 +106,7 @@ class GroupProgress:
 
 def status(arguments: argparse.Namespace) -> ExitCode:
     """Print how far a group is; the exit code is UNAVAILABLE if Kafka does not answer."""
-    from landfall.source.opening import open_log  # noqa: PLC0415  # other commands need no Kafka client
+    from landfall.landed.opening import open_log  # noqa: PLC0415  # other commands need no Kafka client
 
     opened = GroupStore.of(arguments.group)
     log = open_log(opened.group, opened.lane.read())

@@ -21,7 +21,7 @@ from landfall.cli import console
 from landfall.cli.explain import not_landed
 from landfall.cli.printable import printable
 from landfall.cli.try_files import from_files
-from landfall.cli.try_records import RecordFile, Wish, from_kafka
+from landfall.cli.try_records import RecordFile, Wish, from_log
 from landfall.driver.startup import explain_later, kafka_servers
 from landfall.errors import PartUnreadable, Reason, Stalled
 from landfall.ledger import folders
@@ -114,14 +114,16 @@ def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) ->
     if arguments.only is not None:
         raise Stalled(Reason.SPEC_INVALID, f"try: {topic} is no feed, so it has no file to read")
     # Only this command and those that ask for lag need the Kafka client.
-    from landfall.source.kafka import KafkaLog  # noqa: PLC0415
+    from landfall.landed.opening import open_log, open_reader  # noqa: PLC0415
     from landfall.source.properties import kafka_properties  # noqa: PLC0415
     from landfall.source.reader import KafkaReader  # noqa: PLC0415
 
+    wish = Wish(topic, arguments.partition, arguments.offset, arguments.limit)
+    if group.spec.source.landed:
+        return from_log(open_log(group), open_reader(group.spec.source.landed), wish)
     explain_later(kafka_servers(group), console.print_waiting)
     reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
-    wish = Wish(topic, arguments.partition, arguments.offset, arguments.limit)
-    return from_kafka(KafkaLog(group), reader, wish)
+    return from_log(open_log(group), reader, wish)
 
 
 def _rows_of_files(feed: Feed, arguments: argparse.Namespace) -> Iterator[Records]:

@@ -1,4 +1,4 @@
-"""Records for ``landfall try``: from Kafka, without a consumer group, or from a file."""
+"""Records for ``landfall try``: from a log, without a consumer group, or from a file."""
 
 import binascii
 import sys
@@ -17,7 +17,7 @@ import pyarrow as pa
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import HEADERS, Records, of_columns
-from landfall.source import Bound, Log, Reader
+from landfall.source import Bound, EndsEarly, Log, Reader
 
 _WIDER = 8
 """How many times as many offsets are read if there were too few records in them."""
@@ -35,7 +35,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Wish:
-    """Which records to read from Kafka.
+    """Which records to read from a log.
 
     Attributes:
         topic: their topic.
@@ -50,12 +50,12 @@ class Wish:
     limit: int = 20
 
 
-def from_kafka(log: Log, reader: Reader, wish: Wish) -> Iterator[Records]:
+def from_log(log: Log, reader: Reader, wish: Wish) -> Iterator[Records]:
     """Read records; no group is joined and nothing is committed.
 
     Raises:
         Stalled: TOPIC_MISSING, there is no such topic or Kafka partition; SOURCE_DENIED.
-        Retry: Kafka does not answer.
+        Retry: Kafka or the store does not answer.
     """
     tps = _topic_partitions(log, wish)
     starts = log.offsets(tps, Bound.LOG_START).offsets
@@ -66,7 +66,7 @@ def from_kafka(log: Log, reader: Reader, wish: Wish) -> Iterator[Records]:
         return
     remaining = wish.limit
     for tp, log_ in logs.items():
-        for records in reader.read(Slice(tp, _from(wish.offset, log_))):
+        for records in _read(reader, Slice(tp, _from(wish.offset, log_))):
             found = records.take(np.arange(min(remaining, len(records))))
             remaining -= len(found)
             yield found
@@ -89,13 +89,21 @@ def _last(
         for tp, log in logs.items():
             wanted = _from(log.end - missing * scale, log)
             is_everything &= wanted == log
-            found += _tail(reader.read(Slice(tp, wanted)), missing)
+            found += _tail(_read(reader, Slice(tp, wanted)), missing)
             missing = limit - sum(map(len, found))
             if not missing:
                 break
         if not missing or is_everything:
             return found
         scale *= _WIDER
+
+
+def _read(reader: Reader, slice_: Slice) -> Iterator[Records]:
+    """The records of a slice; why it ends early is an error here, not a shorter slice."""
+    try:
+        yield from reader.read(slice_)
+    except EndsEarly as early:
+        raise early.__cause__ or early from None
 
 
 def _from(offset: int, log: OffsetRange) -> OffsetRange:

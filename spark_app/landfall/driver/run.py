@@ -38,10 +38,10 @@ from landfall.driver.startup import check_secrets, explain, explained, kafka_ser
 from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry, StoreDenied
+from landfall.landed.opening import open_log
 from landfall.lane import LaneWriter, claim_output_root
 from landfall.lane.stores import open_stores
 from landfall.publish.building import check_publishers
-from landfall.source.opening import open_log
 from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
 from landfall.store.measured import measured
@@ -101,7 +101,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK
-    check_secrets((*group.spec.roots, *group.spec.source.files))
+    check_secrets((*group.spec.roots, *group.spec.source.places))
     store = open_stores(group.spec)
     for feed in group.spec.source.files:
         open_files(feed)  # now, so that a library which is missing is refused before anything runs

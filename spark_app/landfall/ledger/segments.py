@@ -163,7 +163,7 @@ def build(group: str, first: int, ordinal: int, bodies: Sequence[bytes], catalog
     epochs, record = [first], None
     for seq, body in enumerate(bodies, first):
         record = decode(seq, body)
-        for entry in _entries_of(group, record):
+        for entry in entries_of(group, record):
             buckets[bucket_of(entry.topic, entry.partition)].append(entry)
         if isinstance(record, Open):
             epochs.append(seq + 1)
@@ -247,7 +247,8 @@ def _blocks(first: int, bodies: Iterable[bytes]) -> Iterator[tuple[int, list[byt
         yield first, lines
 
 
-def _entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901, PLR0912  # one arm per record type
+def entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901, PLR0912  # one arm per record type
+    """What a record says something about."""
     seq = record.header.seq
 
     def entry(tp: TopicPartition, offsets: OffsetRange, *, begins: bool = False) -> Entry:

@@ -115,6 +115,8 @@ class OpenLineage:
         for feed in source.files:
             if feed.topic == event.data.topic:
                 return InputDataset(*data_set(feed.url))
+        if source.landed:
+            return InputDataset(*data_set(f"{source.landed.url.rstrip('/')}/{event.data.topic}"))
         servers = source.require_kafka().bootstrap_servers
         found = _FIRST_SERVER.match(servers)
         return InputDataset(f"kafka://{found[2] if found else servers}", event.data.topic)

@@ -5,21 +5,12 @@ in its OPEN (``landfall.driver.stored_specs``). So a reader needs no group file,
 objects of earlier generations are to be read.
 """
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
-from pydantic import ValidationError
-
 from landfall.api.spec import GroupSpec, Output, TopicSpecs
 from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
-from landfall.ledger import digest, object_names
+from landfall.lane.stored_specs import read_spec
 from landfall.reading.times import PartitionTimes
 from landfall.store import Slots
-
-_NOWHERE: Mapping[str, Any] = {"kafka": {"bootstrapServers": "none:9092", "topicPattern": ".*"}}
-"""A source, which a spec must have and readers do not."""
 
 
 class MadeBy:
@@ -67,15 +58,9 @@ class MadeBy:
         return made
 
     def _stored(self, name: str) -> TopicSpecs:
-        body = self._slots.read(object_names.spec_key(*self._lane, name)) if name else None
-        if body is not None and digest(body) == name:
-            place = self._output.model_dump(mode="json", by_alias=True, include=set(PLACE))
-            kept = json.loads(body)
-            kept["output"] |= place
-            try:
-                return TopicSpecs.of(GroupSpec.model_validate({"source": dict(_NOWHERE), **kept}))
-            except ValidationError:  # stored by software that knew other fields
-                pass
+        place = self._output.model_dump(mode="json", by_alias=True, include=set(PLACE))
+        if found := read_spec(self._slots, self._lane, name, place):
+            return found
         if self._present is None:
             raise Stalled(
                 Reason.SPEC_INVALID,

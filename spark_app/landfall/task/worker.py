@@ -16,6 +16,8 @@ import pyarrow as pa
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
+from landfall.landed.opening import open_reader
+from landfall.landed.reader import LandedReader
 from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
@@ -42,7 +44,7 @@ class _TaskResources:
 
     group: ConsumerGroup
     properties: Mapping[str, str] = field(repr=False)  # they contain secrets
-    reader: KafkaReader | FeedReader
+    reader: KafkaReader | FeedReader | LandedReader
     store: Store
     deps: LandingDeps
 
@@ -77,7 +79,7 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     reader: Reader = resources.reader
     if isinstance(resources.reader, FeedReader):
         resources.reader.expect(batch.lists)
-    else:
+    elif isinstance(resources.reader, KafkaReader):
         resources.reader.last_read = dict(batch.last_read)
         resources.reader.expect(slices)
     if batch.dead_letters:
@@ -105,7 +107,7 @@ def merge(share: MergeShare) -> tuple[MergeResult, ...]:
 
 
 def _resources(group: ConsumerGroup) -> _TaskResources:
-    properties = {} if group.spec.source.files else kafka_properties(group)
+    properties = kafka_properties(group) if group.spec.source.kafka else {}
     if not _cached or (_cached[0].group, _cached[0].properties) != (group, properties):
         while _cached:
             _cached.pop().reader.close()
@@ -116,7 +118,9 @@ def _resources(group: ConsumerGroup) -> _TaskResources:
 
 def _reader(
     group: ConsumerGroup, properties: Mapping[str, str], slots: Slots
-) -> KafkaReader | FeedReader:
+) -> KafkaReader | FeedReader | LandedReader:
+    if group.spec.source.landed:
+        return open_reader(group.spec.source.landed)
     if group.spec.source.kafka:
         return KafkaReader(dict(properties), group.spec.tuning.read_timeout)
     feeds = {

@@ -10,7 +10,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from landfall.cli.try_records import RecordFile, Wish, from_kafka
+from landfall.cli.try_records import RecordFile, Wish, from_log
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import Records, filled
@@ -215,7 +215,7 @@ class Kafka:
 
 
 def offsets(kafka: Kafka, wish: Wish) -> list[tuple[int, int]]:
-    chunks = from_kafka(kafka, kafka, wish)  # type: ignore[arg-type]  # what is used of both
+    chunks = from_log(kafka, kafka, wish)  # type: ignore[arg-type]  # what is used of both
     return [(r.topic_partition.partition, o) for r in chunks for o in r.offsets.tolist()]
 
 

@@ -24,6 +24,7 @@ from landfall.api.spec.effective import TopicSpecs, with_decode_option
 from landfall.api.spec.file_events import EventQueue, EventTopic, FileEvents
 from landfall.api.spec.files import Dedupe, Feed
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
+from landfall.api.spec.landed import LandedSource
 from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route
 from landfall.api.spec.parsing import parse_group
 from landfall.api.spec.policies import (
@@ -82,6 +83,7 @@ __all__ = [
     "Idle",
     "Kafka",
     "Keep",
+    "LandedSource",
     "Ledger",
     "LockMode",
     "Metadata",

@@ -137,7 +137,7 @@ class GroupSpec(Model):
     def _hdfs_has_one_user(self) -> "GroupSpec":
         # The client takes the user from the environment, so it holds for the whole process.
         users = {root.hdfs.user for root in self.roots if root.kind == "hdfs"}
-        users |= {feed.hdfs.user for feed in self.source.files if feed.access_field == "hdfs"}
+        users |= {each.hdfs.user for each in self.source.places if each.access_field == "hdfs"}
         if len(users) > 1:
             names = ", ".join(sorted(user or "none" for user in users))
             raise ValueError(f"hdfs.user: must be the same in all sections of HDFS: {names}")
@@ -165,6 +165,19 @@ class GroupSpec(Model):
             raise ValueError(
                 f"compact.dedupe: rows have fields in {', '.join(FORMATS_WITH_FIELDS)}, "
                 f"not in output.format {self.output.format}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_landed_has_no_ranges(self) -> "GroupSpec":
+        landed = self.source.landed
+        if landed and landed.url.rstrip("/") == self.output.url.rstrip("/"):
+            raise ValueError(f"source.landed.url: {landed.url} is the group's own output.url")
+        field = "schedule" if self.schedule else "completeness" if self.completeness else ""
+        if landed and field:
+            raise ValueError(
+                f"{field}: the ledger of {landed.group} does not say when records were written "
+                "to Kafka; leave it to that group"
             )
         return self
 

@@ -1,4 +1,4 @@
-"""The section ``spec.source``: which topics to land, of Kafka or of files, and from where on."""
+"""The section ``spec.source``: which topics to land, from Kafka or elsewhere, and from where on."""
 
 import re
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.files import MAX_FEEDS, Feed
+from landfall.api.spec.landed import LandedSource
 from landfall.api.spec.shared import BootstrapServers, SecretRef, TopicName, distinct
 from landfall.api.spec_errors import VARIANT
 from landfall.api.values import Duration, Instant, Pattern, Setting, matching
@@ -129,17 +130,19 @@ class Kafka(Model):
 
 
 class Source(Model):
-    """Where records are read from: exactly one of ``kafka`` and ``files`` is needed."""
+    """Where records are read from: exactly one of ``kafka``, ``files`` and ``landed`` is needed."""
 
     kafka: Kafka | None = None
     """The Kafka cluster, the topics to land, and where to start."""
     files: Annotated[tuple[Feed, ...], Field(max_length=MAX_FEEDS)] = ()
     """Files of other programs, at most 100 feeds. Each is landed as a topic of its own."""
+    landed: LandedSource | None = None
+    """What another group has landed, with its topic partitions and offsets."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> "Source":
-        if (self.kafka is None) == (not self.files):
-            raise ValueError("exactly one of kafka and files is needed")
+        if [bool(self.kafka), bool(self.files), bool(self.landed)].count(True) != 1:
+            raise ValueError("exactly one of kafka, files and landed is needed")
         distinct(tuple(feed.topic for feed in self.files))
         return self
 
@@ -147,27 +150,35 @@ class Source(Model):
         """The section ``kafka``.
 
         Raises:
-            Stalled: SPEC_INVALID, the group lands files.
+            Stalled: SPEC_INVALID, the group lands something else.
         """
         if self.kafka is None:
+            what = "files" if self.files else "what another group has landed"
             raise Stalled(
-                Reason.SPEC_INVALID, "spec.source: the group lands files, not topics of Kafka"
+                Reason.SPEC_INVALID, f"spec.source: the group lands {what}, not topics of Kafka"
             )
         return self.kafka
 
     @property
+    def places(self) -> tuple[Feed | LandedSource, ...]:
+        """What is read from stores."""
+        return (*self.files, self.landed) if self.landed else self.files
+
+    @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are named; none if Kafka's are found by a pattern."""
-        return self.kafka.topics if self.kafka else tuple(feed.topic for feed in self.files)
+        """The topics that are named; none if they are found by a pattern."""
+        named = self.kafka or self.landed
+        return named.topics if named else tuple(feed.topic for feed in self.files)
 
     @property
     def topic_pattern(self) -> str | None:
-        """The pattern by which topics of Kafka are found."""
-        return self.kafka.topic_pattern if self.kafka else None
+        """The pattern by which topics are found."""
+        named = self.kafka or self.landed
+        return named.topic_pattern if named else None
 
     @property
     def starting_offsets(self) -> StartingOffsets:
-        """Where topic partitions start; feeds start with their first file."""
+        """Where topic partitions start; those of other sources start with what comes first."""
         return self.kafka.starting_offsets if self.kafka else "Earliest"
 
     @property
@@ -178,10 +189,12 @@ class Source(Model):
     @property
     def discovery_interval(self) -> timedelta:
         """How often to look for new topics, or for new files of the feed that is looked at most."""
-        if self.kafka:
-            return self.kafka.discovery_interval
+        named = self.kafka or self.landed
+        if named:
+            return named.discovery_interval
         return min(feed.discovery_interval for feed in self.files)
 
     def selects(self, topic: str) -> bool:
         """Whether the topic of this name is landed, if there is one."""
-        return self.kafka.selects(topic) if self.kafka else topic in self.topics
+        named = self.kafka or self.landed
+        return named.selects(topic) if named else topic in self.topics

@@ -1,0 +1,140 @@
+"""The landed objects of a topic that were committed in a stretch of time, by the ledger alone."""
+
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+
+from landfall.checks.corrections import Corrections, corrections
+from landfall.cli.group_store import GroupStore
+from landfall.errors import Reason, Stalled
+from landfall.ledger import Commit, Replace, Replay, State, object_names
+from landfall.ledger.object_names import Origin
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import NewObject, Replaced, decode_list
+from landfall.ledger.task_results import LandedObject, ObjectKind
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which objects are looked at.
+
+    Attributes:
+        topic: whose they are.
+        start: when the first of them was committed; None for the first there is.
+        until: before when the last one was; None for no end.
+        folders: of the output partition, or above it; ``*`` and so on as in a shell.
+    """
+
+    topic: str
+    start: datetime | None
+    until: datetime | None
+    folders: str
+
+    def has_time(self, text: str) -> bool:
+        """Whether a record of this time (ISO 8601) is in the window."""
+        time = datetime.fromisoformat(text)
+        time = time if time.tzinfo else time.replace(tzinfo=UTC)
+        is_late_enough = self.start is None or time >= self.start
+        return is_late_enough and (self.until is None or time < self.until)
+
+    def has_key(self, key: str) -> bool:
+        """Whether an object is of the topic, and in one of the output partitions."""
+        name = object_names.parse_key(key)
+        if name.topic != self.topic:
+            return False
+        depth = self.folders.count("/") + 1
+        above = "/".join(name.output_partition.split("/")[:depth])
+        return not self.folders or fnmatchcase(above, self.folders)
+
+
+@dataclass(frozen=True, slots=True)
+class InScope:
+    """An object that is looked at.
+
+    Attributes:
+        slot: of the record that names it.
+        time: when that was written, ISO 8601.
+        landed: the object.
+        ranges: what it was landed with.
+        origin: what its name says.
+        is_whole: its COMMIT names all that was landed of its range, and nothing has changed since:
+            no object was given up or has retired, and no dead letters were replayed.
+    """
+
+    slot: int
+    time: str
+    landed: LandedObject
+    ranges: tuple[Slice, ...]
+    origin: Origin
+    is_whole: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Where it is, relative to the output root."""
+        return self.landed.upload.key.rpartition("/")[0]
+
+
+def objects_in_scope(opened: GroupStore, state: State, window: Window) -> Iterator[InScope]:
+    """The visible data objects in a window, in the order in which they were decided.
+
+    Raises:
+        Stalled: LEDGER_BROKEN.
+        Retry: the store does not answer.
+    """
+    through = state.applied_through
+    lists = _lists(opened, through) if state.replaced else {}
+    retired = {r.landed.upload.key for listed in lists.values() for r in listed.retire}
+    is_corrected = state.totals.lost_objects or state.totals.replayed
+    by = corrections(opened.records(), through) if is_corrected else Corrections()
+    changed = {*retired, *by.lost, *by.replays}
+    for record in opened.records():
+        seq, time = record.header.seq, record.header.time
+        if seq > through or not isinstance(record, Commit | Replay | Replace):
+            continue
+        if not window.has_time(time):
+            continue
+        if isinstance(record, Replace):
+            found = ((o.landed, _ranges(opened.name, o), False) for o in lists[seq].objects)
+        else:
+            found = (
+                (o, (s.piece,), isinstance(record, Commit) and _is_whole(s.objects, changed))
+                for s in record.slices
+                for o in s.objects
+            )
+        for landed, ranges, is_whole in found:
+            key = landed.upload.key
+            is_there = key not in changed
+            if landed.kind is ObjectKind.DATA and is_there and window.has_key(key):
+                origin = object_names.origin(opened.name, key)
+                yield InScope(seq, time, landed, ranges, origin, is_whole)
+
+
+def _is_whole(objects: Iterable[LandedObject], changed: Container[str]) -> bool:
+    return not any(each.upload.key in changed for each in objects)
+
+
+def _lists(opened: GroupStore, through: int) -> dict[int, Replaced]:
+    """The lists of all REPLACEs that are applied, by slot."""
+    found: dict[int, Replaced] = {}
+    for record in opened.records():
+        if isinstance(record, Replace) and record.header.seq <= through:
+            body = opened.store.read(record.listed.key)
+            try:
+                found[record.header.seq] = decode_list(record.listed, body or b"")
+            except ValueError as error:
+                raise Stalled(Reason.LEDGER_BROKEN, str(error)) from error
+    return found
+
+
+def _ranges(group: str, new: NewObject) -> tuple[Slice, ...]:
+    """From the first to the last record of each topic partition in an object."""
+    topic = object_names.origin(group, new.landed.upload.key).topic
+    bounds: dict[int, tuple[int, int]] = {}
+    for each in new.sections:
+        first, last = bounds.get(each.partition, (each.first_offset, each.last_offset))
+        bounds[each.partition] = min(first, each.first_offset), max(last, each.last_offset)
+    return tuple(
+        Slice(TopicPartition(topic, partition), OffsetRange(first, last + 1))
+        for partition, (first, last) in sorted(bounds.items())
+    )

@@ -1,0 +1,258 @@
+"""What the ledger of another group says of its topic partitions, by the index of its segments.
+
+Slots that no segment holds yet are read once, and of each only what it is about is kept. So going
+on costs one listing, and a range of a topic partition a few requests, however long the ledger is.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from landfall import ledger
+from landfall.errors import Retry
+from landfall.lane import Lane, StoredSegment
+from landfall.ledger import Add, Commit, Drop, Hole, Record, Replace, State
+from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.segments import GROUP_SIZE, Entry, entries_of
+
+PARALLEL_READS = 16
+"""Slots read at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """A topic partition since it entered the ledger last.
+
+    Attributes:
+        topic_id: of its topic.
+        start: the offset at which landing began.
+        end: the next offset that is not landed, or not visible.
+        began: the slot of its ADD.
+        ended: the slot of its DROP; -1 if it is a member.
+    """
+
+    topic_id: str
+    start: int
+    end: int
+    began: int
+    ended: int = -1
+
+
+class History:
+    """What a lane's ledger says, as of the last call of ``follow``. For one thread."""
+
+    def __init__(self, lane: Lane, selects: Callable[[str], bool] = lambda _: True) -> None:
+        """Read nothing yet; of topics that are not selected, nothing is kept."""
+        self.lane, self._selects = lane, selects
+        self.state = State()
+        self._read_through = -1
+        self._live: dict[TopicPartition, list[Entry]] = {}
+        self._segments: dict[str, StoredSegment] = {}
+        self._catalogs: dict[TopicPartition, tuple[int, list[Entry]]] = {}
+        self._begun: dict[TopicPartition, Life] = {}
+
+    def follow(self) -> None:
+        """Read what is new.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
+            Retry: the store does not answer, or slots were rolled up meanwhile.
+        """
+        state = self.lane.follow(self.state) if self.state.seq >= 0 else self.lane.read()
+        first = max(state.epochs[0], self._read_through + 1)
+        if first > self._read_through + 1:
+            self._begun = {}  # what was rolled up meanwhile may have ended any of them
+        found = list(self._new_entries(state, range(first, state.seq + 1)))
+        self._forget_rolled(state)
+        for entry in found:
+            tp = TopicPartition(entry.topic, entry.partition)
+            self._live.setdefault(tp, []).append(entry)
+            if entry.begins:
+                self._begun.pop(tp, None)
+        self.state, self._read_through = state, state.seq
+
+    @property
+    def topic_partitions(self) -> frozenset[TopicPartition]:
+        """Those of selected topics that are in the ledger, and those that were."""
+        known = (*self.state.members, *self.state.retired)
+        return frozenset(tp for tp in known if self._selects(tp.topic))
+
+    def life(self, tp: TopicPartition) -> Life | None:
+        """The last life of a topic partition; None if it never had one.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a segment is gone or damaged.
+            Retry: the store does not answer.
+        """
+        if tp not in self._begun:
+            found = self._last_life(tp)
+            if found is None:
+                return None
+            self._begun[tp] = found
+        life = self._begun[tp]
+        if life.ended >= 0:
+            return life
+        end = min([self.state.checkpoint[tp], *self._invisible(tp)])
+        return Life(life.topic_id, life.start, end, life.began)
+
+    def records(self, tp: TopicPartition, life: Life, offsets: OffsetRange) -> list[Record]:
+        """The COMMITs, HOLEs and REPLACEs about these offsets in this life, in order.
+
+        Raises:
+            Stalled, Retry: as ``life``.
+        """
+        found: list[Record] = []
+        for segment, entries in self._stored(tp, life, offsets):
+            seqs = sorted({e.at for e in entries if _concerns(e, life, offsets)})
+            found += _decoded(segment, seqs)
+        live = {e.at for e in self._live.get(tp, ()) if _concerns(e, life, offsets)}
+        found += [self.record(seq) for seq in sorted(live)]
+        return [record for record in found if isinstance(record, Commit | Hole | Replace)]
+
+    def record(self, seq: int) -> Record:
+        """The record in a slot.
+
+        Raises:
+            Stalled, Retry: as ``life``.
+        """
+        return ledger.decode(seq, self._body(self.state, seq))
+
+    def opened(self, seq: int) -> int:
+        """The slot of the OPEN of whoever wrote a slot.
+
+        Raises:
+            Stalled, Retry: as ``life``.
+        """
+        epochs = self.state.epochs
+        if seq < epochs[0]:
+            rolled = next(r for r in self.state.segments if r.first <= seq <= r.last)
+            epochs = self._segment(rolled.key).directory.epochs
+        return max(first for first in epochs if first <= seq) - 1
+
+    # -------------------------------------------------------------------------------------- reading
+
+    def _body(self, state: State, seq: int) -> bytes:
+        body = self.lane.read_slot(state, seq)
+        if body is None:
+            raise Retry(f"{self.lane.group}: slot {seq} of its ledger was rolled up meanwhile")
+        return body
+
+    def _new_entries(self, state: State, seqs: range) -> Iterator[Entry]:
+        """What slots that no segment holds are about, as far as it is selected."""
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
+            bodies = pool.map(lambda seq: self._body(state, seq), seqs)
+            for seq, body in zip(seqs, bodies, strict=True):
+                entries = entries_of(self.lane.group, ledger.decode(seq, body))
+                yield from (entry for entry in entries if self._selects(entry.topic))
+
+    def _forget_rolled(self, state: State) -> None:
+        """Forget slots that a segment holds now."""
+        if state.epochs[0] != self.state.epochs[0]:
+            live = {
+                tp: [entry for entry in entries if entry.at >= state.epochs[0]]
+                for tp, entries in self._live.items()
+            }
+            self._live = {tp: entries for tp, entries in live.items() if entries}
+
+    def _invisible(self, tp: TopicPartition) -> Iterator[int]:
+        """Where ranges begin that are committed, and whose objects may not be visible yet.
+
+        What a REPLAY has decided is of ranges that were visible before.
+        """
+        if not self.state.unapplied:
+            return
+        for entry in self._live.get(tp, ()):
+            if entry.at in self.state.unapplied and isinstance(self.record(entry.at), Commit):
+                yield entry.start
+
+    def _segment(self, key: str) -> StoredSegment:
+        if key not in self._segments:
+            self._segments[key] = StoredSegment(self.lane.slots, key)
+        return self._segments[key]
+
+    def _catalog(self, tp: TopicPartition) -> list[Entry]:
+        """Which segments say something about a topic partition, in order."""
+        segments = self.state.segments
+        known, found = self._catalogs.get(tp, (-1, []))
+        if known != len(segments):
+            # The last segment of each group has the catalog of its group.
+            newest = [*segments[GROUP_SIZE - 1 :: GROUP_SIZE]]
+            newest += segments[-1:] if len(segments) % GROUP_SIZE else ()
+            keys = [rolled.key for rolled in newest]
+            found = [entry for key in keys for entry in self._segment(key).catalog(tp)]
+            self._catalogs[tp] = len(segments), found
+        return found
+
+    def _stored(
+        self, tp: TopicPartition, life: Life, offsets: OffsetRange
+    ) -> Iterator[tuple[StoredSegment, list[Entry]]]:
+        """The segments with something about these offsets, each with what it is about."""
+        by_first = {rolled.first: rolled for rolled in self.state.segments}
+        wanted = dict.fromkeys(e.at for e in self._catalog(tp) if _overlaps(e, offsets))
+        for first in wanted:
+            if by_first[first].last > life.began:
+                segment = self._segment(by_first[first].key)
+                yield segment, segment.index(tp)
+
+    # ---------------------------------------------------------------------------------------- lives
+
+    def _last_life(self, tp: TopicPartition) -> Life | None:
+        ended = -1
+        for seq in self._begins(tp):
+            match self.record(seq):
+                case Drop():
+                    ended = seq if ended < 0 else ended
+                case Add(entries=entries):
+                    entry = next(e for e in entries if e.topic_partition == tp)
+                    end = entry.start if ended < 0 else self._end(tp, seq, ended)
+                    return Life(entry.topic_id, entry.start, max(end, entry.start), seq, ended)
+        return None
+
+    def _begins(self, tp: TopicPartition) -> Iterator[int]:
+        """The slots in which a topic partition has entered or left, the last one first."""
+        yield from (e.at for e in reversed(self._live.get(tp, ())) if e.begins)
+        by_first = {rolled.first: rolled.key for rolled in self.state.segments}
+        for first in dict.fromkeys(e.at for e in reversed(self._catalog(tp)) if e.begins):
+            index = self._segment(by_first[first]).index(tp)
+            yield from (e.at for e in reversed(index) if e.begins)
+
+    def _end(self, tp: TopicPartition, began: int, ended: int) -> int:
+        """Where a life ended that is over: the end of the last range that it landed."""
+        life = Life("", 0, 0, began, ended)
+        ends = [0, *(e.end for e in self._live.get(tp, ()) if _is_within(e, life))]
+        by_first = {rolled.first: rolled for rolled in self.state.segments}
+        for entry in self._catalog(tp):
+            rolled = by_first[entry.at]
+            if rolled.last <= began or rolled.first >= ended:
+                continue
+            if rolled.first > began and rolled.last < ended:
+                ends.append(entry.end)
+            else:  # another life is in it, too
+                index = self._segment(rolled.key).index(tp)
+                ends += [e.end for e in index if _is_within(e, life)]
+        return max(ends)
+
+
+def _is_within(entry: Entry, life: Life) -> bool:
+    return life.began < entry.at and (life.ended < 0 or entry.at < life.ended)
+
+
+def _concerns(entry: Entry, life: Life, offsets: OffsetRange) -> bool:
+    return _is_within(entry, life) and _overlaps(entry, offsets)
+
+
+def _overlaps(entry: Entry, offsets: OffsetRange) -> bool:
+    return entry.start < offsets.end and offsets.start < entry.end
+
+
+def _decoded(segment: StoredSegment, seqs: list[int]) -> Iterator[Record]:
+    """The records in some slots of a segment, in order."""
+    wanted = set(seqs)
+    if len(wanted) == 1:
+        yield ledger.decode(seqs[0], segment.body(seqs[0]))
+        return
+    for seq, body in segment.bodies(seqs[0]) if seqs else ():
+        if seq in wanted:
+            yield ledger.decode(seq, body)
+        if seq >= seqs[-1]:
+            return

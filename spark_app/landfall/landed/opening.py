@@ -1,0 +1,77 @@
+"""Opens the log that a group lands, and what another group has landed."""
+
+import json
+
+from landfall.api.contract import LANE
+from landfall.api.spec import ConsumerGroup, LandedSource, Ledger
+from landfall.errors import Reason, Stalled
+from landfall.landed.history import History
+from landfall.landed.log import LandedLog
+from landfall.landed.reader import LandedReader
+from landfall.lane import Lane
+from landfall.lane.stores import with_ledger
+from landfall.ledger import State
+from landfall.ledger.roots import LEDGER_MARK
+from landfall.source.files_log import FilesLog
+from landfall.source.kafka import KafkaLog
+from landfall.store import Store
+from landfall.store.urls import open_store
+
+
+def open_log(group: ConsumerGroup, state: State | None = None) -> KafkaLog | FilesLog | LandedLog:
+    """The log of a group, as a ``source.Log``. Connects at the first call.
+
+    Args:
+        group: the resource.
+        state: of the lane, which says where feeds end; without it they have nothing yet.
+
+    Raises:
+        Stalled: SPEC_INVALID, librdkafka does not accept the properties, or a library for the store
+            of the other group is not installed.
+        Retry: the store of the other group does not answer.
+    """
+    source = group.spec.source
+    if source.landed:
+        store = open_landed(source.landed)
+        return LandedLog(source.landed, _history(store, source.landed))
+    if source.kafka:
+        return KafkaLog(group)
+    log = FilesLog(group)
+    if state is not None:
+        log.take_in(state)
+    return log
+
+
+def open_reader(landed: LandedSource) -> LandedReader:
+    """What reads the objects of another group.
+
+    Raises:
+        Stalled, Retry: as ``open_log``.
+    """
+    store = open_landed(landed)
+    return LandedReader(store, _history(store, landed))
+
+
+def _history(store: Store, landed: LandedSource) -> History:
+    return History(Lane(store, landed.group, LANE), landed.selects)
+
+
+def open_landed(landed: LandedSource) -> Store:
+    """The store of another group's objects, and of its ledger, wherever that is.
+
+    Raises:
+        Stalled, Retry: as ``open_log``.
+    """
+    objects = open_store(landed.root)
+    body = objects.read(LEDGER_MARK)
+    if body is None:
+        return objects
+    try:
+        access = landed.root.model_dump(mode="json", by_alias=True, exclude={"url"})
+        place = Ledger.model_validate({**access, "url": json.loads(body)["url"]})
+    except (ValueError, KeyError, TypeError) as error:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"spec.source.landed: {LEDGER_MARK} in {landed.url} names no ledger: {body!r}",
+        ) from error
+    return with_ledger(open_store(place), objects)

@@ -1,0 +1,228 @@
+"""A task's side of what another group has landed: reads exact ranges from its objects.
+
+Which objects these are follows from that group's ledger. Each gives exactly the rows that the
+ledger says it has, or the range is not landed. An object that has retired meanwhile is read from
+its copy. Of what cannot be read, the records before it are given, and the slice ends early: so one
+object that is damaged stops its topic partition alone, at the first record that is missing.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from landfall.errors import Reason, Retry, Stalled
+from landfall.landed import pieces
+from landfall.landed.history import History, Life
+from landfall.landed.merging import chunks, merged
+from landfall.landed.pieces import Held, Piece
+from landfall.landed.rows import of_parquet, of_sequence_file
+from landfall.landed.specs import LandedBy
+from landfall.ledger import Record, Replace, object_names, replacement_lists
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import Replaced
+from landfall.pipeline.records import Records, of_columns
+from landfall.source import EndsEarly
+from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
+from landfall.store import Store
+
+
+class LandedReader:
+    """A ``source.Reader`` of what another group has landed. A worker process has one."""
+
+    def __init__(self, store: Store, history: History) -> None:
+        """Read nothing yet.
+
+        Args:
+            store: holds the other group's ledger and objects.
+            history: of its lane.
+        """
+        self._store, self._history = store, history
+        self._landed_by = LandedBy(history)
+        self._lists: dict[int, Replaced] = {}
+
+    def close(self) -> None:
+        """Do nothing: connections to stores need not be closed."""
+
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        """The records of the slice, in order, in chunks that depend on the records alone.
+
+        Raises:
+            EndsEarly: a later record cannot be read.
+            Stalled: OBJECT_LOST, the object of the first record is gone or damaged; DATA_LOSS, that
+                group has skipped it; SPEC_INVALID, its objects do not hold what Kafka held;
+                TOPIC_MISSING, that group has no such topic partition.
+            Retry: the store does not answer.
+        """
+        held = self._held(slice_)
+        tp, at = slice_.topic_partition, slice_.offsets.start
+        try:
+            for table in chunks(self._tables(slice_, held), CHUNK_ROWS, CHUNK_BYTES):
+                records = _records(tp, table)
+                yield records
+                at = int(records.offsets[-1]) + 1
+        except Stalled as stalled:
+            if at > slice_.offsets.start:
+                raise EndsEarly(at) from stalled
+            raise
+        if held.why and held.end > slice_.offsets.start:
+            raise EndsEarly(held.end) from held.why
+        if held.why:
+            raise held.why
+
+    # -------------------------------------------------------------------------------- what holds it
+
+    def _held(self, slice_: Slice) -> Held:
+        life = self._life(slice_)
+        records = self._history.records(slice_.topic_partition, life, slice_.offsets)
+        for record in records:
+            self._landed_by.check(record, slice_.topic_partition.topic)
+        group = self._history.lane.group
+        return pieces.held(group, slice_, records, self._applied_lists(records))
+
+    def _life(self, slice_: Slice) -> Life:
+        """The life of the topic partition, by a ledger that goes as far as the slice."""
+        tp = slice_.topic_partition
+        life = self._history.life(tp)
+        if life is None or life.end < slice_.offsets.end:
+            self._history.follow()
+            life = self._history.life(tp)
+        if life is None:
+            group = self._history.lane.group
+            raise Stalled(Reason.TOPIC_MISSING, f"{tp}: {group} has never landed it")
+        if life.end < slice_.offsets.end:
+            raise Retry(f"{slice_}: {self._history.lane.group} has landed it up to {life.end}")
+        return life
+
+    def _applied_lists(self, records: list[Record]) -> Mapping[int, Replaced]:
+        lane, found = self._history.lane, dict[int, Replaced]()
+        for record in records:
+            seq = record.header.seq
+            if not isinstance(record, Replace) or seq > self._history.state.applied_through:
+                continue
+            body = self._store.read(record.listed.key)
+            if body is None:
+                raise Stalled(Reason.LEDGER_BROKEN, f"{record.listed.key}: there is no such list")
+            try:
+                found[seq] = replacement_lists.decode_list(record.listed, body)
+            except ValueError as error:
+                raise Stalled(Reason.LEDGER_BROKEN, f"{lane.group}: {error}") from error
+        return found
+
+    # -------------------------------------------------------------------------------------- reading
+
+    def _tables(self, slice_: Slice, held: Held) -> Iterator[pa.Table]:
+        offsets = OffsetRange(slice_.offsets.start, held.end)
+        sources = [
+            (max(piece.first_offset, offsets.start), partial(self._rows, slice_, held, piece))
+            for piece in held.pieces
+        ]
+        try:
+            yield from merged(sorted(sources, key=lambda each: each[0]))
+        except ValueError as error:
+            raise Stalled(Reason.OBJECT_LOST, f"{slice_}: {error}") from error
+
+    def _rows(self, slice_: Slice, held: Held, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """The rows of an object that are in the slice; all that is before them is read, too."""
+        offsets = OffsetRange(slice_.offsets.start, held.end)
+        with self._open(slice_.topic_partition, piece) as stream:
+            rows = 0
+            try:
+                for batch in self._batches(stream, piece, slice_.topic_partition):
+                    taken, is_over = _within(batch, rows, piece, offsets)
+                    rows += batch.num_rows
+                    yield taken
+                    if is_over:
+                        return
+            except (ValueError, EOFError, OSError) as error:
+                raise Stalled(Reason.OBJECT_LOST, f"{piece.key}: damaged: {error}") from error
+        if rows != piece.landed.rows:
+            raise Stalled(
+                Reason.OBJECT_LOST,
+                f"{piece.key}: {rows} rows, but the ledger says {piece.landed.rows}",
+            )
+
+    def _batches(
+        self, stream: BinaryIO, piece: Piece, tp: TopicPartition
+    ) -> Iterator[pa.RecordBatch]:
+        if piece.is_dead_letters:
+            return of_parquet(stream, is_sorted=False)
+        output = self._landed_by.spec(piece.slot, tp.topic).output
+        if output.format == "SequenceFile":
+            return of_sequence_file(stream)
+        return of_parquet(stream, is_sorted=bool(output.options.get("sortBy")))
+
+    @contextmanager
+    def _open(self, tp: TopicPartition, piece: Piece) -> Iterator[BinaryIO]:
+        """The object, or its copy if it has retired."""
+        with ExitStack() as stack:
+            for key in self._names(tp, piece):
+                try:
+                    stream = stack.enter_context(self._store.open(key))
+                except FileNotFoundError:
+                    continue
+                yield stream
+                return
+        raise Stalled(
+            Reason.OBJECT_LOST,
+            f"{piece.key}: {self._history.lane.group} has landed {tp} there, in slot {piece.slot} "
+            "of its ledger, and there is no such object",
+        )
+
+    def _names(self, tp: TopicPartition, piece: Piece) -> Iterator[str]:
+        """The key of an object, and those that its copy may have."""
+        yield piece.key
+        lane, offsets = self._history.lane, OffsetRange(piece.first_offset, piece.last_offset + 1)
+        self._history.follow()  # it may have retired a moment ago
+        life = self._history.life(tp)
+        for record in self._history.records(tp, life, offsets) if life else ():
+            if isinstance(record, Replace):
+                slot = record.header.seq
+                yield object_names.retired_key(lane.group, lane.name, slot, piece.key)
+
+
+def _within(
+    batch: pa.RecordBatch, row: int, piece: Piece, offsets: OffsetRange
+) -> tuple[pa.RecordBatch, bool]:
+    """The rows of a batch that are wanted, and whether none comes after them.
+
+    Args:
+        batch: of the object, from this row of it on.
+        row: the first.
+        piece: says which rows are of the topic partition.
+        offsets: those that are wanted.
+
+    Raises:
+        ValueError: a row has no offset, or another one than the ledger says.
+    """
+    if piece.rows is not None:
+        batch = batch.filter(pa.array(pieces.row_mask(piece.rows, row, batch.num_rows)))
+    if not batch.num_rows:
+        return batch, False
+    if batch["offset"].null_count:
+        raise ValueError(f"row {row} or a later one has no offset")
+    found = batch["offset"].to_numpy()
+    if (np.diff(found) <= 0).any():
+        raise ValueError(f"offsets do not increase from row {row} on")
+    if found[0] < piece.first_offset or found[-1] > piece.last_offset:
+        raise ValueError(
+            f"offsets {found[0]} to {found[-1]}, but the ledger says {piece.first_offset} to "
+            f"{piece.last_offset}"
+        )
+    start, end = np.searchsorted(found, [offsets.start, offsets.end]).tolist()
+    return batch[start:end], end < len(found)
+
+
+def _records(tp: TopicPartition, table: pa.Table) -> Records:
+    batch = table.combine_chunks().to_batches()[0]
+    return of_columns(
+        tp,
+        batch["offset"].to_numpy(),
+        batch["value"],
+        timestamps=batch["timestamp"].to_numpy(),
+        keys=batch["key"],
+        headers=batch["headers"],
+    )

@@ -1,0 +1,94 @@
+"""The rows of a landed object as Arrow batches, with all that its format stores of a record."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from landfall.formats import Row, sequencereader
+from landfall.pipeline.records import HEADERS
+
+ROWS = pa.schema(
+    [
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", pa.int64()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS),
+    ]
+)
+"""Columns of a batch: the Kafka timestamp is in milliseconds, -1 for none; headers are never null.
+"""
+BATCH_ROWS = 4096
+"""How many rows of an object are in memory at once, but for those of a sorted row group."""
+_NO_HEADERS = pa.nulls(0, HEADERS).values
+
+
+def of_sequence_file(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
+    """The rows of a SequenceFile.
+
+    Raises:
+        ValueError: it is damaged, or its keys have no offsets.
+    """
+    rows = sequencereader.rows(stream)
+    while some := list(islice(rows, BATCH_ROWS)):
+        yield _of_rows(some)
+
+
+def _of_rows(some: Sequence[Row]) -> pa.RecordBatch:
+    empty = pa.array([0] * (len(some) + 1), pa.int32())
+    columns = [
+        pa.array([row.offset for row in some], pa.int64()),
+        pa.array([-1 if row.timestamp is None else row.timestamp for row in some], pa.int64()),
+        pa.array([row.key for row in some], pa.binary()),
+        pa.array([row.value for row in some], pa.binary()),
+        pa.ListArray.from_arrays(empty, _NO_HEADERS).cast(HEADERS),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+
+
+def of_parquet(stream: BinaryIO, *, is_sorted: bool) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file with the columns of the whole record, as of dead letters.
+
+    Args:
+        stream: the object; it is copied to a temporary file, for its footer comes last.
+        is_sorted: whether each row group is sorted by something else than the offset.
+
+    Raises:
+        ValueError: it is damaged, or has other columns.
+    """
+    with tempfile.TemporaryFile() as file, _damage():
+        shutil.copyfileobj(stream, file)
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        for group in range(parquet.num_row_groups):
+            if is_sorted:
+                table = parquet.read_row_group(group, ROWS.names).sort_by("offset")
+                batches = table.to_batches(BATCH_ROWS)
+            else:
+                batches = parquet.iter_batches(BATCH_ROWS, [group], ROWS.names)
+            yield from map(_of_envelope, batches)
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, KeyError, OSError) as error:
+        raise ValueError(f"damaged Parquet file, or one of other columns: {error}") from error
+
+
+def _of_envelope(batch: pa.RecordBatch) -> pa.RecordBatch:
+    times = batch["timestamp"].cast(pa.timestamp("ms")).cast(pa.int64()).fill_null(-1)
+    columns = [
+        batch["offset"],
+        times,
+        batch["key"],
+        batch["value"],
+        batch["headers"].cast(HEADERS),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS)

@@ -1,0 +1,76 @@
+"""By which spec a record of another group's ledger was landed, and whether that kept records."""
+
+from landfall.api.spec import GroupSpec, TopicSpecs
+from landfall.errors import Reason, Stalled
+from landfall.landed.history import History
+from landfall.landed.kept import why_not_kept
+from landfall.lane.stored_specs import read_spec
+from landfall.ledger import Commit, Open, Record, Replace
+
+
+class LandedBy:
+    """The specs by which a group has landed, as its drivers stored them. Each is read once."""
+
+    def __init__(self, history: History) -> None:
+        """Read nothing yet."""
+        self._history = history
+        self._read: dict[str, TopicSpecs | None] = {}
+        self._opened: dict[int, str] = {}
+
+    def spec(self, seq: int, topic: str) -> GroupSpec:
+        """The spec by which whoever wrote a slot has landed a topic.
+
+        Raises:
+            Stalled: SPEC_INVALID, it is not stored; LEDGER_BROKEN.
+            Retry: the store does not answer.
+        """
+        opened = self._history.opened(seq)
+        if opened not in self._opened:
+            record = self._history.record(opened)
+            self._opened[opened] = record.spec if isinstance(record, Open) else ""
+        return self._stored(self._opened[opened], topic, f"slot {opened}")
+
+    def present(self, topic: str) -> GroupSpec:
+        """The spec by which it lands a topic now.
+
+        Raises:
+            Stalled, Retry: as ``spec``.
+        """
+        return self._stored(self._history.state.spec, topic, "the last OPEN")
+
+    def check(self, record: Record, topic: str) -> None:
+        """Return if the objects that a record names hold what Kafka held.
+
+        Raises:
+            Stalled: SPEC_INVALID, they do not; or as ``spec``.
+            Retry: the store does not answer.
+        """
+        if isinstance(record, Commit | Replace):
+            self.refuse(self.spec(record.header.seq, topic), topic)
+
+    def refuse(self, spec: GroupSpec, topic: str) -> None:
+        """Return if objects of this spec hold what Kafka held.
+
+        Raises:
+            Stalled: SPEC_INVALID, they do not.
+        """
+        if why := why_not_kept(spec):
+            group = self._history.lane.group
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"spec.source.landed: {topic} as {group} has landed it cannot be read as a log: "
+                f"{why}",
+            )
+
+    def _stored(self, name: str, topic: str, where: str) -> GroupSpec:
+        lane = self._history.lane
+        if name not in self._read:
+            self._read[name] = read_spec(lane.slots, (lane.group, lane.name), name)
+        specs = self._read[name]
+        if specs is None:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"spec.source.landed: {where} of the ledger of {lane.group} does not say how its "
+                "objects are to be read: it was written by an older release",
+            )
+        return specs.for_topic(topic)

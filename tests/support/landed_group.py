@@ -1,0 +1,154 @@
+"""A group that has landed topics in memory, whose objects another group reads as a log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from landfall.api.contract import LANE
+from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.driver.stored_specs import store_spec
+from landfall.formats import Block
+from landfall.landed.history import History
+from landfall.landed.reader import LandedReader
+from landfall.lane import Lane
+from landfall.ledger import Commit
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.task_results import LandedSlice
+from landfall.registry import output_format
+from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from landfall.task.landing import land
+from tests.support.sample_ledger import GROUP, SampleLedger
+from tests.support.sample_replacing import Merge
+from tests.support.slice_landing import TP, FakeReader, Rows, records_of
+
+SEQUENCE_FILES: dict[str, Any] = {"format": "SequenceFile", "options": {"keyMode": "MessagePack"}}
+PARQUET: dict[str, Any] = {"format": "Parquet"}
+
+
+def backup_group(output: dict[str, Any], **spec: Any) -> ConsumerGroup:
+    """A group called ``shop`` that keeps payloads as they are."""
+    document = {
+        "apiVersion": "landfall.dev/v1alpha1",
+        "kind": "ConsumerGroup",
+        "metadata": {"name": GROUP},
+        "spec": {
+            "source": {"kafka": {"bootstrapServers": "kafka:1", "topicPattern": ".*"}},
+            "decode": {"format": "Json", "timestamp": {"field": "ts"}},
+            "route": {"pattern": "dt={date}/hr={hour}"},
+            "output": {"url": "s3://backup/root", **output},
+            **spec,
+        },
+    }
+    return parse_group(document)
+
+
+@dataclass
+class Backup:
+    """What a group has landed of a log in memory, and its ledger.
+
+    Attributes:
+        log: what Kafka held.
+        output: of the group.
+        spec: other sections of it.
+    """
+
+    log: dict[TopicPartition, Rows]
+    output: dict[str, Any] = field(default_factory=lambda: SEQUENCE_FILES)
+    spec: dict[str, Any] = field(default_factory=dict)
+    store: Any = field(default_factory=MemoryStore)
+    group: ConsumerGroup = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sample = SampleLedger(self.store)
+        self.open().sample.add(*self.log)
+
+    def open(self, **spec: Any) -> "Backup":
+        """Let a driver with this spec go on."""
+        self.output = spec.pop("output", self.output)
+        self.group = backup_group(self.output, **{**self.spec, **spec})
+        name = store_spec(self.store, self.group, LANE)
+        self.sample.open(self.group.spec.generation, name)
+        return self
+
+    def landed(self, start: int, end: int, tp: TopicPartition = TP) -> LandedSlice:
+        """Upload a range, which nothing commits."""
+        slice_ = Slice(tp, OffsetRange(start, end))
+        token = f"token-{self.sample.state.seq + 1}"
+        (result,) = land(Batch(self.group, token), [slice_], FakeReader(self.log), self.store)
+        assert isinstance(result, LandedSlice), result
+        return result
+
+    def land(self, *bounds: int, tp: TopicPartition = TP) -> "Backup":
+        """Land the ranges between these offsets, one COMMIT each; all but the last are applied."""
+        for start, end in pairwise(bounds):
+            self.sample.commit(self.landed(start, end, tp))
+        return self
+
+    def settle(self) -> "Backup":
+        """Let the ledger say that everything is visible, and another driver take over."""
+        self.sample.applied()
+        return self.open()
+
+    def roll(self) -> "Backup":
+        """Let a segment hold what is sealed."""
+        self.sample.add(TopicPartition("filler", self.sample.state.seq)).roll()
+        return self
+
+    @property
+    def history(self) -> History:
+        history = History(Lane(self.store, GROUP, LANE))
+        history.follow()
+        return history
+
+    @property
+    def reader(self) -> LandedReader:
+        return LandedReader(self.store, self.history)
+
+    def read(self, start: int, end: int, tp: TopicPartition = TP) -> list[tuple[int, Any]]:
+        """Offsets and payloads of a range, as the other group reads them."""
+        found = list[tuple[int, Any]]()
+        for records in self.reader.read(Slice(tp, OffsetRange(start, end))):
+            found += zip(records.offsets.tolist(), records.values.to_pylist(), strict=True)
+        return found
+
+
+def within(rows: Rows, start: int, end: int) -> Sequence[tuple[int, bytes | None]]:
+    """The rows of a log that have these offsets."""
+    return [row for row in rows if start <= row[0] < end]
+
+
+def merge_of(landed: Backup, *, mixed: bool = False) -> Merge:
+    """A merge of all that is landed, whatever the Kafka partition, into one object."""
+    format_ = output_format(landed.group.spec.output)
+
+    class Rewritten(Merge):
+        def _uploaded(self) -> NewObject:
+            new = super()._uploaded()
+            own = [each for each in new.sections if each.partition == TP.partition]
+            first, last = own[0].first_offset, own[-1].last_offset
+            of_tp = replace(new.landed, first_offset=first, last_offset=last)
+            return NewObject(of_tp, new.sections, mixed)
+
+        def _read(self, key: str) -> bytes:
+            """All rows of all objects for the first, and nothing for the others."""
+            if key != self.retire[0].landed.upload.key:
+                return b""
+            encoder, body = format_.encoder(), b""
+            for each in self.retire:
+                with landed.store.open(each.landed.upload.key) as stream:
+                    rows = list(format_.rows(stream))
+                values = [row.value for row in rows]
+                body += encoder.encode(
+                    Block(records_of(TP, [row.offset or 0 for row in rows], values))
+                )
+            return body + encoder.finish()
+
+    records = map(landed.history.record, range(landed.sample.state.seq + 1))
+    commits = [record for record in records if isinstance(record, Commit)]
+    return Rewritten.of(
+        landed.sample,
+        [(c.header.seq, each) for c in commits for s in c.slices for each in s.objects],
+    )

@@ -1,0 +1,84 @@
+"""Objects that took the place of others are read in their place, and copies until they do."""
+
+import pytest
+
+from landfall.errors import Reason, Stalled
+from landfall.ledger import object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.source import EndsEarly
+from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup, merge_of, within
+from tests.support.sample_ledger import GROUP, LANE
+from tests.support.sample_replacing import Merge
+from tests.support.slice_landing import TP, click
+
+OTHER = TopicPartition("clicks", 4)
+LOG = {TP: [click(o) for o in range(100, 160)], OTHER: [click(o) for o in range(30, 90)]}
+SLICES = (Slice(TP, OffsetRange(0, 140)), Slice(OTHER, OffsetRange(0, 80)))
+
+
+def backup(**output: object) -> Backup:
+    """Two Kafka partitions, whose first ranges are in one output partition, three objects each."""
+    landed = Backup(dict(LOG), {**SEQUENCE_FILES, **output})
+    landed.land(0, 110, 125, 140).land(0, 40, 50, 80, tp=OTHER)
+    return landed.settle()
+
+
+def retire(landed: Backup, merge: Merge, slot: int) -> None:
+    """Keep copies, and delete what retires."""
+    for each in merge.retire:
+        key = each.landed.upload.key
+        copy = object_names.retired_key(GROUP, LANE, slot, key)
+        landed.store.overwrite(copy, landed.store.read(key) or b"")
+        landed.store.delete(key)
+
+
+@pytest.mark.parametrize("output", [SEQUENCE_FILES, PARQUET])
+def test_a_merged_object_is_read_by_its_sections(output: dict[str, object]) -> None:
+    landed = backup(**{"options": {}, **output})
+    merge = merge_of(landed).record(slices=SLICES)
+    merge.complete()
+    for each in merge.retire:
+        landed.store.delete(each.landed.upload.key)
+    landed.settle()
+
+    for start, end in ((0, 140), (105, 131), (127, 140)):
+        assert landed.read(start, end) == within(LOG[TP], start, end)
+    assert landed.read(33, 77, OTHER) == within(LOG[OTHER], 33, 77)
+
+
+def test_until_it_is_applied_the_old_objects_are_read_wherever_they_are() -> None:
+    landed = backup()
+    merge = merge_of(landed).record(slices=SLICES)
+    slot = landed.sample.state.seq
+
+    assert landed.read(0, 140) == within(LOG[TP], 0, 140)
+    retire(landed, merge.complete(), slot)
+    assert landed.read(0, 140) == within(LOG[TP], 0, 140)
+
+
+def test_a_reader_that_goes_on_finds_what_has_retired_meanwhile() -> None:
+    landed = backup()
+    reader = landed.reader
+    merge = merge_of(landed).record(slices=SLICES)
+    slot = landed.sample.state.seq
+    retire(landed, merge.complete(), slot)
+    landed.settle()
+
+    (records,) = reader.read(Slice(TP, OffsetRange(0, 140)))
+
+    assert records.values.to_pylist() == [value for _, value in within(LOG[TP], 0, 140)]
+
+
+def test_rows_that_were_sorted_or_left_out_are_refused() -> None:
+    landed = backup()
+    merge_of(landed, mixed=True).record(slices=SLICES).complete()
+    landed.settle()
+    landed.land(140, 150).settle()
+
+    with pytest.raises(Stalled, match="shop has sorted its rows, or left duplicates out") as e:
+        landed.read(100, 140)
+    with pytest.raises(EndsEarly):
+        landed.read(0, 150)
+
+    assert e.value.reason is Reason.SPEC_INVALID
+    assert landed.read(140, 150) == within(LOG[TP], 140, 150)
