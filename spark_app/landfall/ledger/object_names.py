@@ -29,6 +29,7 @@ which no topic may be called::
         closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
         dead letters
+    _landfall/<group>/side/<name>/…       the output root of a backfill: all of the above, below it
 
 A destination is one or more folders with ``=`` in their names, which no topic has: the first folder
 without one is the topic's.
@@ -45,6 +46,8 @@ from landfall.ledger.folders import check_destination, check_directories, split_
 
 SYSTEM = "_landfall"
 """Top-level folder of everything that is not data."""
+SIDE = "side"
+"""Folder of a group's backfills, see ``side_root``."""
 MAX_KEY_BYTES = 1024
 """S3's limit of a key's length."""
 MAX_OFFSET = 2**63 - 1
@@ -54,6 +57,7 @@ _TEN_DIGITS = 10**10
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _LANE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_BESIDE = re.compile(".*-(snapshots|segments|specs|schemas|published|files|replaced|retired)")
 _EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
 _PLAN = re.compile(r"\.r(0|[1-9][0-9]*)(?![^.])")
 _BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
@@ -325,6 +329,17 @@ def retired_key(group: str, lane: str, slot: int, key: str) -> str:
     return kept
 
 
+def side_root(group: str, name: str) -> str:
+    """The output root of a backfill, relative to that of its group; no data object is in it.
+
+    Raises:
+        ValueError: a name is not legal.
+    """
+    if not _LANE.fullmatch(name) or len(name) > 63:
+        raise ValueError(f"not a name of lower-case letters, digits and -: {name!r}")
+    return f"{_group_prefix(group)}{SIDE}/{name}"
+
+
 def _basename(name: ObjectName) -> str:
     return f"{name.generation}_{name.partition}_{name.start:020d}"
 
@@ -364,11 +379,8 @@ def lane_prefix(group: str, lane: str) -> str:
     if (
         not _LANE.fullmatch(lane)
         or len(lane) > 63
-        or lane == "dead-letters"
-        or lane.endswith(
-            ("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files")
-            + ("-replaced", "-retired")
-        )
+        or lane in {"dead-letters", SIDE}
+        or _BESIDE.fullmatch(lane)
     ):
         raise ValueError(f"not a lane name: {lane!r}")
     return f"{_group_prefix(group)}{lane}"

@@ -1,0 +1,200 @@
+"""Compares what two lanes hold of the same ranges, folder by folder, row by row.
+
+Rows are compared as a multiset: each row's hash is kept, 8 bytes of memory for each row of one
+folder, and no row itself. A row of a format without columns is its value, with offset, timestamp
+and key where the format keeps them; of typed columns it is all names and values. Of dead letters,
+Kafka partition, offset and payload count, and not the error.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from landfall.api.spec import Output
+from landfall.ledger import object_names
+from landfall.reading import rows
+from landfall.reading.files import File
+from landfall.reading.objects import fetched
+from landfall.store import Store
+
+_LETTERS = ("partition", "offset", "value")
+"""The columns of dead letters that are compared."""
+_TYPED = frozenset({"Parquet", "Orc", "Avro"})
+_LETTERS_OUTPUT = Output(url="file:///none", format="Parquet")
+
+Hashes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of the two lanes that are compared.
+
+    Attributes:
+        store: holds the objects.
+        files: the objects, of data and of dead letters.
+        made_by: how an object of data was made.
+    """
+
+    store: Store
+    files: Sequence[File]
+    made_by: Callable[[File], Output]
+
+    def by_folder(self) -> Mapping[str, list[File]]:
+        """The objects by the folder that they are in, each folder's in the order of their keys."""
+        found: dict[str, list[File]] = defaultdict(list)
+        for file in sorted(self.files, key=lambda file: file.key):
+            found[file.key.rpartition("/")[0]].append(file)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What a lane holds in a folder."""
+
+    objects: int
+    rows: int
+    bytes: int
+
+    @classmethod
+    def of(cls, files: Sequence[File]) -> "Amount":
+        """Add files up."""
+        return cls(len(files), sum(f.rows for f in files), sum(f.size for f in files))
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A row that one lane has and the other has not; the offset is None if it is not kept."""
+
+    key: str
+    row: int
+    offset: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A folder in both lanes.
+
+    Attributes:
+        folder: below the output roots.
+        old: what the live lane holds.
+        new: what the side lane holds.
+        only_old: rows that only the live lane has.
+        only_new: rows that only the side lane has.
+        old_sample: the first of these rows.
+        new_sample: the first of those.
+    """
+
+    folder: str
+    old: Amount
+    new: Amount
+    only_old: int
+    only_new: int
+    old_sample: tuple[Sample, ...] = ()
+    new_sample: tuple[Sample, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both have the same rows, each as often."""
+        return not (self.only_old or self.only_new)
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether it is a folder of dead letters."""
+        return object_names.is_system_key(f"{self.folder}/")
+
+
+def differences(old: Lane, new: Lane, sample: int) -> Iterator[Difference]:
+    """Each folder that either lane has objects in, in order, with samples of so many rows.
+
+    Raises:
+        Stalled: OBJECT_LOST, an object is gone or damaged.
+        Retry: the store does not answer.
+    """
+    of_old, of_new = old.by_folder(), new.by_folder()
+    for folder in sorted(of_old.keys() | of_new.keys()):
+        before, after = of_old.get(folder, []), of_new.get(folder, [])
+        yield _difference(folder, (old, before), (new, after), sample)
+
+
+def _difference(
+    folder: str, old: tuple[Lane, list[File]], new: tuple[Lane, list[File]], sample: int
+) -> Difference:
+    hashes = [_hashes(*each) for each in (old, new)]
+    only_old, only_new = _only(*hashes), _only(*reversed(hashes))
+    return Difference(
+        folder,
+        Amount.of(old[1]),
+        Amount.of(new[1]),
+        only_old.total(),
+        only_new.total(),
+        tuple(_samples(*old, only_old, sample)),
+        tuple(_samples(*new, only_new, sample)),
+    )
+
+
+def _only(one: Hashes, other: Hashes) -> Counter[int]:
+    """The hashes that are more often in one than in the other, with how much more often."""
+    values, inverse = np.unique(np.concatenate([one, other]), return_inverse=True)
+    ours = np.bincount(inverse[: len(one)], minlength=len(values))
+    theirs = np.bincount(inverse[len(one) :], minlength=len(values))
+    more = np.flatnonzero(ours > theirs)
+    return Counter({int(values[i]): int(ours[i] - theirs[i]) for i in more})
+
+
+def _hashes(lane: Lane, files: Sequence[File]) -> Hashes:
+    found = [
+        np.fromiter(map(hash, _identities(batch, typed=typed)), np.int64, batch.num_rows)
+        for _, batch, typed in _batches(lane, files)
+    ]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _samples(lane: Lane, files: Sequence[File], only: Counter[int], count: int) -> Iterator[Sample]:
+    """The first rows with these hashes."""
+    wanted, left = Counter(only), min(count, only.total())
+    row, key = 0, ""
+    for file, batch, typed in _batches(lane, files) if left else ():
+        row, key = row if file.key == key else 0, file.key
+        for at, identity in enumerate(_identities(batch, typed=typed)):
+            row += 1
+            value = hash(identity)
+            if wanted[value] > 0:
+                wanted[value] -= 1
+                yield _sample(file, row, batch.slice(at, 1))
+                left -= 1
+                if not left:
+                    return
+
+
+def _sample(file: File, row: int, one: pa.RecordBatch) -> Sample:
+    columns: dict[str, Any] = one.to_pylist()[0]
+    offset = columns.pop("offset", None)
+    shown = columns["value"] if columns.keys() == {"value"} else columns
+    text = shown.decode(errors="replace") if isinstance(shown, bytes) else str(shown)
+    return Sample(file.key, row, offset if isinstance(offset, int) else None, text)
+
+
+def _batches(lane: Lane, files: Iterable[File]) -> Iterator[tuple[File, pa.RecordBatch, bool]]:
+    """The rows of files, and whether they have columns of their own."""
+    for body in fetched(lane.store, files):
+        if object_names.is_system_key(body.file.key):
+            for batch in rows.batches(body, _LETTERS_OUTPUT, _LETTERS):
+                yield body.file, batch.select(_LETTERS), False
+        else:
+            output = lane.made_by(body.file)
+            for batch in rows.batches(body, output, None):
+                yield body.file, batch, output.format in _TYPED
+
+
+def _identities(batch: pa.RecordBatch, *, typed: bool) -> Iterator[object]:
+    """What tells the rows of a batch from others."""
+    if typed:  # as text: values may be lists, and NaN equals nothing
+        yield from (repr(sorted(row.items())) for row in batch.to_pylist())
+    else:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
