@@ -78,11 +78,7 @@ def test_what_retires_has_exactly_the_rows_of_the_ranges(history: History, choic
 
     ranges = {slice_.topic_partition: slice_.offsets for slice_ in found.slices}
     retired = {each.key for each in found.retire}
-    inside = {
-        row
-        for row in history.rows
-        if tp(row[0]) in ranges and row[1] in ranges[tp(row[0])]
-    }
+    inside = {row for row in history.rows if tp(row[0]) in ranges and row[1] in ranges[tp(row[0])]}
     assert {row for row, key in history.rows.items() if key in retired} == inside
     assert sum(each.landed.rows for each in found.retire) == len(inside)
 

@@ -7,7 +7,7 @@ from landfall import ledger
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.ledger import Header, Purpose, Replacement, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
+from landfall.ledger.replacement_lists import NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 from landfall.objects import Part, Upload
 

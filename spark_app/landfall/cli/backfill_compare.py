@@ -16,7 +16,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.driver.decide.landed_now import CountingObject, LandedNow
 from landfall.driver.decide.promotion import promotion
 from landfall.driver.landed_ledger import read_landed
-from landfall.reading.comparing import Amount, Difference, Lane, Sample, differences
+from landfall.reading.comparing import Difference, Lane, Sample, differences, total
 from landfall.reading.files import File
 from landfall.reading.specs import MadeBy
 from landfall.store import Store
@@ -65,15 +65,11 @@ def _lane(
     return Lane(store, files, made_by)
 
 
-def _total(compared: Iterable[Difference], *, dead_letters: bool) -> Difference:
-    """All of these folders, but for those of dead letters, or only those."""
-    some = [each for each in compared if each.has_dead_letters is dead_letters]
-    old, new = (
-        Amount(sum(a.objects for a in s), sum(a.rows for a in s), sum(a.bytes for a in s))
-        for s in ([each.old for each in some], [each.new for each in some])
-    )
-    only = sum(each.only_old for each in some), sum(each.only_new for each in some)
-    return Difference("", old, new, *only)
+def _totals(compared: Iterable[Difference]) -> tuple[Difference, Difference]:
+    """All folders of data together, and all of dead letters."""
+    some = list(compared)
+    letters = [each for each in some if each.has_dead_letters]
+    return total(each for each in some if not each.has_dead_letters), total(letters)
 
 
 def _show(compared: list[Difference]) -> None:
@@ -81,14 +77,26 @@ def _show(compared: list[Difference]) -> None:
     table = console.table(*names, ">OBJECTS", ">NEW", ">BYTES", ">NEW")
     for each in compared:
         _add_row(table, each.folder, each)
-    _add_row(table, "all data", _total(compared, dead_letters=False))
-    _add_row(table, "all dead letters", _total(compared, dead_letters=True))
+    data, letters = _totals(compared)
+    _add_row(table, "all data", data)
+    _add_row(table, "all dead letters", letters)
     out = console.out()
     out.print(table)
+    out.print(_summary(data, letters))
     for each in compared:
         for title, samples in (("old", each.old_sample), ("new", each.new_sample)):
             for sample in samples:
                 out.print(f"{title}  {escape(_as_text(sample))}")
+
+
+def _summary(data: Difference, letters: Difference) -> str:
+    if data.is_same and letters.is_same:
+        return "both have the same rows"
+    if data.is_same:
+        return "both have the same rows, and other dead letters"
+    if data.has_moved:
+        return "both have the same rows, some of them in other output partitions"
+    return "the rows differ"
 
 
 def _add_row(table: Table, name: str, each: Difference) -> None:
@@ -105,11 +113,13 @@ def _as_text(sample: Sample) -> str:
 
 
 def _document(name: str, compared: list[Difference]) -> Mapping[str, object]:
+    data, letters = _totals(compared)
     return {
         "name": name,
-        "same": all(each.is_same for each in compared),
-        "data": _amounts(_total(compared, dead_letters=False)),
-        "dead_letters": _amounts(_total(compared, dead_letters=True)),
+        "same": data.is_same and letters.is_same,
+        "moved": data.has_moved,
+        "data": _amounts(data),
+        "dead_letters": _amounts(letters),
         "folders": [{"folder": each.folder, **_with_samples(each)} for each in compared],
     }
 

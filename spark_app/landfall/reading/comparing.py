@@ -1,9 +1,12 @@
 """Compares what two lanes hold of the same ranges, folder by folder, row by row.
 
 Rows are compared as a multiset: each row's hash is kept, 8 bytes of memory for each row of one
-folder, and no row itself. A row of a format without columns is its value, with offset, timestamp
-and key where the format keeps them; of typed columns it is all names and values. Of dead letters,
-Kafka partition, offset and payload count, and not the error.
+folder, and no row itself. A sum of all hashes says whether both have the same rows in the end,
+though perhaps in other folders.
+
+A row of a format without columns is its value, with offset, timestamp and key where the format
+keeps them; of typed columns it is all names and values. Of dead letters, Kafka partition, offset
+and payload count, and not the error.
 """
 
 from collections import Counter, defaultdict
@@ -26,6 +29,8 @@ _LETTERS = ("partition", "offset", "value")
 """The columns of dead letters that are compared."""
 _TYPED = frozenset({"Parquet", "Orc", "Avro"})
 _LETTERS_OUTPUT = Output(url="file:///none", format="Parquet")
+
+_MODULUS = 2**64
 
 Hashes = npt.NDArray[np.int64]
 
@@ -88,6 +93,9 @@ class Difference:
         only_new: rows that only the side lane has.
         old_sample: the first of these rows.
         new_sample: the first of those.
+        moved_sum: the sum of the hashes of the rows that only one has, those of the live lane less
+            those of the side lane, modulo 2**64. It is zero over folders that have the same rows
+            together.
     """
 
     folder: str
@@ -97,11 +105,18 @@ class Difference:
     only_new: int
     old_sample: tuple[Sample, ...] = ()
     new_sample: tuple[Sample, ...] = ()
+    moved_sum: int = 0
 
     @property
     def is_same(self) -> bool:
         """Whether both have the same rows, each as often."""
         return not (self.only_old or self.only_new)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether both have the same rows, but some of them in other folders than the other."""
+        is_moved = self.only_old == self.only_new and not self.moved_sum
+        return is_moved and not self.is_same
 
     @property
     def has_dead_letters(self) -> bool:
@@ -122,6 +137,18 @@ def differences(old: Lane, new: Lane, sample: int) -> Iterator[Difference]:
         yield _difference(folder, (old, before), (new, after), sample)
 
 
+def total(folders: Iterable[Difference]) -> Difference:
+    """What both lanes hold in some folders together, without samples."""
+    some = list(folders)
+    old, new = (
+        Amount(sum(a.objects for a in s), sum(a.rows for a in s), sum(a.bytes for a in s))
+        for s in ([each.old for each in some], [each.new for each in some])
+    )
+    only_old, only_new = sum(each.only_old for each in some), sum(each.only_new for each in some)
+    moved = sum(each.moved_sum for each in some) % _MODULUS
+    return Difference("", old, new, only_old, only_new, moved_sum=moved)
+
+
 def _difference(
     folder: str, old: tuple[Lane, list[File]], new: tuple[Lane, list[File]], sample: int
 ) -> Difference:
@@ -131,20 +158,47 @@ def _difference(
         folder,
         Amount.of(old[1]),
         Amount.of(new[1]),
-        only_old.total(),
-        only_new.total(),
+        only_old.total,
+        only_new.total,
         tuple(_samples(*old, only_old, sample)),
         tuple(_samples(*new, only_new, sample)),
+        (only_old.sum - only_new.sum) % _MODULUS,
     )
 
 
-def _only(one: Hashes, other: Hashes) -> Counter[int]:
-    """The hashes that are more often in one than in the other, with how much more often."""
+@dataclass(frozen=True)
+class _Only:
+    """Sorted hashes that are more often in one lane than in the other, and how much more often."""
+
+    values: Hashes
+    counts: npt.NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def sum(self) -> int:
+        """The sum of the hashes, modulo 2**64."""
+        # Similar rows may have similar hashes, so the bits of each are mixed first (SplitMix64).
+        mixed = self.values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+        return int((mixed * self.counts.astype(np.uint64)).sum())
+
+    def count(self, value: int) -> int:
+        at = int(np.searchsorted(self.values, value))
+        is_there = at < len(self.values) and self.values[at] == value
+        return int(self.counts[at]) if is_there else 0
+
+
+def _only(one: Hashes, other: Hashes) -> _Only:
     values, inverse = np.unique(np.concatenate([one, other]), return_inverse=True)
     ours = np.bincount(inverse[: len(one)], minlength=len(values))
     theirs = np.bincount(inverse[len(one) :], minlength=len(values))
     more = np.flatnonzero(ours > theirs)
-    return Counter({int(values[i]): int(ours[i] - theirs[i]) for i in more})
+    return _Only(values[more], ours[more] - theirs[more])
 
 
 def _hashes(lane: Lane, files: Sequence[File]) -> Hashes:
@@ -155,17 +209,17 @@ def _hashes(lane: Lane, files: Sequence[File]) -> Hashes:
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
-def _samples(lane: Lane, files: Sequence[File], only: Counter[int], count: int) -> Iterator[Sample]:
+def _samples(lane: Lane, files: Sequence[File], only: _Only, count: int) -> Iterator[Sample]:
     """The first rows with these hashes."""
-    wanted, left = Counter(only), min(count, only.total())
+    given, left = Counter[int](), min(count, only.total)
     row, key = 0, ""
     for file, batch, typed in _batches(lane, files) if left else ():
         row, key = row if file.key == key else 0, file.key
         for at, identity in enumerate(_identities(batch, typed=typed)):
             row += 1
             value = hash(identity)
-            if wanted[value] > 0:
-                wanted[value] -= 1
+            if given[value] < only.count(value):
+                given[value] += 1
                 yield _sample(file, row, batch.slice(at, 1))
                 left -= 1
                 if not left:

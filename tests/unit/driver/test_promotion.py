@@ -55,9 +55,7 @@ def test_objects_get_live_names_with_the_slot_of_the_live_ledger() -> None:
 def test_a_merge_since_the_plan_is_no_obstacle() -> None:
     history = live()
     planned_at = history.now.slot
-    merged = history.merge(
-        f"{TOPIC}/dt=a/1_0_{start:020}.json" for start in (2, 5)
-    )
+    merged = history.merge(f"{TOPIC}/dt=a/1_0_{start:020}.json" for start in (2, 5))
 
     found = promoted(history, side(), planned_at)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.spec import parse_group
+from landfall.api.spec import StartAtOffsets, parse_group
 from landfall.driver.decide.backfill import Choice, chosen
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.orphan_uploads import is_ours
@@ -33,9 +33,10 @@ from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import LaneOwnership, Purpose, object_names
 from landfall.ledger.replacement_lists import decode_list, encode_list
-from landfall.objects import Part, Upload
+from landfall.objects import Upload
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
+from tests.support.copying import copied
 from tests.support.groups import document
 from tests.support.landed_history import History, tp
 from tests.support.readable import CLICKS, Readable
@@ -87,9 +88,9 @@ def test_there_must_be_a_plan_that_this_software_knows() -> None:
 def test_a_side_lane_lands_the_ranges_and_nothing_else() -> None:
     made = side_group(group(), plan())
 
-    kafka = made.spec.source.kafka
+    kafka = made.spec.source.require_kafka()
     assert kafka.topics == ("clicks",)
-    assert kafka.starting_offsets.offsets == {"clicks": {"0": 0, "1": 4}}
+    assert kafka.starting_offsets == StartAtOffsets(offsets={"clicks": {"0": 0, "1": 4}})
     assert kafka.on_data_loss == "Stall"
     assert made.spec.output.url == "s3://logs/shop/_landfall/shop/side/fix"
     assert made.kafka_group_id == "default.shop.side.fix"
@@ -122,7 +123,7 @@ def test_what_decides_what_objects_hold_stays_as_it_is() -> None:
 def test_a_ledger_elsewhere_has_the_side_lane_s_below_it() -> None:
     made = side_group(group(ledger__url="s3://ledgers/shop"), plan())
 
-    assert made.spec.ledger.url == "s3://ledgers/shop/_landfall/shop/side/fix"
+    assert made.spec.ledger_root.url == "s3://ledgers/shop/_landfall/shop/side/fix"
 
 
 def test_another_generation_than_planned_is_refused() -> None:
@@ -188,16 +189,6 @@ class Scene:
         return prepare_promotion(lanes, self.made, "token", copied)
 
 
-def copied(store: Store, source: str, size: int, key: str, token: str) -> Upload:
-    """As ``store.copying.copied``."""
-    with store.open(source) as stream:
-        body = stream.read()
-    assert len(body) == size
-    upload_id = store.begin(key, token)
-    part: Part = store.put_part(key, upload_id, 1, body)
-    return Upload(key, upload_id, (part,), token)
-
-
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
@@ -208,9 +199,7 @@ def test_a_promotion_copies_into_uploads_under_live_names(scene: Scene) -> None:
 
     slot = scene.live.ledger.state.seq
     new, _ = found.listed.objects
-    assert new.landed.upload.key == (
-        f"clicks/dt=2026-11-21/hr=04/2_0_{0:020}.r{slot}.json.gz"
-    )
+    assert new.landed.upload.key == (f"clicks/dt=2026-11-21/hr=04/2_0_{0:020}.r{slot}.json.gz")
     assert (new.landed.rows, new.landed.upload.token) == (4, "token")
     assert [(s.partition, s.rows, s.first_offset, s.last_offset) for s in new.sections] == [
         (0, 4, 0, 3)

@@ -13,7 +13,7 @@ SLOT = f"{ledger_prefix('shop', '0')}0000000001/0000000000.json"
 
 @pytest.mark.parametrize("root", ["", f"{SIDE}/"])
 @pytest.mark.parametrize(("key", "is_ledgers"), [(DATA, False), (LETTERS, False), (SLOT, True)])
-def test_a_side_lane_is_divided_as_its_group(root: str, key: str, is_ledgers: bool) -> None:  # noqa: FBT001  # a parameter
+def test_a_side_lane_is_divided_as_its_group(root: str, key: str, is_ledgers: bool) -> None:
     whole = f"{root}{key}"
     prefixes = [whole[:end] for end in range(len(whole) + 1)]
 

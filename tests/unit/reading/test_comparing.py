@@ -9,7 +9,7 @@ import pytest
 from landfall.api.spec import Output
 from landfall.errors import Stalled
 from landfall.ledger import object_names
-from landfall.reading.comparing import Amount, Difference, Lane, differences
+from landfall.reading.comparing import Amount, Difference, Lane, differences, total
 from landfall.reading.files import File
 from landfall.store.memory import MemoryStore
 from tests.support.readable import BODIES, EXTENSIONS, parquet
@@ -83,6 +83,16 @@ def test_rows_of_another_folder_are_missing_here_and_new_there() -> None:
         (FOLDER, 0, 2),
     ]
     assert found[1].old == Amount(0, 0, 0)
+    assert total(found).has_moved
+
+
+def test_rows_that_have_changed_have_not_moved() -> None:
+    found = compared(
+        lane("Json", ("clicks/dt=1970-01-01", rows(1, 2))), lane("Json", (FOLDER, rows(1, 3)))
+    )
+
+    assert not total(found).has_moved
+    assert (total(found).only_old, total(found).only_new) == (2, 2)
 
 
 def test_of_dead_letters_the_error_does_not_count() -> None:
