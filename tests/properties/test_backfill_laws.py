@@ -9,7 +9,7 @@ from landfall.driver.decide.backfill import Choice, chosen
 from landfall.errors import Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
-from tests.support.landed_history import TOPIC, History, tp
+from tests.support.landed_history import History, tp
 
 FOLDERS = st.lists(st.sampled_from(["a", "b", "-", ""]), min_size=1, max_size=6)
 
@@ -18,6 +18,8 @@ FOLDERS = st.lists(st.sampled_from(["a", "b", "-", ""]), min_size=1, max_size=6)
 def histories(draw: st.DrawFn) -> History:
     """Commits of three Kafka partitions, with merges, replays and lives that ended in between."""
     history = History().add(0, 1, 2)
+    for partition in (0, 0, 1):
+        history.commit(partition, draw(FOLDERS))
     steps: dict[str, Callable[[], object]] = {
         "commit": lambda: history.commit(draw(st.sampled_from([*history.at])), draw(FOLDERS)),
         "merge": lambda: _merge(draw, history),
@@ -25,8 +27,8 @@ def histories(draw: st.DrawFn) -> History:
         "open": lambda: history.open(history.generation + 1),
         "enter again": lambda: _enter_again(draw, history),
     }
-    often = ["commit"] * 5 + ["merge"] * 3 + ["replay", "open", "enter again"]
-    for step in draw(st.lists(st.sampled_from(often), max_size=25)):
+    often = ["commit"] * 5 + ["merge"] * 4 + ["replay", "open", "enter again"]
+    for step in draw(st.lists(st.sampled_from(often), min_size=2, max_size=20)):
         steps[step]()
     history.applied()
     return history
@@ -36,9 +38,8 @@ def _merge(draw: st.DrawFn, history: History) -> None:
     folder = draw(st.sampled_from(["dt=a", "dt=b"]))
     history.applied()
     found = [key for key in sorted(history.now.objects) if f"/{folder}/" in key]
-    keys = draw(st.lists(st.sampled_from(found), min_size=1, unique=True)) if found else []
-    if keys:
-        history.merge(keys)
+    if len(found) > 1:
+        history.merge(draw(st.lists(st.sampled_from(found), min_size=2, unique=True)))
 
 
 def _replay(draw: st.DrawFn, history: History) -> None:
@@ -60,19 +61,28 @@ def _enter_again(draw: st.DrawFn, history: History) -> None:
     history.open(history.generation + 1).add(partition, start=at)
 
 
-def choices() -> st.SearchStrategy[Choice]:
-    return st.builds(
-        Choice,
-        topics=st.sampled_from([frozenset(), frozenset([TOPIC])]),
-        generations=st.sampled_from([range(0), range(1, 2), range(2, 4)]),
-        output_partitions=st.sampled_from([(), ("dt=a",), ("dt=*",)]),
+def choices(history: History) -> st.SearchStrategy[Choice]:
+    """Choices by time, by generation, by output partition and by objects."""
+    times = [each.time for spans in history.now.ranges.values() for each in spans]
+    keys = sorted(history.now.objects)
+    a_time = st.sampled_from(times) if times else st.none()
+    return st.one_of(
+        st.builds(Choice, since=a_time),
+        st.builds(Choice, until=a_time),
+        st.builds(Choice, generations=st.sampled_from([range(1, 2), range(2, 4)])),
+        st.builds(Choice, output_partitions=st.sampled_from([("dt=a",), ("dt=*",)])),
+        st.builds(Choice, keys=st.sampled_from(keys).map(lambda key: frozenset([key])))
+        if keys
+        else st.just(Choice()),
     )
 
 
-@given(histories(), choices())
-def test_what_retires_has_exactly_the_rows_of_the_ranges(history: History, choice: Choice) -> None:
+@given(histories(), st.data())
+def test_what_retires_has_exactly_the_rows_of_the_ranges(
+    history: History, data: st.DataObject
+) -> None:
     try:
-        found = chosen(history.now, choice)
+        found = chosen(history.now, data.draw(choices(history)))
     except Stalled:
         return
 

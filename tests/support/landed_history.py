@@ -12,7 +12,8 @@ from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, 
 from landfall.objects import Part, Upload
 
 GROUP, TOPIC = "shop", "clicks"
-TIME = "2026-11-21T{:02}:00:00+00:00"
+TIME = "2026-11-21T{:02}:{:02}:00+00:00"
+"""The slot of a record, as hours and minutes."""
 _DECISION = ledger.Decision("replay", "me", "", "t")
 
 Row = tuple[int, int]
@@ -44,7 +45,7 @@ class History:
     def header(self, applied_through: int | None = None) -> Header:
         seq = self.now.slot + 1
         through = self.now.slot if applied_through is None else applied_through
-        return Header(seq, "", 1, "w", TIME.format(min(seq, 23)), through)
+        return Header(seq, "", 1, "w", TIME.format(*divmod(seq, 60)), through)
 
     def open(self, generation: int) -> "History":
         self.generation = generation

@@ -76,6 +76,14 @@ examples:
 """,
     )
     _add_names(command)
+    _add_choice(command)
+    command.add_argument(
+        "--dry-run", action="store_true", help="show what would be landed again, and write nothing"
+    )
+    _add_json(command)
+
+
+def _add_choice(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--topic",
         action="append",
@@ -117,10 +125,6 @@ examples:
         metavar="FILE",
         help="only what has rows in the objects of this file, a JSON list of keys",
     )
-    command.add_argument(
-        "--dry-run", action="store_true", help="show what would be landed again, and write nothing"
-    )
-    _add_json(command)
 
 
 def _run(new: NewCommand) -> None:
