@@ -123,7 +123,8 @@ def _add_choice(command: argparse.ArgumentParser) -> None:
         type=object_keys,
         default=frozenset(),
         metavar="FILE",
-        help="only what has rows in the objects of this file, a JSON list of keys",
+        help="only what has rows in the objects of this file: a JSON list of keys, or a document "
+        "with a list `wrong` of objects that have a `key` each",
     )
 
 
@@ -267,10 +268,10 @@ def cores(text: str) -> int:
 
 
 def object_keys(text: str) -> frozenset[str]:
-    """The keys in a file.
+    """The keys in a file: a JSON list of them, or a document that lists wrong objects.
 
     Raises:
-        ArgumentTypeError: it cannot be read, or is no JSON list of keys.
+        ArgumentTypeError: it cannot be read, or is neither.
     """
     try:
         found = json.loads(Path(text).read_text("utf-8"))
@@ -278,6 +279,13 @@ def object_keys(text: str) -> frozenset[str]:
         raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
-    if not isinstance(found, list) or not found or not all(isinstance(key, str) for key in found):
+    match found:
+        case {"wrong": list(wrong)}:
+            keys = [each.get("key") if isinstance(each, dict) else None for each in wrong]
+        case list(keys):
+            pass
+        case _:
+            keys = []
+    if not keys or not all(isinstance(key, str) for key in keys):
         raise argparse.ArgumentTypeError(f"{text}: expected a list of keys")
-    return frozenset(found)
+    return frozenset(keys)

@@ -14,7 +14,7 @@ from landfall.api.contract import LANE
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import Promoted, promotion
 from landfall.driver.pinned_spec import PIN
-from landfall.driver.replacements import PlannedReplacement
+from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.side_lane import SidePlan
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger import Purpose, object_names
@@ -77,10 +77,9 @@ def prepare_promotion(
         token,
         Purpose.BACKFILL,
         Replaced(retire, objects),
-        lanes.live.slot,
-        0,
-        found.slices,
-        found.folders,
+        read_through=lanes.live.slot,
+        folders=found.folders,
+        slices=found.slices,
     )
 
 

@@ -103,9 +103,12 @@ def test_a_dry_run_writes_nothing(scene: Scene, capsys: pytest.CaptureFixture[st
     assert scene.run("status") == ExitCode.USAGE
 
 
-def test_objects_are_chosen_by_a_list(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    keys = scene.folder / "keys.json"
-    keys.write_text(json.dumps([f"clicks/{OLD}/1_0_{4:020}.json.gz"]))
+@pytest.mark.parametrize("is_scan", [False, True])
+def test_objects_are_chosen_by_a_list(
+    scene: Scene, capsys: pytest.CaptureFixture[str], *, is_scan: bool
+) -> None:
+    keys, key = scene.folder / "keys.json", f"clicks/{OLD}/1_0_{4:020}.json.gz"
+    keys.write_text(json.dumps({"wrong": [{"key": key, "rows": 2}]} if is_scan else [key]))
 
     assert scene.run("plan", "--objects", str(keys), "--json") == ExitCode.OK
 

@@ -12,8 +12,8 @@ from landfall.api.spec import StartAtOffsets, parse_group
 from landfall.driver.decide.backfill import Choice, chosen
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.orphan_uploads import is_ours
+from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promotion import Lanes, prepare_promotion
-from landfall.driver.replacements import PlannedReplacement
 from landfall.driver.side_lane import (
     DISCARDED,
     PLAN,

@@ -1,4 +1,4 @@
-"""What a driver is asked to record as a REPLACE, once somebody has prepared it."""
+"""Objects that are ready to take the place of others."""
 
 from dataclasses import dataclass
 
@@ -9,22 +9,22 @@ from landfall.ledger.replacement_lists import Replaced
 
 @dataclass(frozen=True, slots=True)
 class PlannedReplacement:
-    """A REPLACE whose new objects are uploaded and not completed; see ``landfall.ledger.Replace``.
+    """What a REPLACE will say.
 
     Attributes:
-        token: what the new objects carry.
+        token: what is in the metadata of each new object.
         purpose: what it is for.
-        listed: the objects that retire, and those that take their place.
+        listed: the objects that retire, and those that are uploaded and not completed.
         read_through: the slot up to which the ledger was read for it.
+        folders: in which any of these objects are, sorted.
+        slices: per topic partition, from the first of the records in these objects to the last.
         duplicates: rows that have the key of another one, and are in no new object.
-        slices: per topic partition, from the first of the records to the last.
-        folders: in which any of the objects are, sorted.
     """
 
     token: str
     purpose: Purpose
     listed: Replaced
     read_through: int
-    duplicates: int
-    slices: tuple[Slice, ...]
     folders: tuple[str, ...]
+    slices: tuple[Slice, ...]
+    duplicates: int = 0
