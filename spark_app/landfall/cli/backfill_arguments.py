@@ -279,13 +279,8 @@ def object_keys(text: str) -> frozenset[str]:
         raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
-    match found:
-        case {"wrong": list(wrong)}:
-            keys = [each.get("key") if isinstance(each, dict) else None for each in wrong]
-        case list(keys):
-            pass
-        case _:
-            keys = []
-    if not keys or not all(isinstance(key, str) for key in keys):
+    if isinstance(found, dict) and isinstance(found.get("wrong"), list):
+        found = [each.get("key") for each in found["wrong"] if isinstance(each, dict)]
+    if not isinstance(found, list) or not found or not all(isinstance(key, str) for key in found):
         raise argparse.ArgumentTypeError(f"{text}: expected a list of keys")
-    return frozenset(keys)
+    return frozenset(found)
