@@ -45,6 +45,7 @@ BESIDE = """
 | `<lane>-schemas/<sha256>.json` | a schema of payloads, which slices name in `schemas` |
 | `<lane>-schemas/<registry>/<id>.json` | which of these a registry calls by an id |
 | `dead-letters/` | dead letters, objects as any other |
+| `side/<name>/` | the output root of a [backfill](../guides/backfill.md), with its ledger |
 
 A stored schema has `kind`, `schema`, and by name the `references` that it needs; `<registry>` is
 the beginning of the SHA-256 of the registry's first URL. A task creates both objects, if absent,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall import __version__
+from landfall.cli.backfill_arguments import add_backfill
 from landfall.cli.file_arguments import add_files
 from landfall.cli.migrate_arguments import add_migrate
 from landfall.cli.numbers import natural, port
@@ -62,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
     add_scan(partial(_command, commands))
     add_verbs(partial(_command, commands))
     add_files(partial(_command, commands), partial(partial, _command))
+    add_backfill(partial(_command, commands), partial(partial, _command))
     add_migrate(partial(_command, commands), partial(partial, _command))
     return root
 

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     with progress(console.err()) as show_status:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.
-        _log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
+        log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
         try:
             return run_group(group, options, show_status)
         except PortUnavailable as error:
@@ -122,7 +122,8 @@ def _control(port: int | None, token_file: Path | None) -> "Control | None":
     return Control(token_file, "127.0.0.1", port)
 
 
-def _log_to_stderr(level: int) -> None:
+def log_to_stderr(level: int) -> None:
+    """Print log events of this level and above as lines on standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(EventFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])

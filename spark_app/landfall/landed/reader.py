@@ -21,7 +21,7 @@ from landfall.landed.merging import chunks, merged
 from landfall.landed.pieces import Held, Piece
 from landfall.landed.rows import of_parquet, of_sequence_file
 from landfall.landed.specs import LandedBy
-from landfall.ledger import Record, Replace, object_names, replacement_lists
+from landfall.ledger import Record, Replace, replacement_lists, retired_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced
 from landfall.pipeline.records import Records, of_columns
@@ -181,7 +181,7 @@ class LandedReader:
         for record in self._history.records(tp, life, offsets) if life else ():
             if isinstance(record, Replace):
                 slot = record.header.seq
-                yield object_names.retired_key(lane.group, lane.name, slot, piece.key)
+                yield retired_names.retired_key(lane.group, lane.name, slot, piece.key)
 
 
 def _within(

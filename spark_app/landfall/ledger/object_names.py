@@ -28,6 +28,7 @@ which no topic may be called::
         closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
         dead letters
+    _landfall/<group>/side/<name>/…       the output root of a backfill: all of the above, below it
 
 A destination is one or more folders with ``=`` in their names, which no topic has: the first folder
 without one is the topic's.
@@ -44,6 +45,8 @@ from landfall.ledger.folders import check_destination, check_directories, split_
 
 SYSTEM = "_landfall"
 """Top-level folder of everything that is not data."""
+SIDE = "side"
+"""Folder of a group's backfills, see ``ledger.roots.side_root``."""
 MAX_KEY_BYTES = 1024
 """S3's limit of a key's length."""
 MAX_OFFSET = 2**63 - 1
@@ -62,15 +65,11 @@ _BESIDE_A_LANE = (
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_LANE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+LANE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
 _PLAN = re.compile(r"\.r(0|[1-9][0-9]*)(?![^.])")
 _BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
 _SLOT = re.compile(r"([0-9]{10})/([0-9]{10})\.json")
-_BESIDE_A_LANE = (
-    *("-snapshots", "-segments", "-specs", "-schemas", "-published", "-files"),
-    *("-replaced", "-retired"),
-)
 _REGISTRY = re.compile(r"[0-9a-f]{16}")
 _SCHEMA_ID = re.compile(r"0|[1-9][0-9]{0,9}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -159,7 +158,7 @@ def dead_letters_prefix(group: str, topic: str) -> str:
         ValueError: a part is not legal.
     """
     check_topic(topic)
-    return f"{_group_prefix(group)}dead-letters/{topic}/"
+    return f"{group_prefix(group)}dead-letters/{topic}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +182,7 @@ def origin(group: str, key: str) -> Origin:
     Raises:
         ValueError: the key is neither.
     """
-    prefix = f"{_group_prefix(group)}dead-letters/"
+    prefix = f"{group_prefix(group)}dead-letters/"
     if not key.startswith(prefix):
         name = parse_key(key)
         plan, _ = split_plan(name.extension)
@@ -356,7 +355,12 @@ def check_length(key: str) -> None:
         raise ValueError(f"a key of {size} bytes, more than {MAX_KEY_BYTES}: {key!r}")
 
 
-def _group_prefix(group: str) -> str:
+def group_prefix(group: str) -> str:
+    """What the keys begin with of all that is stored for a group, but for its objects.
+
+    Raises:
+        ValueError: the group's name is not legal.
+    """
     # A group "owner.json" would put its folder where the owner's object is.
     if not _GROUP.fullmatch(group) or len(group) > 63 or group == "owner.json":
         raise ValueError(f"not a group name: {group!r}")
@@ -371,13 +375,13 @@ def lane_prefix(group: str, lane: str) -> str:
     """
     # A lane "a-snapshots" would put its slots among the snapshots of lane "a"; so with the others.
     if (
-        not _LANE.fullmatch(lane)
+        not LANE_NAME.fullmatch(lane)
         or len(lane) > 63
-        or lane == "dead-letters"
+        or lane in {"dead-letters", SIDE}
         or lane.endswith(_BESIDE_A_LANE)
     ):
         raise ValueError(f"not a lane name: {lane!r}")
-    return f"{_group_prefix(group)}{lane}"
+    return f"{group_prefix(group)}{lane}"
 
 
 def _sha256(digest: str) -> str:

@@ -1,37 +1,57 @@
 """Which keys are in the root of the ledger, where that is not the output root. Pure.
 
 What is under ``_landfall/`` is the ledger's, but for dead letters and copies of retired objects,
-which are objects, and for the mark that says where the ledger is.
+which are objects, and for the mark that says where the ledger is. The root of a backfill
+(``side_root``) is divided in the same way.
 """
 
 import re
 
-from landfall.ledger.object_names import SYSTEM
+from landfall.ledger.object_names import LANE_NAME, SIDE, SYSTEM, group_prefix
 
 _DEAD_LETTERS = "dead-letters"
 """As in ``object_names.dead_letters_prefix``."""
 _RETIRED = "-retired"
 """As in ``retired_names.retired_prefix``."""
 _OBJECTS = re.compile(f"{SYSTEM}/[^/]+/({_DEAD_LETTERS}|[^/]+{_RETIRED})/")
+_SIDE_ROOT = re.compile(f"{SYSTEM}/[^/]+/{SIDE}/[^/]+/")
 LEDGER_MARK = f"{SYSTEM}/ledger.json"
 """Key of the mark in an output root that says where its ledger is, if that is another root."""
 OUTPUT_MARK = f"{SYSTEM}/output.json"
 """Key of the mark in the root of a ledger that says where its objects are."""
 
 
+def side_root(group: str, name: str) -> str:
+    """The output root of a backfill, relative to that of its group; no data object is in it.
+
+    Raises:
+        ValueError: a name is not legal.
+    """
+    if not LANE_NAME.fullmatch(name) or len(name) > 63:
+        raise ValueError(f"not a name of lower-case letters, digits and -: {name!r}")
+    return f"{group_prefix(group)}{SIDE}/{name}"
+
+
 def is_ledger_key(key: str) -> bool:
     """Whether a key is in the ledger's root, if that is not the output root."""
+    if side := _SIDE_ROOT.match(key):
+        return is_ledger_key(key[side.end() :])
     return key.startswith(f"{SYSTEM}/") and key != LEDGER_MARK and not _OBJECTS.match(key)
 
 
 def may_be_of_ledger(prefix: str) -> bool:
     """Whether keys with this prefix may be in the ledger's root, if that is not the output root."""
+    if side := _SIDE_ROOT.match(prefix):
+        return may_be_of_ledger(prefix[side.end() :])
     below = f"{SYSTEM}/"
     return below.startswith(prefix) or (prefix.startswith(below) and not _OBJECTS.match(prefix))
 
 
 def may_be_of_objects(prefix: str) -> bool:
     """Whether keys with this prefix may be in the output root, if the ledger is in another."""
+    if side := _SIDE_ROOT.match(prefix):
+        return may_be_of_objects(prefix[side.end() :])
     system, *below = prefix.split("/", 3)
     # A folder whose name may go on may be that of any lane's copies.
-    return system != SYSTEM or len(below) < 3 or bool(_OBJECTS.match(prefix))
+    is_open = len(below) < 3 or below[1] == SIDE
+    return system != SYSTEM or is_open or bool(_OBJECTS.match(prefix))

@@ -1,0 +1,229 @@
+"""``landfall backfill``: plan, run, status and discard of a side lane."""
+
+import argparse
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+import msgspec
+from rich.markup import escape
+
+from landfall.api.contract import ExitCode
+from landfall.api.spec import GroupSpec
+from landfall.cli import console
+from landfall.cli.group_store import GroupStore
+from landfall.cli.progress import progress
+from landfall.cli.run import log_to_stderr
+from landfall.driver.decide.backfill import Backfill, Choice, chosen
+from landfall.driver.decide.landed_now import LandedNow, output_partition
+from landfall.driver.decide.promotion import check_landed
+from landfall.driver.landed_ledger import read_landed
+from landfall.driver.side_lane import (
+    SidePlan,
+    discard,
+    read_plan,
+    side_group,
+    side_lane,
+    side_plan,
+    side_spec,
+    store_plan,
+)
+from landfall.errors import Stalled
+from landfall.lane.stores import open_stores
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import ObjectKind
+from landfall.store import Store
+
+
+@dataclass(frozen=True)
+class OpenBackfill:
+    """A backfill of a group, whether or not it is planned."""
+
+    live: GroupStore
+    name: str
+
+    @cached_property
+    def spec(self) -> GroupSpec:
+        """The group's spec with the roots of the side lane."""
+        return side_spec(self.live.group, self.name)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store of the side lane."""
+        return open_stores(self.spec)
+
+    @cached_property
+    def plan(self) -> SidePlan:
+        """The plan that is stored."""
+        return read_plan(self.store, self.name)
+
+    def landed(self) -> LandedNow:
+        """What the side lane has landed."""
+        return read_landed(side_lane(self.live.group, self.store))
+
+    def check_landed(self, landed: LandedNow) -> None:
+        """Raise ``Stalled`` unless the side lane has landed its ranges, and nothing else."""
+        ids = [(each.topic_partition, each.topic_id) for each in self.plan.ranges]
+        check_landed(landed, self.plan.slices, ids)
+
+
+def backfill(arguments: argparse.Namespace) -> ExitCode:
+    """Carry out a command below ``backfill``.
+
+    Raises:
+        Stalled: SPEC_INVALID, the names or the choice are wrong.
+        Retry: a store does not answer, or something chosen is not visible yet.
+    """
+    opened = OpenBackfill(GroupStore.of(arguments.group), arguments.name)
+    _ = opened.spec  # a name that is none is refused before anything is read
+    return _ACTIONS[arguments.action](opened, arguments)
+
+
+# ---------------------------------------------------------------------------------------- plan
+
+
+def _plan(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
+    live = opened.live
+    live.group.spec.source.require_kafka()
+    landed = read_landed(live.lane)
+    if landed.slot < 0:
+        raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
+    choice = Choice(
+        frozenset(arguments.topic),
+        arguments.landed_from,
+        arguments.landed_until,
+        arguments.generations,
+        tuple(arguments.output_partition),
+        arguments.objects,
+    )
+    found = chosen(landed, choice)
+    generation = live.group.spec.generation
+    plan = side_plan(opened.name, landed, found, generation, datetime.now(UTC))
+    if not arguments.dry_run:
+        store_plan(opened.store, plan)
+    if arguments.json:
+        print(msgspec.json.encode(plan).decode())
+    else:
+        _show_plan(opened, plan, found)
+        if arguments.dry_run:
+            console.err().print("nothing is written: --dry-run")
+    return ExitCode.OK
+
+
+def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
+    table = console.table("TOPIC", ">PARTITION", ">FROM", ">TO", ">OFFSETS")
+    for slice_ in plan.slices:
+        tp, offsets = slice_.topic_partition, slice_.offsets
+        length = console.count(len(offsets))
+        table.add_row(
+            escape(tp.topic), str(tp.partition), str(offsets.start), str(offsets.end), length
+        )
+    out = console.out()
+    out.print(table)
+    retiring = plan.retiring
+    folders = {output_partition(each.key) for each in found.of(ObjectKind.DATA)}
+    out.print(
+        console.facts(
+            {
+                "objects": console.count(retiring.objects),
+                "rows": console.count(retiring.rows),
+                "bytes": console.size(retiring.bytes),
+                "dead letters": console.count(retiring.dead_letters),
+                "output partitions": console.count(len(folders)),
+                "generation": plan.generation,
+                "ledger slot": plan.read_through,
+            }
+        )
+    )
+    out.print(f"root  {escape(opened.spec.output.url)}")
+
+
+# ----------------------------------------------------------------------------------------- run
+
+
+def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
+    # The other commands need neither Spark nor Kafka.
+    from landfall.driver.run import Options, run_group  # noqa: PLC0415
+
+    group = side_group(opened.live.group, opened.plan)
+    options = Options(goal=opened.plan.goal, master=f"local[{arguments.max_cores}]", http_port=0)
+    with progress(console.err()) as show_status:
+        # Inside this block, as in ``landfall.cli.run``.
+        log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
+        code = run_group(group, options, show_status)
+    if code is ExitCode.OK:
+        opened.check_landed(opened.landed())
+    return code
+
+
+# -------------------------------------------------------------------------------------- status
+
+
+def _status(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
+    plan, landed = opened.plan, opened.landed()
+    reached = {
+        slice_.topic_partition: _reached(landed, slice_.topic_partition, slice_.offsets.start)
+        for slice_ in plan.slices
+    }
+    try:
+        opened.check_landed(landed)
+        waits = ""
+    except Stalled as error:
+        waits = str(error)
+    if arguments.json:
+        print(msgspec.json.encode(_as_document(plan, reached, waits)).decode())
+        return ExitCode.OK
+    table = console.table("TOPIC", ">PARTITION", ">FROM", ">TO", ">LANDED TO", ">LANDED")
+    for slice_ in plan.slices:
+        tp, offsets = slice_.topic_partition, slice_.offsets
+        share = (reached[tp] - offsets.start) / len(offsets)
+        numbers = (tp.partition, offsets.start, offsets.end, reached[tp])
+        table.add_row(escape(tp.topic), *map(str, numbers), f"{share:.0%}")
+    console.out().print(table)
+    console.out().print(escape(waits or "it is landed: compare it"))
+    return ExitCode.OK
+
+
+def _reached(landed: LandedNow, tp: TopicPartition, start: int) -> int:
+    present = landed.present(tp)
+    return present[-1].piece.offsets.end if present else start
+
+
+def _as_document(
+    plan: SidePlan, reached: Mapping[TopicPartition, int], waits: str
+) -> Mapping[str, object]:
+    return {
+        "name": plan.name,
+        "generation": plan.generation,
+        "landed": not waits,
+        "waits": waits,
+        "ranges": [
+            {
+                "topic": slice_.topic_partition.topic,
+                "partition": slice_.topic_partition.partition,
+                "start": slice_.offsets.start,
+                "end": slice_.offsets.end,
+                "landed_to": reached[slice_.topic_partition],
+            }
+            for slice_ in plan.slices
+        ],
+    }
+
+
+# ------------------------------------------------------------------------------------- discard
+
+
+def _discard(opened: OpenBackfill, _: argparse.Namespace) -> ExitCode:
+    count = discard(opened.live.group, opened.store, opened.name, lambda: datetime.now(UTC))
+    console.err().print(f"{escape(opened.name)}: {console.counted(count, 'object')} deleted")
+    return ExitCode.OK
+
+
+_ACTIONS: Mapping[str, Callable[[OpenBackfill, argparse.Namespace], ExitCode]] = {
+    "plan": _plan,
+    "run": _run,
+    "status": _status,
+    "discard": _discard,
+}

@@ -1,0 +1,286 @@
+"""The arguments of ``landfall backfill``, and the help texts that explain them.
+
+Like ``landfall.cli.arguments``, this module imports nothing heavy. The commands below ``backfill``
+are functions of ``landfall.cli.backfill``, but for ``compare``.
+"""
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from landfall.cli.numbers import natural
+
+NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
+"""Adds a command, given its name, its summary and its description."""
+
+_ABOUT = """\
+Land ranges of topics again, by the present GROUP.yaml, beside what is landed: after bad code was
+deployed, or for another format. The live group goes on meanwhile. What a backfill lands is in a
+root of its own below _landfall/, where no reader looks. Compare it with what is live before it
+takes the place of that.
+
+  plan      choose the ranges, and write them down
+  run       land them, or go on where it was stopped
+  status    show how far it is
+  compare   compare what it landed with what is live, row by row
+  discard   delete what it landed
+"""
+
+
+def add_backfill(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
+    """Add the command.
+
+    Args:
+        new: adds a command.
+        nested: what adds commands below one, given its subparsers.
+    """
+    command = new(
+        "backfill",
+        "land ranges again beside what is landed, and compare",
+        f"""{_ABOUT}
+examples:
+  landfall backfill plan group.yaml fix-ts --topic clicks --generations 7
+  landfall backfill run group.yaml fix-ts --max-cores 2
+  landfall backfill compare group.yaml fix-ts
+  landfall backfill discard group.yaml fix-ts
+""",
+    )
+    below = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for add in (_plan, _run, _status, _compare, _discard):
+        add(nested(below))
+
+
+def _plan(new: NewCommand) -> None:
+    command = new(
+        "plan",
+        "choose the ranges of a backfill",
+        """\
+Choose the slices that are landed again: those for which every option here holds, or all without
+any. Per topic partition it is one range, from the first slice that is chosen to the last, with
+all between. If a merged object has rows on both sides of an edge, the range grows. Only what is
+visible is chosen.
+
+Without --dry-run, the plan is written into the root of the backfill, under a name that was not
+used before.
+
+examples:
+  landfall backfill plan group.yaml fix-ts --topic clicks --generations 7
+  landfall backfill plan group.yaml fix-ts --landed-from 2026-11-20T14:00Z \\
+    --landed-until 2026-11-21T09:30Z --dry-run
+  landfall backfill plan group.yaml fix-ts --output-partition 'dt=2026-11-2*'
+""",
+    )
+    _add_names(command)
+    _add_choice(command)
+    command.add_argument(
+        "--dry-run", action="store_true", help="show what would be landed again, and write nothing"
+    )
+    _add_json(command)
+
+
+def _add_choice(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="only this topic; may be given several times",
+    )
+    command.add_argument(
+        "--landed-from",
+        type=moment,
+        metavar="TIME",
+        help="only what was committed at or after this time, such as 2026-11-21T05:00Z",
+    )
+    command.add_argument(
+        "--landed-until",
+        type=moment,
+        metavar="TIME",
+        help="only what was committed before this time",
+    )
+    command.add_argument(
+        "--generations",
+        type=generations,
+        default=range(0),
+        metavar="N[-M]",
+        help="only rows in objects of this generation, or of those from N to M",
+    )
+    command.add_argument(
+        "--output-partition",
+        action="append",
+        default=[],
+        metavar="FOLDERS",
+        help="only what has rows in this output partition, with the folders above the topic's if "
+        "the group has any; * stands for any text; may be given several times",
+    )
+    command.add_argument(
+        "--objects",
+        type=object_keys,
+        default=frozenset(),
+        metavar="FILE",
+        help="only what has rows in the objects of this file: a JSON list of keys, or a document "
+        "with a list `wrong` of objects that have a `key` each",
+    )
+
+
+def _run(new: NewCommand) -> None:
+    command = new(
+        "run",
+        "land the ranges of a backfill",
+        """\
+Land the ranges of a plan with the present GROUP.yaml, on local Spark, up to their ends. SIGTERM
+or Ctrl-C drains. However it ends, run it again to go on: nothing is landed twice.
+
+examples:
+  landfall backfill run group.yaml fix-ts
+  landfall backfill run group.yaml fix-ts --max-cores 2 --verbose
+""",
+    )
+    _add_names(command)
+    command.add_argument(
+        "--max-cores",
+        type=cores,
+        default=max(1, (os.cpu_count() or 1) // 2),
+        metavar="N",
+        help="use so many cores of this machine at most (default: half of them)",
+    )
+    command.add_argument(
+        "--verbose", action="store_true", help="log every event, not only warnings and errors"
+    )
+
+
+def _status(new: NewCommand) -> None:
+    command = new(
+        "status",
+        "show how far a backfill is",
+        """\
+Show the ranges of a backfill and how far each is landed, by its ledger.
+
+examples:
+  landfall backfill status group.yaml fix-ts
+""",
+    )
+    _add_names(command)
+    _add_json(command)
+
+
+def _compare(new: NewCommand) -> None:
+    command = new(
+        "compare",
+        "compare what a backfill landed with what is live",
+        """\
+Compare what a backfill landed with the live objects of the same ranges: rows, bytes, objects and
+dead letters of each output partition, and each row. Rows that only one of them has are counted,
+and the first of them are shown. Once this says what you expect, the backfill is right.
+
+The exit code is 0 if both have the same rows, and 6 if they differ.
+
+examples:
+  landfall backfill compare group.yaml fix-ts
+  landfall backfill compare group.yaml fix-ts --sample 20 --json
+""",
+    )
+    _add_names(command)
+    command.add_argument(
+        "--sample",
+        type=natural,
+        default=3,
+        metavar="N",
+        help="show so many rows that only one of them has, per output partition (default: "
+        "%(default)s)",
+    )
+    _add_json(command)
+
+
+def _discard(new: NewCommand) -> None:
+    command = new(
+        "discard",
+        "delete what a backfill landed",
+        """\
+Delete the objects and uploads of a backfill. Nothing of the live group is touched. A driver that
+still lands there is fenced. The ledger and the plan stay, and the name is not used again.
+
+examples:
+  landfall backfill discard group.yaml fix-ts
+""",
+    )
+    _add_names(command)
+
+
+def _add_names(command: argparse.ArgumentParser) -> None:
+    action = command.prog.rpartition(" ")[2]
+    if action == "compare":
+        command.set_defaults(command="backfill_compare")
+    else:
+        command.set_defaults(command="backfill", action=action)
+    command.add_argument(
+        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
+    )
+    command.add_argument("name", metavar="NAME", help="the name of the backfill, such as fix-ts")
+
+
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def moment(text: str) -> datetime:
+    """A time, in UTC if it names no time zone.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a time such as 2026-11-21T05:00Z, got {text!r}"
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def generations(text: str) -> range:
+    """A generation, or the first and the last of several.
+
+    Raises:
+        ArgumentTypeError: the text is neither.
+    """
+    match = re.fullmatch("([0-9]{1,10})(?:-([0-9]{1,10}))?", text, re.ASCII)
+    found = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+    if not found:
+        raise argparse.ArgumentTypeError(f"must be generations such as 7 or 5-7, got {text!r}")
+    return found
+
+
+def cores(text: str) -> int:
+    """A number of cores.
+
+    Raises:
+        ArgumentTypeError: it is none from 1 to 9999.
+    """
+    if not re.fullmatch("[1-9][0-9]{0,3}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"must be a number from 1 to 9999, got {text!r}")
+    return int(text)
+
+
+def object_keys(text: str) -> frozenset[str]:
+    """The keys in a file: a JSON list of them, or a document that lists wrong objects.
+
+    Raises:
+        ArgumentTypeError: it cannot be read, or is neither.
+    """
+    try:
+        found = json.loads(Path(text).read_text("utf-8"))
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
+    if isinstance(found, dict) and isinstance(found.get("wrong"), list):
+        found = [each.get("key") for each in found["wrong"] if isinstance(each, dict)]
+    if not isinstance(found, list) or not found or not all(isinstance(key, str) for key in found):
+        raise argparse.ArgumentTypeError(f"{text}: expected a list of keys")
+    return frozenset(found)

@@ -1,0 +1,134 @@
+"""``landfall backfill compare``: what a backfill landed, against what is live, row by row."""
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+
+import msgspec
+from rich.markup import escape
+from rich.table import Table
+
+from landfall.api.contract import LANE, ExitCode
+from landfall.api.spec import GroupSpec, Output
+from landfall.cli import console
+from landfall.cli.backfill import OpenBackfill
+from landfall.cli.group_store import GroupStore
+from landfall.driver.decide.landed_now import CountingObject, LandedNow
+from landfall.driver.decide.promotion import promotion
+from landfall.driver.landed_ledger import read_landed
+from landfall.reading.comparing import Difference, Lane, Sample, differences, total
+from landfall.reading.files import File
+from landfall.reading.specs import MadeBy
+from landfall.store import Store
+
+MAX_TEXT = 200
+"""How many characters of a row are printed."""
+
+
+def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
+    """Compare, and print a line per folder; the exit code is FAULT if any row differs.
+
+    Raises:
+        Stalled: SPEC_INVALID, the backfill is not landed, or what is live has changed since its
+            plan; OBJECT_LOST, an object is gone or damaged.
+        Retry: a store does not answer, or something live is not visible yet.
+    """
+    opened = OpenBackfill(GroupStore.of(arguments.group), arguments.name)
+    plan, live, side = opened.plan, read_landed(opened.live.lane), opened.landed()
+    ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
+    found = promotion(live, side, plan.slices, ids, plan.read_through)
+    spec = opened.live.group.spec
+    old = _lane(opened.live.store, spec, live, found.retire)
+    new = _lane(opened.store, opened.spec, side, side.objects.values())
+    compared = list(differences(old, new, arguments.sample))
+    if arguments.json:
+        print(msgspec.json.encode(_document(opened.name, compared)).decode())
+    else:
+        _show(compared)
+    is_same = all(each.is_same for each in compared)
+    return ExitCode.OK if is_same else ExitCode.FAULT
+
+
+def _lane(
+    store: Store, spec: GroupSpec, landed: LandedNow, objects: Iterable[CountingObject]
+) -> Lane:
+    specs = MadeBy(store, (landed.group, LANE), spec.output, spec)
+    specs.digests.update(landed.specs)
+
+    def made_by(file: File) -> Output:
+        return specs.of(file.name.generation, file.name.topic).output
+
+    files = [
+        File(each.key, each.retiring.slot, each.landed.rows, each.landed.upload.size)
+        for each in objects
+    ]
+    return Lane(store, files, made_by)
+
+
+def _totals(compared: Iterable[Difference]) -> tuple[Difference, Difference]:
+    """All folders of data together, and all of dead letters."""
+    some = list(compared)
+    letters = [each for each in some if each.has_dead_letters]
+    return total(each for each in some if not each.has_dead_letters), total(letters)
+
+
+def _show(compared: list[Difference]) -> None:
+    names = ("OUTPUT PARTITION", ">ROWS", ">NEW", ">ONLY OLD", ">ONLY NEW")
+    table = console.table(*names, ">OBJECTS", ">NEW", ">BYTES", ">NEW")
+    for each in compared:
+        _add_row(table, each.folder, each)
+    data, letters = _totals(compared)
+    _add_row(table, "all data", data)
+    _add_row(table, "all dead letters", letters)
+    out = console.out()
+    out.print(table)
+    out.print(_summary(data, letters))
+    for each in compared:
+        for title, samples in (("old", each.old_sample), ("new", each.new_sample)):
+            for sample in samples:
+                out.print(f"{title}  {escape(_as_text(sample))}")
+
+
+def _summary(data: Difference, letters: Difference) -> str:
+    if data.is_same and letters.is_same:
+        return "both have the same rows"
+    if data.is_same:
+        return "both have the same rows, and other dead letters"
+    if data.has_moved:
+        return "both have the same rows, some of them in other output partitions"
+    return "the rows differ"
+
+
+def _add_row(table: Table, name: str, each: Difference) -> None:
+    old, new = each.old, each.new
+    numbers = (old.rows, new.rows, each.only_old, each.only_new, old.objects, new.objects)
+    sizes = console.size(old.bytes), console.size(new.bytes)
+    table.add_row(escape(name), *map(console.count, numbers), *sizes)
+
+
+def _as_text(sample: Sample) -> str:
+    offset = "" if sample.offset is None else f" offset {sample.offset}"
+    text = sample.text if len(sample.text) <= MAX_TEXT else f"{sample.text[:MAX_TEXT]}…"
+    return f"{sample.key}:{sample.row}{offset}  {text}"
+
+
+def _document(name: str, compared: list[Difference]) -> Mapping[str, object]:
+    data, letters = _totals(compared)
+    return {
+        "name": name,
+        "same": data.is_same and letters.is_same,
+        "moved": data.has_moved,
+        "data": _amounts(data),
+        "dead_letters": _amounts(letters),
+        "folders": [{"folder": each.folder, **_with_samples(each)} for each in compared],
+    }
+
+
+def _amounts(each: Difference) -> Mapping[str, object]:
+    only = {"only_old": each.only_old, "only_new": each.only_new}
+    return {"old": asdict(each.old), "new": asdict(each.new), **only}
+
+
+def _with_samples(each: Difference) -> Mapping[str, object]:
+    samples = {"old_sample": each.old_sample, "new_sample": each.new_sample}
+    return {**_amounts(each), **{k: [asdict(one) for one in v] for k, v in samples.items()}}

@@ -1,0 +1,142 @@
+"""Whether what a backfill landed may take the place of live objects, and under which names. Pure.
+
+What retires is asked of the live ledger anew: merges since the plan change which objects have the
+rows, and not the rows. Anything else that was put in the place of others, or landed again, is not
+in the comparison that somebody looked at, so the promotion is refused.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from landfall.driver.decide.backfill import Backfill, covering
+from landfall.driver.decide.landed_now import CountingObject, LandedNow
+from landfall.errors import Reason, Stalled
+from landfall.ledger import Purpose, object_names
+from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.replacement_lists import NewObject
+from landfall.objects import Upload
+
+TopicIds = Collection[tuple[TopicPartition, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """An object of a side lane, and the key that it gets in the live root."""
+
+    source: CountingObject
+    key: str
+
+    def as_new(self, upload: Upload) -> NewObject:
+        """The object as a REPLACE lists it, with the upload that has a copy of it."""
+        return NewObject(replace(self.source.landed, upload=upload), self.source.sections)
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What takes the place of what.
+
+    Attributes:
+        slices: the ranges.
+        retire: the live objects that have the rows of the ranges.
+        promoted: the objects of the side lane, in the order of their new keys.
+    """
+
+    slices: tuple[Slice, ...]
+    retire: tuple[CountingObject, ...]
+    promoted: tuple[Promoted, ...]
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of all objects, sorted."""
+        keys = [*(each.key for each in self.retire), *(each.key for each in self.promoted)]
+        return tuple(sorted({key.rpartition("/")[0] for key in keys}))
+
+
+def check_landed(side: LandedNow, slices: Collection[Slice], topic_ids: TopicIds) -> None:
+    """Return if a side lane has landed exactly these ranges, and all of it is visible.
+
+    Raises:
+        Stalled: SPEC_INVALID, it has not.
+    """
+    for tp, topic_id in topic_ids:
+        if (member := side.members.get(tp)) is not None and member.topic_id != topic_id:
+            raise _refused(
+                f"{tp}: the topic was deleted and created again since the plan: its id was "
+                f"{topic_id} and is {member.topic_id}"
+            )
+    for slice_ in slices:
+        _check_slice(side, slice_)
+    if others := set(side.ranges) - {each.topic_partition for each in slices}:
+        raise _refused(f"{min(others)}: it is landed, and the plan does not name it")
+    if side.missing or side.given_up or next(side.waiting, None):
+        raise _refused("something that it decided is lost, or not visible yet: run it again")
+    if len(side.made_by) > 1:
+        raise _refused(
+            "it was landed by more than one spec, because GROUP.yaml was changed in between: "
+            "discard it, and plan another one"
+        )
+
+
+def _check_slice(side: LandedNow, slice_: Slice) -> None:
+    tp, offsets = slice_.topic_partition, slice_.offsets
+    landed = side.present(tp)
+    if side.holes.get(tp):
+        raise _refused(f"{tp}: a HOLE skipped {side.holes[tp][0][1]} of it")
+    end = landed[-1].piece.offsets.end if landed else offsets.start
+    start = landed[0].piece.offsets.start if landed else offsets.start
+    if (start, end) != (offsets.start, offsets.end):
+        raise _refused(f"{tp}: of {offsets}, what follows {end} is not landed: run it first")
+
+
+def promotion(
+    live: LandedNow,
+    side: LandedNow,
+    slices: Collection[Slice],
+    topic_ids: TopicIds,
+    planned_at: int,
+) -> Promotion:
+    """What takes the place of what, by the live ledger as it is now.
+
+    Args:
+        live: what the group has landed.
+        side: what the backfill has landed.
+        slices: the planned ranges.
+        topic_ids: the ids that their topics had.
+        planned_at: the slot up to which the live ledger was read for the plan.
+
+    Raises:
+        Stalled: SPEC_INVALID, the backfill is not landed, or what is live has changed.
+        Retry: something live is not visible yet.
+    """
+    check_landed(side, slices, topic_ids)
+    for tp, topic_id in topic_ids:
+        member = live.members.get(tp)
+        if member is None or member.topic_id != topic_id:
+            raise _refused(f"{tp}: it has left the group, or its topic was created again")
+    now = covering(live, {each.topic_partition: each.offsets for each in slices})
+    _check_unchanged(now, slices, planned_at)
+    promoted = (
+        Promoted(each, object_names.renamed(each.key, live.applied_through))
+        for each in side.objects.values()
+    )
+    by_key = tuple(sorted(promoted, key=lambda each: each.key))
+    return Promotion(now.slices, now.retire, by_key)
+
+
+def _check_unchanged(now: Backfill, slices: Collection[Slice], planned_at: int) -> None:
+    if {*now.slices} != {*slices}:
+        other = min({*now.slices} ^ {*slices})
+        raise _refused(
+            f"objects were merged since the plan, so that rows of the ranges share objects with "
+            f"others, of {other}: discard it, and plan another one"
+        )
+    for each in now.retire:
+        if each.retiring.slot > planned_at and each.purpose is not Purpose.COMPACT:
+            raise _refused(
+                f"{each.key} was put there in slot {each.retiring.slot}, after the plan, which was "
+                f"made of slot {planned_at}: discard it, and plan another one"
+            )
+
+
+def _refused(message: str) -> Stalled:
+    return Stalled(Reason.SPEC_INVALID, f"backfill: {message}")

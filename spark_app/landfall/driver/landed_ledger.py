@@ -1,0 +1,32 @@
+"""Reads from a lane's ledger what is landed now: see ``landfall.driver.decide.landed_now``."""
+
+from landfall import ledger
+from landfall.driver.decide.landed_now import LandedNow
+from landfall.lane import Lane
+from landfall.ledger import Record, Replace, State
+from landfall.ledger.replacement_lists import Replaced, decode_list
+
+
+def read_landed(lane: Lane) -> LandedNow:
+    """What is landed through the last slot; a kilobyte of memory or less for each object.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, a slot or a list is missing or violates a rule.
+        Retry: the store does not answer.
+    """
+    state, found = State(), LandedNow(lane.group)
+    for seq, body in lane.bodies():
+        state = ledger.fold(state, body)
+        record = ledger.decode(seq, body)
+        found.take(record, _listed(lane, record))
+    return found
+
+
+def _listed(lane: Lane, record: Record) -> Replaced | None:
+    if not isinstance(record, Replace):
+        return None
+    body = lane.slots.read(record.listed.key)
+    try:
+        return decode_list(record.listed, body or b"")
+    except ValueError as error:
+        raise ledger.ledger_error(record.header.seq, str(error)) from error

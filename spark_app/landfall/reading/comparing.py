@@ -1,0 +1,254 @@
+"""Compares what two lanes hold of the same ranges, folder by folder, row by row.
+
+Rows are compared as a multiset: each row's hash is kept, 8 bytes of memory for each row of one
+folder, and no row itself. A sum of all hashes says whether both have the same rows in the end,
+though perhaps in other folders.
+
+A row of a format without columns is its value, with offset, timestamp and key where the format
+keeps them; of typed columns it is all names and values. Of dead letters, Kafka partition, offset
+and payload count, and not the error.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from landfall.api.spec import Output
+from landfall.ledger import object_names
+from landfall.reading import rows
+from landfall.reading.files import File
+from landfall.reading.objects import fetched
+from landfall.store import Store
+
+_LETTERS = ("partition", "offset", "value")
+"""The columns of dead letters that are compared."""
+_TYPED = frozenset({"Parquet", "Orc", "Avro"})
+_LETTERS_OUTPUT = Output(url="file:///none", format="Parquet")
+
+_MODULUS = 2**64
+
+Hashes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of the two lanes that are compared.
+
+    Attributes:
+        store: holds the objects.
+        files: the objects, of data and of dead letters.
+        made_by: how an object of data was made.
+    """
+
+    store: Store
+    files: Sequence[File]
+    made_by: Callable[[File], Output]
+
+    def by_folder(self) -> Mapping[str, list[File]]:
+        """The objects by the folder that they are in, each folder's in the order of their keys."""
+        found: dict[str, list[File]] = defaultdict(list)
+        for file in sorted(self.files, key=lambda file: file.key):
+            found[file.key.rpartition("/")[0]].append(file)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """What a lane holds in a folder."""
+
+    objects: int
+    rows: int
+    bytes: int
+
+    @classmethod
+    def of(cls, files: Sequence[File]) -> "Amount":
+        """Add files up."""
+        return cls(len(files), sum(f.rows for f in files), sum(f.size for f in files))
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A row that one lane has and the other has not; the offset is None if it is not kept."""
+
+    key: str
+    row: int
+    offset: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A folder in both lanes.
+
+    Attributes:
+        folder: below the output roots.
+        old: what the live lane holds.
+        new: what the side lane holds.
+        only_old: rows that only the live lane has.
+        only_new: rows that only the side lane has.
+        old_sample: the first of these rows.
+        new_sample: the first of those.
+        moved_sum: the sum of the hashes of the rows that only one has, those of the live lane less
+            those of the side lane, modulo 2**64. It is zero over folders that have the same rows
+            together.
+    """
+
+    folder: str
+    old: Amount
+    new: Amount
+    only_old: int
+    only_new: int
+    old_sample: tuple[Sample, ...] = ()
+    new_sample: tuple[Sample, ...] = ()
+    moved_sum: int = 0
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both have the same rows, each as often."""
+        return not (self.only_old or self.only_new)
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether both have the same rows, but some of them in other folders than the other."""
+        is_moved = self.only_old == self.only_new and not self.moved_sum
+        return is_moved and not self.is_same
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether it is a folder of dead letters."""
+        return object_names.is_system_key(f"{self.folder}/")
+
+
+def differences(old: Lane, new: Lane, sample: int) -> Iterator[Difference]:
+    """Each folder that either lane has objects in, in order, with samples of so many rows.
+
+    Raises:
+        Stalled: OBJECT_LOST, an object is gone or damaged.
+        Retry: the store does not answer.
+    """
+    of_old, of_new = old.by_folder(), new.by_folder()
+    for folder in sorted(of_old.keys() | of_new.keys()):
+        before, after = of_old.get(folder, []), of_new.get(folder, [])
+        yield _difference(folder, (old, before), (new, after), sample)
+
+
+def total(folders: Iterable[Difference]) -> Difference:
+    """What both lanes hold in some folders together, without samples."""
+    some = list(folders)
+    old, new = (
+        Amount(sum(a.objects for a in s), sum(a.rows for a in s), sum(a.bytes for a in s))
+        for s in ([each.old for each in some], [each.new for each in some])
+    )
+    only_old, only_new = sum(each.only_old for each in some), sum(each.only_new for each in some)
+    moved = sum(each.moved_sum for each in some) % _MODULUS
+    return Difference("", old, new, only_old, only_new, moved_sum=moved)
+
+
+def _difference(
+    folder: str, old: tuple[Lane, list[File]], new: tuple[Lane, list[File]], sample: int
+) -> Difference:
+    hashes = [_hashes(*each) for each in (old, new)]
+    only_old, only_new = _only(*hashes), _only(*reversed(hashes))
+    return Difference(
+        folder,
+        Amount.of(old[1]),
+        Amount.of(new[1]),
+        only_old.total,
+        only_new.total,
+        tuple(_samples(*old, only_old, sample)),
+        tuple(_samples(*new, only_new, sample)),
+        (only_old.sum - only_new.sum) % _MODULUS,
+    )
+
+
+@dataclass(frozen=True)
+class _Only:
+    """Sorted hashes that are more often in one lane than in the other, and how much more often."""
+
+    values: Hashes
+    counts: npt.NDArray[np.int64]
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def sum(self) -> int:
+        """The sum of the hashes, modulo 2**64."""
+        # Similar rows may have similar hashes, so the bits of each are mixed first (SplitMix64).
+        mixed = self.values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+        return int((mixed * self.counts.astype(np.uint64)).sum())
+
+    def count(self, value: int) -> int:
+        at = int(np.searchsorted(self.values, value))
+        is_there = at < len(self.values) and self.values[at] == value
+        return int(self.counts[at]) if is_there else 0
+
+
+def _only(one: Hashes, other: Hashes) -> _Only:
+    values, inverse = np.unique(np.concatenate([one, other]), return_inverse=True)
+    ours = np.bincount(inverse[: len(one)], minlength=len(values))
+    theirs = np.bincount(inverse[len(one) :], minlength=len(values))
+    more = np.flatnonzero(ours > theirs)
+    return _Only(values[more], ours[more] - theirs[more])
+
+
+def _hashes(lane: Lane, files: Sequence[File]) -> Hashes:
+    found = [
+        np.fromiter(map(hash, _identities(batch, typed=typed)), np.int64, batch.num_rows)
+        for _, batch, typed in _batches(lane, files)
+    ]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _samples(lane: Lane, files: Sequence[File], only: _Only, count: int) -> Iterator[Sample]:
+    """The first rows with these hashes."""
+    given, left = Counter[int](), min(count, only.total)
+    row, key = 0, ""
+    for file, batch, typed in _batches(lane, files) if left else ():
+        row, key = row if file.key == key else 0, file.key
+        for at, identity in enumerate(_identities(batch, typed=typed)):
+            row += 1
+            value = hash(identity)
+            if given[value] < only.count(value):
+                given[value] += 1
+                yield _sample(file, row, batch.slice(at, 1))
+                left -= 1
+                if not left:
+                    return
+
+
+def _sample(file: File, row: int, one: pa.RecordBatch) -> Sample:
+    columns: dict[str, Any] = one.to_pylist()[0]
+    offset = columns.pop("offset", None)
+    shown = columns["value"] if columns.keys() == {"value"} else columns
+    text = shown.decode(errors="replace") if isinstance(shown, bytes) else str(shown)
+    return Sample(file.key, row, offset if isinstance(offset, int) else None, text)
+
+
+def _batches(lane: Lane, files: Iterable[File]) -> Iterator[tuple[File, pa.RecordBatch, bool]]:
+    """The rows of files, and whether they have columns of their own."""
+    for body in fetched(lane.store, files):
+        if object_names.is_system_key(body.file.key):
+            for batch in rows.batches(body, _LETTERS_OUTPUT, _LETTERS):
+                yield body.file, batch.select(_LETTERS), False
+        else:
+            output = lane.made_by(body.file)
+            for batch in rows.batches(body, output, None):
+                yield body.file, batch, output.format in _TYPED
+
+
+def _identities(batch: pa.RecordBatch, *, typed: bool) -> Iterator[object]:
+    """What tells the rows of a batch from others."""
+    if typed:  # as text: values may be lists, and NaN equals nothing
+        yield from (repr(sorted(row.items())) for row in batch.to_pylist())
+    else:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

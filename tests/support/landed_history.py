@@ -1,0 +1,172 @@
+"""Ledgers made up by tests: commits, merges and replays, and where each row is afterwards."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from landfall import ledger
+from landfall.driver.decide.landed_now import LandedNow
+from landfall.ledger import Header, Purpose, Replacement, object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import NewObject, Replaced
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+from landfall.objects import Part, Upload
+
+GROUP, TOPIC = "shop", "clicks"
+TIME = "2026-11-21T{:02}:{:02}:00+00:00"
+"""The slot of a record, as hours and minutes."""
+_DECISION = ledger.Decision("replay", "me", "", "t")
+
+Row = tuple[int, int]
+"""Kafka partition and offset."""
+
+
+def tp(partition: int) -> TopicPartition:
+    return TopicPartition(TOPIC, partition)
+
+
+@dataclass
+class History:
+    """Records as a driver writes them; each is applied by the next one unless ``applied`` is off.
+
+    Attributes:
+        now: what was gathered from the records.
+        rows: the object that holds each row that counts.
+        at: the next offset of each Kafka partition.
+    """
+
+    now: LandedNow = field(default_factory=lambda: LandedNow(GROUP))
+    rows: dict[Row, str] = field(default_factory=dict)
+    at: dict[int, int] = field(default_factory=dict)
+    generation: int = 1
+
+    def __post_init__(self) -> None:
+        self.open(1)
+
+    def header(self, applied_through: int | None = None) -> Header:
+        seq = self.now.slot + 1
+        through = self.now.slot if applied_through is None else applied_through
+        return Header(seq, "", 1, "w", TIME.format(*divmod(seq, 60)), through)
+
+    def open(self, generation: int) -> "History":
+        self.generation = generation
+        self.now.take(
+            ledger.Open(
+                header=self.header(),
+                group=GROUP,
+                lane="0",
+                generation=generation,
+                software="0",
+                spec=f"spec-{generation}",
+            )
+        )
+        return self
+
+    def add(self, *partitions: int, start: int = 0, topic_id: str = "id") -> "History":
+        entries = tuple(ledger.Entry(tp(each), topic_id, start) for each in partitions)
+        self.now.take(ledger.Add(header=self.header(), entries=entries))
+        self.at |= dict.fromkeys(partitions, start)
+        return self
+
+    def drop(self, partition: int) -> "History":
+        gone = ledger.Drop(header=self.header(), topic_partitions=(tp(partition),), reason="test")
+        self.now.take(gone)
+        del self.at[partition]
+        return self
+
+    def hole(self, partition: int, length: int) -> "History":
+        start = self.at[partition]
+        piece = Slice(tp(partition), OffsetRange(start, start + length))
+        self.now.take(ledger.Hole(header=self.header(), piece=piece, reason="test"))
+        self.at[partition] += length
+        return self
+
+    def commit(
+        self, partition: int, folders: Sequence[str], applied_through: int | None = None
+    ) -> "History":
+        """Land a row per folder name; ``-`` is a dead letter, and nothing a filtered record."""
+        start = self.at[partition]
+        objects = []
+        for folder in sorted({*folders} - {""}):
+            offsets = [start + i for i, name in enumerate(folders) if name == folder]
+            objects.append(self._object(partition, folder, start, offsets))
+        piece = Slice(tp(partition), OffsetRange(start, start + len(folders)))
+        filtered, bad = folders.count(""), folders.count("-")
+        landed = len(folders) - filtered - bad
+        by_key = tuple(sorted(objects, key=lambda o: o.upload.key))
+        made = LandedSlice(piece, by_key, landed, filtered, bad, 0, 9)
+        header = self.header(applied_through)
+        self.now.take(ledger.Commit(header=header, token="t", slices=(made,)))
+        self.at[partition] += len(folders)
+        return self
+
+    def merge(self, keys: Iterable[str], purpose: Purpose = Purpose.COMPACT) -> str:
+        """Put one object in the place of others of a folder, and return its key."""
+        retire = [self.now.objects[key] for key in sorted(keys)]
+        first = object_names.parse_key(retire[0].key)
+        key = replace(first, extension=f".r{self.now.slot}.json").key
+        sections = tuple(section for each in retire for section in each.sections)
+        rows = sum(section.rows for section in sections)
+        new = LandedObject(
+            Upload(key, "u", (Part("e", 9),), "t"),
+            ObjectKind.DATA,
+            rows,
+            sections[0].first_offset,
+            sections[-1].last_offset,
+            0,
+        )
+        listed = Replaced(tuple(each.retiring for each in retire), (NewObject(new, sections),))
+        header = self.header()
+        named = Replacement("list", "0" * 64, len(retire), rows, 1, rows)
+        record = ledger.Replace(
+            header=header,
+            token="t",
+            purpose=purpose,
+            listed=named,
+            read_through=header.seq - 1,
+            folders=(retire[0].folder,),
+            slices=(),
+        )
+        self.now.take(record, listed)
+        gone = {each.key for each in retire}
+        self.rows = {row: key if was in gone else was for row, was in self.rows.items()}
+        return key
+
+    def replay(self, key: str, folder: str) -> "History":
+        """Land the dead letters of an object again, all into one folder, by a new generation."""
+        self.open(self.generation + 1)
+        letters = self.now.objects[key]
+        (section,) = letters.sections
+        offsets = [offset for (_, offset), where in sorted(self.rows.items()) if where == key]
+        start = object_names.origin(GROUP, key).start
+        made = self._object(section.partition, folder, start, offsets)
+        piece = Slice(tp(section.partition), OffsetRange(start, offsets[-1] + 1))
+        slice_ = ReplayedSlice(key, piece, len(offsets), (made,), len(offsets), 0, 0)
+        self.now.take(
+            ledger.Replay(header=self.header(), token="t", slices=(slice_,), decision=_DECISION)
+        )
+        return self
+
+    def applied(self) -> LandedNow:
+        """What was gathered, once all of it is visible."""
+        self.now.take(ledger.Applied(header=self.header()))
+        return self.now
+
+    def _object(
+        self, partition: int, folder: str, start: int, offsets: Sequence[int]
+    ) -> LandedObject:
+        is_data = folder != "-"
+        if is_data:
+            key = object_names.ObjectName(
+                TOPIC, f"dt={folder}", self.generation, partition, start, ".json"
+            ).key
+        else:
+            key = object_names.dead_letter_key(GROUP, TOPIC, self.generation, partition, start)
+        self.rows |= {(partition, offset): key for offset in offsets}
+        return LandedObject(
+            Upload(key, "u", (Part("e", len(offsets)),), "t"),
+            ObjectKind.DATA if is_data else ObjectKind.DEAD_LETTERS,
+            len(offsets),
+            offsets[0],
+            offsets[-1],
+            0,
+        )

@@ -1,0 +1,210 @@
+"""``landfall backfill`` without its driver: plan, status, compare and discard."""
+
+import json
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
+from landfall.cli import main
+from landfall.driver.side_lane import PLAN, side_spec
+from landfall.lane.stores import open_stores
+from tests.support.readable import CLICKS, ORDERS, Readable
+
+ROOT = Path(__file__).parents[3]
+OLD, NEW = "dt=1970-01-01/hr=00", "dt=2026-11-21/hr=04"
+ROWS = [{"id": n} for n in range(6)]
+
+
+class Scene:
+    """A group that has landed wrongly, and its file with a corrected spec."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.live = Readable(folder, "Json")
+        self.land_wrongly()
+        document = self.live.group.model_dump(mode="json", by_alias=True, exclude_none=True)
+        document["spec"]["generation"] = 2
+        self.path = folder / "group.yaml"
+        self.path.write_text(yaml.safe_dump(document))
+        self.group = ConsumerGroup.model_validate(document, by_alias=True, by_name=False)
+
+    def land_wrongly(self) -> None:
+        """Land two slices of clicks into a wrong folder, and one of orders."""
+        self.live.land(CLICKS, (OLD, ROWS[:4])).settle()
+        self.live.land(CLICKS, (OLD, ROWS[4:])).land(ORDERS, (OLD, ROWS)).settle()
+
+    def land(self, *parts: tuple[str, list[dict[str, Any]]]) -> None:
+        """Land in the side lane, as its driver does."""
+        url = side_spec(self.group, "fix").output.url
+        side = Readable(self.folder, "Json", output={"url": url})
+        side.open(2).land(CLICKS, *parts).settle()
+
+    def run(self, action: str, *options: str) -> int:
+        return main(["backfill", action, str(self.path), "fix", *options])
+
+
+class GuideScene(Scene):
+    """What the guide tells of: three hours of clicks, landed by when they were seen."""
+
+    def land_wrongly(self) -> None:
+        for minutes in (range(100), range(100, 180)):
+            self.live.land(CLICKS, *hours(minutes, "seen")).settle()
+
+
+def hours(minutes: range, field: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """A click a minute by the hours of a field; each is seen an hour after it happened."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for n in minutes:
+        happened = datetime(2026, 11, 21, 22) + timedelta(minutes=n)  # noqa: DTZ001  # UTC, as text
+        times = {"ts": happened, "seen": happened + timedelta(hours=1)}
+        row = {"id": n, **{name: f"{time.isoformat()}Z" for name, time in times.items()}}
+        found.setdefault(f"{times[field]:dt=%Y-%m-%d/hr=%H}", []).append(row)
+    return [*found.items()]
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_plan_says_what_would_retire_and_is_written(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert scene.run("plan", "--topic", "clicks", "--json") == ExitCode.OK
+
+    plan = printed(capsys)
+    (planned,) = plan["ranges"]
+    assert planned["offsets"] == {"start": 0, "end": 6}
+    assert plan["retiring"] | {"bytes": 0} == {
+        "objects": 2,
+        "rows": 6,
+        "bytes": 0,
+        "dead_letters": 0,
+    }
+    stored = open_stores(side_spec(scene.group, "fix")).read(PLAN)
+    assert json.loads(stored or b"") == plan
+
+
+def test_a_dry_run_writes_nothing(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scene.run("plan", "--output-partition", "dt=1970-*", "--dry-run") == ExitCode.OK
+
+    assert "orders" in capsys.readouterr().out
+    assert open_stores(side_spec(scene.group, "fix")).read(PLAN) is None
+    assert scene.run("status") == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("is_scan", [False, True])
+def test_objects_are_chosen_by_a_list(
+    scene: Scene, capsys: pytest.CaptureFixture[str], *, is_scan: bool
+) -> None:
+    keys, key = scene.folder / "keys.json", f"clicks/{OLD}/1_0_{4:020}.json.gz"
+    keys.write_text(json.dumps({"wrong": [{"key": key, "rows": 2}]} if is_scan else [key]))
+
+    assert scene.run("plan", "--objects", str(keys), "--json") == ExitCode.OK
+
+    assert [each["offsets"] for each in printed(capsys)["ranges"]] == [{"start": 4, "end": 6}]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--generations", "7-5"),
+        ("--landed-from", "yesterday"),
+        ("--objects", "/none/such"),
+    ],
+)
+def test_options_that_say_nothing_are_refused(scene: Scene, option: tuple[str, str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        scene.run("plan", *option)
+
+    assert ended.value.code == ExitCode.USAGE
+
+
+def test_what_is_not_landed_is_not_compared(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene.run("plan", "--topic", "clicks")
+    capsys.readouterr()
+
+    assert scene.run("compare") == ExitCode.USAGE
+    assert "run it first" in capsys.readouterr().err
+    assert scene.run("status", "--json") == ExitCode.OK
+    status = printed(capsys)
+    assert not status["landed"]
+    assert [each["landed_to"] for each in status["ranges"]] == [0]
+
+
+def test_the_comparison_shows_what_moved(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    scene.run("plan", "--topic", "clicks")
+    scene.land((NEW, ROWS))
+    capsys.readouterr()
+
+    assert scene.run("compare", "--json", "--sample", "1") == ExitCode.FAULT
+    found = printed(capsys)
+    assert (found["same"], found["moved"]) == (False, True)
+    assert (found["data"]["only_old"], found["data"]["only_new"]) == (6, 6)
+    assert [each["folder"] for each in found["folders"]] == [f"clicks/{OLD}", f"clicks/{NEW}"]
+    assert [each["text"] for each in found["folders"][0]["old_sample"]] == ['{"id": 0}']
+    assert scene.run("compare") == ExitCode.FAULT
+    assert "the same rows, some of them in other output partitions" in capsys.readouterr().out
+    assert scene.run("status") == ExitCode.OK
+    assert "it is landed" in capsys.readouterr().out
+
+
+def test_the_same_rows_compare_well(scene: Scene) -> None:
+    scene.run("plan", "--topic", "clicks")
+    scene.land((OLD, ROWS))
+
+    assert scene.run("compare") == ExitCode.OK
+
+
+def test_a_name_is_used_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    assert scene.run("plan", "--topic", "clicks") == ExitCode.OK
+    assert scene.run("plan", "--topic", "orders") == ExitCode.USAGE
+    scene.land((NEW, ROWS))
+    capsys.readouterr()
+
+    assert scene.run("discard") == ExitCode.OK
+    assert "1 object deleted" in capsys.readouterr().err
+    for action in ("plan", "run", "status", "compare"):
+        assert scene.run(action) == ExitCode.USAGE
+        assert "was discarded" in capsys.readouterr().err
+
+
+def test_the_guide_shows_what_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = GuideScene(tmp_path)
+    scene.run("plan", "--topic", "clicks")
+    scene.land(*hours(range(180), "ts"))
+    scene.run("compare", "--sample", "1")
+    printed = capsys.readouterr().out
+
+    shown = printed.replace(scene.live.url, "s3://logs/parsed").replace("side/fix", "side/fix-ts")
+    guide = (ROOT / "docs/guides/backfill.md").read_text()
+    for line in map(without_sizes, shown.splitlines()):
+        assert line in without_sizes(guide)
+
+
+def without_sizes(text: str) -> str:
+    """The text without sizes, which differ between versions of gzip."""
+    return re.sub(r" +[0-9.]+ k?B", " SIZE", text)
+
+
+def test_a_group_without_a_ledger_has_nothing_to_land_again(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    document = yaml.safe_load(scene.path.read_text())
+    document["spec"]["output"]["url"] = f"file://{tmp_path}/elsewhere"
+    scene.path.write_text(yaml.safe_dump(document))
+
+    assert scene.run("plan") == ExitCode.NOTHING

@@ -1,0 +1,171 @@
+"""Which ranges a backfill lands again, and what it refuses."""
+
+import pytest
+
+from landfall.driver.decide.backfill import Backfill, Choice, chosen, covering
+from landfall.errors import LandfallError, Retry, Stalled
+from landfall.ledger import Purpose
+from landfall.ledger.offsets import OffsetRange
+from tests.support.landed_history import TOPIC, History, tp
+
+A, B = f"{TOPIC}/dt=a", f"{TOPIC}/dt=b"
+
+
+def ranges(found: Backfill) -> dict[int, tuple[int, int]]:
+    return {
+        each.topic_partition.partition: (each.offsets.start, each.offsets.end)
+        for each in found.slices
+    }
+
+
+def test_all_between_the_first_and_the_last_chosen_slice_is_included() -> None:
+    history = History().add(0, 1)
+    for folder in ("a", "b", "b", "a"):
+        history.commit(0, [folder] * 2)
+    history.commit(1, ["b"])
+
+    found = chosen(history.applied(), Choice(output_partitions=("dt=a",)))
+
+    assert ranges(found) == {0: (0, 8)}
+    assert len(found.retire) == 4
+
+
+def test_slices_are_chosen_by_when_they_were_committed() -> None:
+    history = History().add(0)
+    for _ in range(3):
+        history.commit(0, ["a"])
+    landed = history.applied()
+    _, second, _ = (each.time for each in landed.ranges[tp(0)])
+
+    assert ranges(chosen(landed, Choice(since=second))) == {0: (1, 3)}
+    assert ranges(chosen(landed, Choice(until=second))) == {0: (0, 1)}
+
+
+def test_a_generation_is_that_of_the_objects_or_of_a_slice_without_any() -> None:
+    history = History().add(0).commit(0, ["a"]).commit(0, ["-"])
+    letters = f"_landfall/shop/dead-letters/{TOPIC}/1_0_{1:020}.parquet"
+    history.applied()
+    history.replay(letters, "a").commit(0, [""])  # nothing is landed by generation 2
+
+    landed = history.applied()
+
+    assert ranges(chosen(landed, Choice(generations=range(1, 2)))) == {0: (0, 1)}
+    assert ranges(chosen(landed, Choice(generations=range(2, 3)))) == {0: (1, 3)}
+
+
+def test_a_range_grows_until_no_merged_object_is_on_both_sides() -> None:
+    history = History().add(0, 1)
+    history.commit(0, ["a"]).commit(0, ["b"]).commit(0, ["b"]).commit(1, ["b"]).applied()
+    merged = history.merge(key for key in history.now.objects if key.startswith(B))
+
+    found = chosen(history.applied(), Choice(keys=frozenset([f"{A}/1_0_{0:020}.json"])))
+    grown = covering(history.now, {tp(1): OffsetRange(0, 1)})
+
+    assert ranges(found) == {0: (0, 1)}
+    assert ranges(grown) == {0: (1, 3), 1: (0, 1)}
+    assert [each.key for each in grown.retire] == [merged]
+
+
+def test_replayed_dead_letters_count_no_more_and_what_became_of_them_does() -> None:
+    history = History().add(0).commit(0, ["a", "-"]).applied()
+    (letters,) = (each for each in history.objects if each.startswith("_landfall/"))
+    replayed = History().add(0).commit(0, ["a", "-"])
+    replayed.applied()
+    replayed.replay(letters, "b")
+
+    found = chosen(replayed.applied(), Choice())
+
+    assert [each.key for each in found.retire] == [
+        f"{A}/1_0_{0:020}.json",
+        f"{B}/2_0_{0:020}.json",
+    ]
+
+
+def test_what_is_not_visible_yet_is_left_out() -> None:
+    history = History().add(0).commit(0, ["a"]).commit(0, ["a"])
+
+    assert ranges(chosen(history.now, Choice())) == {0: (0, 1)}
+
+
+def test_an_earlier_life_of_a_topic_partition_stays_as_it_is() -> None:
+    history = History().add(0).commit(0, ["a"] * 3)
+    history.drop(0).open(2).add(0, topic_id="another").commit(0, ["a"] * 2)
+
+    found = chosen(history.applied(), Choice())
+
+    assert ranges(found) == {0: (0, 2)}
+    assert [each.key for each in found.retire] == [f"{A}/2_0_{0:020}.json"]
+
+
+def refusal(history: History, choice: Choice = Choice()) -> LandfallError:  # noqa: B008  # frozen
+    with pytest.raises(LandfallError) as refused:
+        chosen(history.now, choice)
+    return refused.value
+
+
+def test_a_merge_of_two_lives_is_refused() -> None:
+    history = History().add(0).commit(0, ["a"])
+    history.drop(0).open(2).add(0, start=1).commit(0, ["a"]).applied()
+    history.merge(sorted(history.now.objects))
+    history.applied()
+
+    assert "left the lane and entered again" in str(refusal(history))
+
+
+def test_a_hole_is_not_landed_again() -> None:
+    history = History().add(0).commit(0, ["a"]).hole(0, 2).commit(0, ["a"])
+    history.applied()
+
+    assert "skipped [1, 3)" in str(refusal(history))
+
+
+def test_a_replacement_that_is_not_applied_is_waited_for() -> None:
+    history = History().add(0).commit(0, ["a"]).commit(0, ["a"])
+    history.applied()
+    history.merge(sorted(history.now.objects))
+
+    assert isinstance(refusal(history), Retry)
+
+
+def test_a_replay_that_is_not_visible_is_waited_for() -> None:
+    history = History().add(0).commit(0, ["-"])
+    history.applied()
+    history.replay(next(iter(history.now.objects)), "a")
+
+    assert isinstance(refusal(history), Retry)
+
+
+@pytest.mark.parametrize(
+    ("choice", "why"),
+    [
+        (Choice(topics=frozenset(["orders"])), "orders: the group lands no such topic"),
+        (Choice(keys=frozenset(["clicks/dt=a/x.json"])), "no such object counts now"),
+        (Choice(generations=range(7, 8)), "no slice is chosen"),
+    ],
+)
+def test_a_choice_of_what_is_not_there_is_refused(choice: Choice, why: str) -> None:
+    history = History().add(0).commit(0, ["a"])
+    history.applied()
+
+    assert why in str(refusal(history, choice))
+
+
+def test_a_merge_keeps_its_rows_and_its_purpose() -> None:
+    history = History().add(0).commit(0, ["a"]).commit(0, ["a"])
+    history.applied()
+    key = history.merge(sorted(history.now.objects))
+
+    (merged,) = chosen(history.applied(), Choice()).retire
+
+    assert (merged.key, merged.purpose) == (key, Purpose.COMPACT)
+    assert merged.retiring.slot == history.now.slot - 1
+    assert [(s.first_offset, s.last_offset) for s in merged.sections] == [(0, 0), (1, 1)]
+
+
+def test_files_are_not_landed_again() -> None:
+    history = History().add(0).commit(0, ["a"])
+    landed = history.applied()
+    landed.members[tp(0)] = type(landed.members[tp(0)])(tp(0), "id", 0, feed=True)
+
+    with pytest.raises(Stalled, match="only topics of Kafka"):
+        chosen(landed, Choice())

@@ -1,0 +1,304 @@
+"""A side lane: its plan, the group that lands there, its promotion, and its end."""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landfall.api.spec import StartAtOffsets, parse_group
+from landfall.driver.decide.backfill import Choice, chosen
+from landfall.driver.landed_ledger import read_landed
+from landfall.driver.orphan_uploads import is_ours
+from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.promotion import Lanes, prepare_promotion
+from landfall.driver.side_lane import (
+    DISCARDED,
+    PLAN,
+    SidePlan,
+    discard,
+    read_plan,
+    side_group,
+    side_lane,
+    side_plan,
+    side_root,
+    side_spec,
+    store_plan,
+)
+from landfall.driver.stored_specs import store_spec
+from landfall.errors import Stalled
+from landfall.lane import Lane
+from landfall.lane.stores import open_stores
+from landfall.ledger import LaneOwnership, Purpose, object_names
+from landfall.ledger.replacement_lists import decode_list, encode_list
+from landfall.objects import Upload
+from landfall.store import Store
+from landfall.store.memory import MemoryStore
+from tests.support.copying import copied
+from tests.support.groups import document
+from tests.support.landed_history import History, tp
+from tests.support.readable import CLICKS, Readable
+from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.sample_replacing import Merge
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def plan(**changes: Any) -> SidePlan:
+    history = History().add(0, 1).commit(0, ["a"] * 3).commit(1, ["a"] * 4)
+    landed = history.applied()
+    found = chosen(landed, Choice(until=landed.ranges[tp(1)][0].time))
+    made = side_plan("fix", landed, found, 2, NOW)
+    return type(made)(**{f: changes.get(f, getattr(made, f)) for f in made.__struct_fields__})
+
+
+def group(**spec: Any) -> Any:
+    return parse_group(document("shop", **{"generation": 2, **spec}))
+
+
+# ------------------------------------------------------------------------------------ the plan
+
+
+def test_a_plan_is_stored_once() -> None:
+    store, made = MemoryStore(), plan()
+
+    store_plan(store, made)
+    store_plan(store, made)  # an answer was lost
+
+    assert read_plan(store, "fix") == made
+    with pytest.raises(Stalled, match="is planned already"):
+        store_plan(store, plan(read_through=1))
+
+
+def test_there_must_be_a_plan_that_this_software_knows() -> None:
+    with pytest.raises(Stalled, match="is not planned"):
+        read_plan(MemoryStore(), "fix")
+    for body in (b"{", b'{"version":2}'):
+        store = MemoryStore()
+        store.create(PLAN, body)
+        with pytest.raises(Stalled, match="backfill: "):
+            read_plan(store, "fix")
+
+
+# ----------------------------------------------------------------------------------- the group
+
+
+def test_a_side_lane_lands_the_ranges_and_nothing_else() -> None:
+    made = side_group(group(), plan())
+
+    kafka = made.spec.source.require_kafka()
+    assert kafka.topics == ("clicks",)
+    assert kafka.starting_offsets == StartAtOffsets(offsets={"clicks": {"0": 0, "1": 4}})
+    assert kafka.on_data_loss == "Stall"
+    assert made.spec.output.url == "s3://logs/shop/_landfall/shop/side/fix"
+    assert made.kafka_group_id == "default.shop.side.fix"
+    assert made.full_name == "default/shop"
+
+
+def test_what_decides_what_objects_hold_stays_as_it_is() -> None:
+    given = group(
+        decode__format="Json",
+        decode__timestamp__field="ts",
+        route__pattern="dt={date}",
+        output__existingObjects="Keep",
+        completeness__delay="1h",
+        uploadPolicy__overrides=[{"topics": "clicks", "maxBytes": "1M"}],
+        source__kafka={"bootstrapServers": "k:9092", "topicPattern": "c.*", "exclude": "cx"},
+        publish=[{"name": "marks", "type": "Success"}],
+        autoscaling__maxReplicas=3,
+        state="Suspended",
+    )
+    made = side_group(given, plan())
+    store = MemoryStore()
+
+    assert store_spec(store, made, LANE) == store_spec(store, given, LANE)
+    assert made.spec.publish == ()
+    assert (made.spec.completeness, made.spec.autoscaling) == (None, None)
+    assert made.spec.upload_policy.overrides == ()
+    assert made.spec.state == "Running"
+
+
+def test_a_ledger_elsewhere_has_the_side_lane_s_below_it() -> None:
+    made = side_group(group(ledger__url="s3://ledgers/shop"), plan())
+
+    assert made.spec.ledger_root.url == "s3://ledgers/shop/_landfall/shop/side/fix"
+
+
+def test_another_generation_than_planned_is_refused() -> None:
+    with pytest.raises(Stalled, match="planned for generation 2, and the group has generation 3"):
+        side_group(group(generation=3), plan())
+
+
+@pytest.mark.parametrize("name", ["", "A", "a/b", "..", "-a", "a" * 64])
+def test_a_name_is_one_folder(name: str) -> None:
+    with pytest.raises(Stalled, match="not a name"):
+        side_root(group(), name)
+
+
+def test_the_live_driver_takes_nothing_of_a_side_lane_for_its_own() -> None:
+    root, members = side_root(group(), "fix"), {CLICKS}
+    data = "clicks/dt=2026-11-21/2_0_00000000000000000000.json.gz"
+    letters = object_names.dead_letter_key("shop", "clicks", 2, 0, 0)
+
+    assert all(is_ours("shop", members, key) for key in (data, letters))
+    assert not any(is_ours("shop", members, f"{root}/{key}") for key in (data, letters))
+    with pytest.raises(ValueError, match="not a lane name"):
+        object_names.lane_prefix("shop", "side")
+
+
+# ------------------------------------------------------------------- promotion and the end
+
+
+class Scene:
+    """A live group and a side lane of it that has landed again what the group had landed wrongly.
+
+    Attributes:
+        live: generation 1 has landed into a wrong folder, and generation 2 has begun.
+        side: generation 2 has landed the same range.
+        made: the plan.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.live = Readable(folder, "Json")
+        rows = [{"id": n} for n in range(6)]
+        self.live.land(CLICKS, ("dt=1970-01-01/hr=00", rows[:4])).settle()
+        self.live.land(CLICKS, ("dt=1970-01-01/hr=00", rows[4:])).settle()
+        live = self.landed(self.live.store)
+        self.group = self.live.group.model_copy(
+            update={"spec": self.live.group.spec.model_copy(update={"generation": 2})}
+        )
+        self.made = side_plan("fix", live, chosen(live, Choice()), 2, NOW)
+        self.root = side_root(self.group, "fix")
+        url = side_spec(self.group, "fix").output.url
+        self.store = open_stores(side_spec(self.group, "fix"))
+        store_plan(self.store, self.made)
+        self.side = Readable(folder, "Json", output={"url": url})
+        self.side.open(2)
+        hours = ("dt=2026-11-21/hr=04", rows[:4]), ("dt=2026-11-21/hr=05", rows[4:])
+        self.side.land(CLICKS, *hours).settle()
+        self.live.open(2)
+
+    def landed(self, store: Store) -> Any:
+        return read_landed(Lane(store, GROUP, LANE))
+
+    def promoted(self) -> PlannedReplacement:
+        store = self.live.store
+        lanes = Lanes(store, self.root, self.landed(store), self.landed(self.store))
+        return prepare_promotion(lanes, self.made, "token", copied)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_a_promotion_copies_into_uploads_under_live_names(scene: Scene) -> None:
+    found = scene.promoted()
+
+    slot = scene.live.ledger.state.seq
+    new, _ = found.listed.objects
+    assert new.landed.upload.key == (f"clicks/dt=2026-11-21/hr=04/2_0_{0:020}.r{slot}.json.gz")
+    assert (new.landed.rows, new.landed.upload.token) == (4, "token")
+    assert [(s.partition, s.rows, s.first_offset, s.last_offset) for s in new.sections] == [
+        (0, 4, 0, 3)
+    ]
+    assert [each.landed.rows for each in found.listed.retire] == [4, 2]
+    assert (found.purpose, found.read_through, found.duplicates) == (Purpose.BACKFILL, slot, 0)
+    assert scene.live.store.stat(new.landed.upload.key) is None
+    scene.live.store.complete(new.landed.upload)
+    assert digest(scene.live.store, new.landed.upload.key) == digest(
+        scene.store, f"clicks/dt=2026-11-21/hr=04/2_0_{0:020}.json.gz"
+    )
+    named, body = encode_list(GROUP, LANE, found.listed)
+    assert decode_list(named, body) == found.listed
+
+
+def digest(store: Store, key: str) -> str:
+    return hashlib.sha256(store.read(key) or b"").hexdigest()
+
+
+def test_a_live_group_that_has_not_run_the_generation_is_refused(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    store = scene.live.store
+    live = scene.landed(store)
+    del live.specs[2]
+    lanes = Lanes(store, scene.root, live, scene.landed(scene.store))
+
+    with pytest.raises(Stalled, match="has run generation 2 yet"):
+        prepare_promotion(lanes, scene.made, "token", copied)
+    assert list(store.open_uploads("")) == []
+
+
+def test_a_live_group_of_another_spec_is_refused(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.live.route = {"pattern": "dt={date}"}
+    scene.live.open(2)
+
+    with pytest.raises(Stalled, match="by another spec"):
+        scene.promoted()
+
+
+def test_copies_are_aborted_if_one_fails(scene: Scene) -> None:
+    store = scene.live.store
+    lanes = Lanes(store, scene.root, scene.landed(store), scene.landed(scene.store))
+
+    def fails(store: Store, source: str, size: int, key: str, token: str) -> Upload:
+        if "hr=05" in key:
+            raise FileNotFoundError(source)
+        return copied(store, source, size, key, token)
+
+    with pytest.raises(Stalled, match="it is not there"):
+        prepare_promotion(lanes, scene.made, "token", fails)
+    assert list(store.open_uploads("")) == []
+
+
+def kept(store: Store) -> Iterator[str]:
+    return (stat.key for stat in store.list_after("") if not stat.key.startswith("_landfall/"))
+
+
+def test_a_backfill_that_is_discarded_leaves_its_ledger_and_fences_its_driver(
+    scene: Scene,
+) -> None:
+    live = {*(stat.key for stat in scene.live.store.list_after("clicks/"))}
+    scene.store.begin("clicks/dt=2026-11-21/hr=04/2_0_00000000000000000006.json.gz", "t")
+    before = scene.side.ledger.state
+
+    assert discard(scene.group, scene.store, "fix", lambda: NOW) == 2
+    assert discard(scene.group, scene.store, "fix", lambda: NOW) == 0
+
+    assert list(kept(scene.store)) == []
+    assert list(scene.store.open_uploads("")) == []
+    assert scene.store.read(DISCARDED) is not None
+    after = side_lane(scene.group, scene.store).read()
+    assert (after.holding, after.epoch > before.epoch) == (LaneOwnership.HELD, True)
+    assert {*(stat.key for stat in scene.live.store.list_after("clicks/"))} == live
+    with pytest.raises(Stalled, match="was discarded"):
+        read_plan(scene.store, "fix")
+    with pytest.raises(Stalled, match="was discarded"):
+        store_plan(scene.store, scene.made)
+
+
+def test_nothing_is_discarded_that_is_not_planned(scene: Scene) -> None:
+    with pytest.raises(Stalled, match="is not planned"):
+        discard(scene.group, MemoryStore(), "other", lambda: NOW)
+
+
+def test_a_ledger_is_read_with_the_lists_of_its_merges() -> None:
+    sample = SampleLedger().open().add(CLICKS)
+    for start in (0, 5):
+        sample.commit(sample.land(CLICKS, start, start + 5))
+    sample.shown()
+    lane = Lane(sample.store, GROUP, LANE)
+    before = read_landed(lane).objects
+    merge = Merge.of(sample, [(each.retiring.slot, each.landed) for each in before.values()])
+    merge.record().complete()
+    sample.shown()
+
+    (found,) = chosen(read_landed(lane), Choice()).retire
+
+    assert (found.landed, found.purpose) == (merge.new.landed, Purpose.COMPACT)
+    sample.store.delete_slots([merge.stored().key])
+    with pytest.raises(Stalled, match="not the list that the ledger names"):
+        read_landed(lane)
