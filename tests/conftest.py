@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Kind, Server
+from tests.support import spark_start
 from tests.support.cluster import Cluster
 from tests.support.hive import HiveServer
 from tests.support.kafka import Broker
@@ -69,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SESSION] = str(STATE / f"tests-{os.getpid()}")
         # What a killed Spark leaves behind is deleted with the session.
         os.environ["SPARK_LOCAL_DIRS"] = f"{os.environ[SESSION]}/spark"
+        os.environ.update(spark_start.variables(Path(sys.prefix)))
         # As with Ctrl+C, so that a terminated session stops its servers.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _stop_left_behind()
