@@ -42,6 +42,7 @@ from tests.support.kafka import Broker
 from tests.support.registry import Registry
 from tests.support.s3 import Bucket, S3Server
 
+TESTS = Path(__file__).parent
 SESSION = "LANDFALL_TEST_STATE"
 STACK = "stack"
 """The subfolder of the cluster with a node and of the servers for its pods: see ``tests/e2e``."""
@@ -60,6 +61,9 @@ SERVERS = (
     HDFS,
 )
 
+LONGEST_FIRST = ("e2e", "integration", "behaviour", "properties", "model")
+"""Folders of long tests; tests of other folders follow, so that all workers end together."""
+
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
 settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("landfall")
@@ -75,6 +79,16 @@ def pytest_configure(config: pytest.Config) -> None:
         # As with Ctrl+C, so that a terminated session stops its servers.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _stop_left_behind()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by folder; inside of one, the order stays random, and xdist takes groups first."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.path.relative_to(TESTS).parts[0]
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
