@@ -27,10 +27,13 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
+.venv/spark.jsa: .venv/.done
+	@$(BIN)/python -m tests.support.spark_archive $@ > .venv/spark.log 2>&1 || { cat .venv/spark.log; exit 1; }
+
 servers: ## Download and build the servers of dev/kafka, dev/s3 and dev/schema-registry (once per machine)
 	@dev/kafka build && dev/s3 build && dev/schema-registry build
 
-tools: ## Build the tools that only tests need: Kubernetes (with a node where one can run), Helm, promtool (once per machine)
+tools: .venv/spark.jsa ## Build the tools that only tests need: Kubernetes (with a node where one can run), Helm, promtool (once per machine)
 	@dev/cluster build --control-plane && dev/promtool --version > /dev/null
 	@if dev/cluster check 2> /dev/null; then dev/cluster build; fi
 

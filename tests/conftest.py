@@ -14,6 +14,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,12 +35,14 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Kind, Server
+from tests.support import spark_start
 from tests.support.cluster import Cluster
 from tests.support.hive import HiveServer
 from tests.support.kafka import Broker
 from tests.support.registry import Registry
 from tests.support.s3 import Bucket, S3Server
 
+TESTS = Path(__file__).parent
 SESSION = "LANDFALL_TEST_STATE"
 STACK = "stack"
 """The subfolder of the cluster with a node and of the servers for its pods: see ``tests/e2e``."""
@@ -58,6 +61,9 @@ SERVERS = (
     HDFS,
 )
 
+LONGEST_FIRST = ("e2e", "integration", "behaviour", "properties", "model")
+"""Folders of long tests; tests of other folders follow, so that all workers end together."""
+
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
 settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("landfall")
@@ -69,9 +75,20 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[SESSION] = str(STATE / f"tests-{os.getpid()}")
         # What a killed Spark leaves behind is deleted with the session.
         os.environ["SPARK_LOCAL_DIRS"] = f"{os.environ[SESSION]}/spark"
+        os.environ.update(spark_start.variables(Path(sys.prefix)))
         # As with Ctrl+C, so that a terminated session stops its servers.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _stop_left_behind()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by folder; inside of one, the order stays random, and xdist takes groups first."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = item.path.relative_to(TESTS).parts[0]
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

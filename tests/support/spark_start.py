@@ -1,0 +1,20 @@
+"""What lets Spark start with less CPU in tests; drivers are started a hundred times."""
+
+from pathlib import Path
+
+ARCHIVE = "spark.jsa"
+"""The file with Spark's classes, in the virtual environment; see ``support.spark_archive``."""
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Without these flags, a JVM that cannot use the archive says so, on standard output."""
+_LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+"""For the JVM that only puts together the command of the next one."""
+
+
+def variables(environment: Path) -> dict[str, str]:
+    """The environment variables of Spark in a virtual environment, with the archive if it has one.
+
+    A JVM of other classes, or of another Java, leaves the archive alone and starts as ever.
+    """
+    archive = environment / ARCHIVE
+    shared = {"SPARK_SUBMIT_OPTS": f'"-XX:SharedArchiveFile={archive}" {QUIET}'}
+    return {"SPARK_LAUNCHER_OPTS": _LAUNCHER} | (shared if archive.exists() else {})
