@@ -49,8 +49,9 @@ class MergeSchedule(Schedule):
         super().__init__(seed, kind=kind, tell=tell)
         loss = self.dice.choice((Loss.UPLOADS, Loss.UPLOADS, Loss.COMMITTED))
         steps = LONGER * self.luck.steps
-        without = {"publishes": False, "letters": False, "ranges": False}
-        self.luck = replace(self.luck, steps=steps, loss=loss, **without)
+        self.luck = replace(
+            self.luck, steps=steps, loss=loss, publishes=False, letters=False, ranges=False
+        )
         keeps = self.dice.random() < 0.5
         self.store = self.watched = MergedStore(self, self.luck, keeps_parts=keeps)
         self.lane = Lane(
@@ -122,14 +123,14 @@ class MergedStore(WatchedStore):
         self, key: str, upload_id: str, number: int, source: str, start: int, length: int
     ) -> Part:
         found, into = self._objects.get(source), self._uploads.get(upload_id)
-        if found and into:
+        if found and into and (source, found.token) in self.rows.of:
             self.rows.of[key, into.token] = self.rows.of[source, found.token]
         return super().put_copy(key, upload_id, number, source, start, length)
 
     def _remove(self, key: str) -> None:
         before = self._objects.get(key)
         super()._remove(key)
-        if before is None:
+        if before is None or object_names.is_system_key(key):
             return
         if not any(k.endswith(f"/{key}") for k in self._objects if k.startswith("_landfall/")):
             self.unkept.add(key)

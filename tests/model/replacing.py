@@ -25,10 +25,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from tests.model.exploring import Result, explore, show
+from tests.model.replacing_ledgers import (
+    AGAIN,
+    BACK,
+    CORRECT,
+    KEPT_AS,
+    LATE,
+    LOSABLE,
+    MERGE,
+    OLD,
+    PLANS,
+    ROWS,
+    UNDO,
+    Folded,
+    Plan,
+    Record,
+    folded,
+)
 
 
 class Harm(StrEnum):
@@ -48,6 +65,7 @@ class Rules:
     completes_what_is_decided: bool = True
     replaces_what_is_applied: bool = True
     refuses_old_plans: bool = True
+    knows_what_is_decided: bool = True
     retires_last: bool = True
     copies_first: bool = True
     drops_uploads_first: bool = True
@@ -55,63 +73,6 @@ class Rules:
     records_last: bool = True
     undoes_under_new_names: bool = True
     copies_before_it_undoes: bool = True
-
-
-ROWS: Mapping[str, frozenset[int]] = {
-    "old 1": frozenset({1}),
-    "old 2": frozenset({2}),
-    "merged 1": frozenset({1}),
-    "merged 2": frozenset({2}),
-    "again": frozenset({1, 2}),
-    "corrected": frozenset({1, 2}),
-    "back 1": frozenset({1}),
-    "back 2": frozenset({2}),
-    "late": frozenset({3}),
-}
-OLD, BACK = frozenset({"old 1", "old 2"}), frozenset({"back 1", "back 2"})
-LOSABLE = "merged 2"
-KEPT_AS = {"back 1": "old 1", "back 2": "old 2"}
-"""From which kept object one is made that an undoing brings back."""
-
-
-class Plan(NamedTuple):
-    """What a REPLACE decides: the objects that retire, and those that take their place.
-
-    A COMMIT is one that retires nothing.
-    """
-
-    name: str
-    retire: frozenset[str]
-    new: frozenset[str]
-
-
-MERGE = Plan("REPLACE by merged", OLD, frozenset({"merged 1", "merged 2"}))
-AGAIN = Plan("REPLACE again, instead of the merge", OLD | MERGE.new, frozenset({"again"}))
-CORRECT = Plan("REPLACE by corrected", OLD, frozenset({"corrected"}))
-UNDO = Plan("REPLACE, undoing the merge", MERGE.new, BACK)
-LATE = Plan("COMMIT of a late row", frozenset(), frozenset({"late"}))
-PLANS = (MERGE, AGAIN, CORRECT, UNDO, LATE)
-
-Record = Plan | int
-"""A REPLACE or COMMIT; or through how many records everything is applied. Each record says it, but
-that matters only when nothing else is to be recorded.
-"""
-
-
-class Folded(NamedTuple):
-    """What the ledger says.
-
-    Attributes:
-        decided: the objects that count once all is applied.
-        current: the objects that count for readers.
-        pending: what is decided and not applied.
-        plans: what was decided.
-    """
-
-    decided: tuple[str, ...]
-    current: tuple[str, ...]
-    pending: tuple[Plan, ...]
-    plans: tuple[Plan, ...]
 
 
 class World(NamedTuple):
@@ -142,24 +103,6 @@ class World(NamedTuple):
 
 WORLD = World()
 STAYING = World(parts_stay=True)
-COMMITS = Plan("COMMIT", frozenset(), OLD)
-
-
-@cache
-def folded(slots: tuple[Record, ...]) -> Folded:
-    """What these slots say, after the two COMMITs."""
-    decided, current = [*sorted(OLD)], [*sorted(OLD)]
-    pending, plans = [COMMITS], list[Plan]()
-    for record in slots:
-        if isinstance(record, Plan):
-            decided = [each for each in decided if each not in record.retire] + sorted(record.new)
-            if record is AGAIN:
-                pending.remove(MERGE)
-            pending.append(record)
-            plans.append(record)
-        else:
-            pending, current = [], [*decided]
-    return Folded(tuple(decided), tuple(current), tuple(pending), tuple(plans))
 
 
 class Steps:
@@ -223,8 +166,11 @@ class Steps:
             elif plan is AGAIN:
                 is_possible = MERGE in seen.pending
             else:
+                # A planner reads what counts for readers, where what another REPLACE retires counts
+                # until that one is applied; so its plan must not be of before that.
+                counts = seen.decided if self.rules.knows_what_is_decided else seen.current
                 # Without the rule, a plan that was made before another one was decided is as good.
-                is_possible = plan.retire <= {*seen.decided} or not self.rules.refuses_old_plans
+                is_possible = plan.retire <= {*counts} or not self.rules.refuses_old_plans
             if is_new and is_possible and not is_early:
                 yield f"records {plan.name}", self._appended(w, driver, plan)
 
@@ -350,6 +296,11 @@ VARIANTS: Mapping[str, Variant] = {
     "takes-old-plans": Variant(
         "a plan is recorded although another one has replaced the objects since",
         Rules(refuses_old_plans=False),
+        Harm.COUNTED_TWICE,
+    ),
+    "plans-by-what-is-read": Variant(
+        "a plan is recorded that knows of another REPLACE, whose old objects still count for it",
+        Rules(knows_what_is_decided=False),
         Harm.COUNTED_TWICE,
     ),
     "retires-first": Variant(

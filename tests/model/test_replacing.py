@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.model.exploring import unshown
-from tests.model.replacing import PLANS, STAYING, VARIANTS, WORLD, Plan, Rules, search
+from tests.model.replacing import STAYING, VARIANTS, WORLD, Rules, search
+from tests.model.replacing_ledgers import PLANS, Plan
 
 PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
 

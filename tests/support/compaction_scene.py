@@ -11,10 +11,10 @@ from landfall import ledger
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.background import Notifier, QueueNotifier
 from landfall.driver.compacting import Compacting, planner_of
-from landfall.driver.compaction_planner import PlannedReplacement
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.observer import Observer
+from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.object_names import parse_key

@@ -52,6 +52,8 @@ class HourlyEtl:
         folder: where the commands are typed.
         prefix: of the topics, in the place of ``shop``.
         shift: from the machine's time to that of the drivers.
+        url: what has the output of every group, as the page calls it.
+        variables: of the shell, by name.
     """
 
     kafka: Broker
@@ -59,6 +61,8 @@ class HourlyEtl:
     folder: Path
     prefix: str
     shift: timedelta = field(default_factory=lambda: NOW - wall_clock())
+    url: str = URL
+    variables: dict[str, str] = field(default_factory=VARIABLES.copy)
 
     def prepare(self) -> None:
         """Everything that the first two sections of the page have."""
@@ -76,7 +80,7 @@ class HourlyEtl:
         """A group of the page, which lands in the bucket."""
         s3 = f'{{endpoint: "{self.bucket.server.endpoint}", pathStyle: true}}'
         to = rf'"{self.bucket.url}/etl/\1", s3: {s3}'
-        text = re.sub(rf'"file://{URL}/(\w+)"', to, text)
+        text = re.sub(rf'"file://{self.url}/(\w+)"', to, text)
         (self.folder / name).write_text(re.sub(r"\bshop(?=\.)", self.prefix, text))
 
     def at(self, now: datetime) -> None:
@@ -92,7 +96,7 @@ class HourlyEtl:
 
     def type(self, command: str) -> tuple[int, str]:
         """The exit code of a command, and what it prints with the page's names."""
-        for name, value in VARIABLES.items():
+        for name, value in self.variables.items():
             command = command.replace(f"${{{name}}}", value)
         if command.startswith("landfall"):
             code, printed = self._landfall(shlex.split(self._ours(command))[1:])
@@ -131,11 +135,12 @@ class HourlyEtl:
         return done.returncode, done.stdout + done.stderr
 
     def _ours(self, text: str) -> str:
-        return re.sub(r"\bshop(?=\.)", self.prefix, text).replace(URL, str(self.folder / "etl"))
+        text = re.sub(r"\bshop(?=\.)", self.prefix, text)
+        return text.replace(self.url, str(self.folder / "etl"))
 
     def _theirs(self, text: str) -> str:
-        text = text.replace(self.prefix, "shop").replace(str(self.folder / "etl"), URL)
-        return text.replace(f"{self.bucket.url}/etl", f"file://{URL}")
+        text = text.replace(self.prefix, "shop").replace(str(self.folder / "etl"), self.url)
+        return text.replace(f"{self.bucket.url}/etl", f"file://{self.url}")
 
 
 @contextlib.contextmanager
@@ -154,7 +159,7 @@ def drivers_of(etl: HourlyEtl, context: SparkContext) -> Iterator[None]:
         yield
 
 
-PREPARING = ("make", "dev/kafka", "cd", "eval", "kubectl")
+PREPARING = ("make", "dev/kafka", "cd", "eval", "export", "kubectl")
 """Commands that only a reader of the page types."""
 
 

@@ -126,16 +126,15 @@ def merge_of(landed: Backup, *, mixed: bool = False) -> Merge:
 
     class Rewritten(Merge):
         def _uploaded(self) -> NewObject:
-            new = super()._uploaded()
-            own = [each for each in new.sections if each.partition == TP.partition]
-            first, last = own[0].first_offset, own[-1].last_offset
-            of_tp = replace(new.landed, first_offset=first, last_offset=last)
-            return NewObject(of_tp, new.sections, mixed)
+            old = [each.landed for each in self.retire]
+            sections = tuple(section for each in old for section in self._sections(each))
+            own = [section for section in sections if section.partition == TP.partition]
+            rows, last = sum(each.rows for each in old), own[-1].last_offset
+            new = self.upload(old[0], self._body(), rows, last)
+            of_tp = replace(new, first_offset=own[0].first_offset)
+            return NewObject(of_tp, sections, mixed)
 
-        def _read(self, key: str) -> bytes:
-            """All rows of all objects for the first, and nothing for the others."""
-            if key != self.retire[0].landed.upload.key:
-                return b""
+        def _body(self) -> bytes:
             encoder, body = format_.encoder(), b""
             for each in self.retire:
                 with landed.store.open(each.landed.upload.key) as stream:

@@ -3,6 +3,7 @@
 from concurrent.futures import Future
 from datetime import datetime
 
+from landfall.driver.completer import Completer
 from landfall.driver.loop import Driver
 from landfall.driver.replacements import Replacements
 from landfall.ledger.replacement_lists import Replaced
@@ -29,9 +30,14 @@ class CallsItApplied(Driver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._completer.hold = lambda _: None  # type: ignore[method-assign]
+        self._completer.__class__ = _CallsItApplied
         for slot in self.writer.state.replacing:
             self._completer.release(slot)
+
+
+class _CallsItApplied(Completer):
+    def hold(self, slot: int) -> None:
+        """Hold nothing."""
 
 
 class KeepsNothing(Driver):

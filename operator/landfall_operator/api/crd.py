@@ -53,6 +53,7 @@ LATER = frozenset(
         "spec.decode.headerColumns.nullable",
         "spec.publish.minInterval",
         "spec.completeness.delay",
+        "spec.tuning.retainReplaced",
         *(
             f"spec.output.{section}{field}"
             for section in ("azure", "gcs", "hdfs")

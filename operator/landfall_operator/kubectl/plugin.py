@@ -28,6 +28,7 @@ IN_THE_POD: Mapping[str, str] = {
     "reset": "land a topic partition from another offset on",
     "publish": "publish what landed; --dry-run says what would be, --rebuild fills tables anew",
     "replay-dead-letters": "land dead letters again, through the present decoder",
+    "undo": "bring back objects of which others took the place",
 }
 """Commands of ``landfall`` that run in the driver's pod, with what they do."""
 

@@ -287,17 +287,18 @@ class _Lookup:
             FoundObject(self.opened.url(o.landed.upload.key), None, o.landed.rows, is_certain)
             for o in possible
         )
-        where = (
-            "is in this object"
-            if is_certain
-            else "is in one of these objects, if it has a record at all"
+        where = "one of these objects" if len(possible) > 1 else "this object"
+        perhaps = "" if is_certain else ", if it has a record at all"
+        message = (
+            f"{self.subject} is in {where}{perhaps}; {self._why_unknown(possible)}, so the row is "
+            "unknown"
         )
-        return Answer(
-            "landed" if is_certain else "possibly-landed",
-            f"{self.subject} {where}; {self._why_unknown(possible)}, so the row is unknown",
-            self.committed.slot,
-            found,
-        )
+        own = {self.committed.slot, *(slot for slot, _ in self.committed.replays)}
+        slot = max({place.slot for place in possible} - own, default=None)
+        if slot is not None:
+            message += f"; it took the place of others by the REPLACE in slot {slot}"
+        fate = "landed" if is_certain else "possibly-landed"
+        return Answer(fate, message, self.committed.slot if slot is None else slot, found)
 
     def _why_unknown(self, possible: list[Place]) -> str:
         if all(place.is_alone for place in possible):

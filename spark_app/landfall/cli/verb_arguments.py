@@ -160,9 +160,9 @@ def _undo(new: NewCommand) -> None:
         """\
 Bring back the objects that the REPLACE in a slot of the ledger has retired, as by compaction. They
 are copied from where they are kept (spec.tuning.retainReplaced), and get new names. What took their
-place retires, and is kept in turn: an undoing can be undone. `landfall locate GROUP.yaml KEY` names
-the slot by which an object has retired. Without a running driver, an undoing is recorded here and
-carried out by the next one.
+place retires, and is kept in turn: an undoing can be undone. `landfall locate` of a record in a new
+object names the slot, as does `landfall cat` of an object that has retired. Without a running
+driver, an undoing is recorded here and carried out by the next one.
 """,
         """\
   landfall undo group.yaml 977 --why 'merged by the wrong key, see INC-12' --dry-run

@@ -141,15 +141,18 @@ class BatchCommitter:
         self._finalize(now, at_once=True)
         self.append(partial(ledger.Yield, reason=reason))
 
-    def append_if_due(self, now: datetime) -> None:
-        """Append what is due: a snapshot after ``snapshotEvery`` records, FINALIZE, APPLIED."""
+    def append_if_due(self, now: datetime, *, at_once: bool) -> None:
+        """Append what is due: a snapshot after ``snapshotEvery`` records, FINALIZE, APPLIED.
+
+        With ``at_once``, what topics are complete up to is due as soon as it is known.
+        """
         state = self.writer.state
         if state.seq - max(state.snapshot_seq, 0) >= self.group.spec.tuning.snapshot_every:
             try:
                 self.writer.snapshot(self.background.completer.applied_through)
             except Retry as error:  # the next pass tries again, in the slot that is next then
                 record_failure(self.deps, cause(error, "SnapshotFailed"), error)
-        self._finalize(now)
+        self._finalize(now, at_once=at_once)
         self._record_applied_if_due(now)
 
     def _finalize(self, now: datetime, *, at_once: bool = False) -> None:

@@ -77,10 +77,7 @@ def planner_of(
     group: ConsumerGroup, deps: DriverDeps, lane: Lane, wake: Callable[[], object]
 ) -> Planner:
     """What merges the objects of a group, if it is to."""
-    spec = group.spec
-    if spec.compact or any(entry.compact for entry in spec.topics):
-        return Compacting(group, deps, lane, wake)
-    return NoPlanner()
+    return Compacting(group, deps, lane, wake) if group.spec.compacts else NoPlanner()
 
 
 class Compacting:
@@ -97,7 +94,7 @@ class Compacting:
         self._lock = Lock()
         self._ready: PlannedReplacement | None = None
         self._taken: PlannedReplacement | None = None
-        self._seen, self._next = -1, deps.clock()
+        self._seen, self._looked, self._next = -1, -1, deps.clock()
         self._counts, self._error, self._waiting = _Counts(), "", 0
 
     def observe(self, state: State) -> None:
@@ -111,8 +108,18 @@ class Compacting:
         now = self._deps.clock()
         is_due = self._planner.next_due is not None and now >= self._planner.next_due
         if now >= self._next and (state.seq > self._seen or is_due):
-            self._seen = state.seq
-            self._pass = self._pool.submit(self._run)
+            self._look(state)
+
+    def finish(self, state: State) -> bool:
+        """See ``Planner``: what is complete by now is merged, and nothing is tried again."""
+        if not (state.replacing or self._is_busy) and state.seq > self._looked:
+            self._look(state)
+        return self._is_busy
+
+    def _look(self, state: State) -> None:
+        self._seen = self._looked = state.seq
+        self._pass = self._pool.submit(self._run)
+        self._pass.add_done_callback(lambda _: self._wake())
 
     def take(self) -> PlannedReplacement | None:
         """The plan that is ready; the caller says ``recorded`` or ``refused`` later."""
@@ -151,6 +158,11 @@ class Compacting:
         with self._lock:
             plans = [plan for plan in (self._ready, self._taken) if plan]
         return frozenset(upload.upload_id for plan in plans for upload in plan.uploads)
+
+    @property
+    def problem(self) -> str:
+        """See ``CompactionStatus.error``."""
+        return self._error
 
     def stop(self) -> Iterable[Upload]:
         """Do nothing more; returns the uploads of the plan that nobody has taken, to be aborted."""
@@ -192,5 +204,3 @@ class Compacting:
         self._next = self._deps.clock() + (RETRY_PAUSE if problem else INTERVAL)
         with self._lock:
             self._ready = plan
-        if plan:
-            self._wake()

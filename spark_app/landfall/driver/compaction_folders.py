@@ -159,11 +159,13 @@ class Folders:
         """Take note of what a slot is the first to call visible."""
         for landed, slot in zip(visible.objects, visible.due, strict=True):
             if landed.kind is ObjectKind.DATA:
-                self._add(Mergeable(slot, landed, before.specs.get(slot, "")), state, now)
+                self._add(Mergeable(slot, landed, before.specs.get(slot, "")), before, now)
         for slot, named in visible.replacements:
             self._replace(slot, named, state)
 
-    def _add(self, found: Mergeable, state: State, now: datetime) -> None:
+    def _add(self, found: Mergeable, before: State, now: datetime) -> None:
+        """Take note of an object that the slot after a state is the first to call visible."""
+        seq = before.seq + 1
         name, rules = parse_key(found.key), self.rules(parse_key(found.key).topic)
         if rules is None or not (rules.dedupe or found.landed.upload.size < rules.below):
             return
@@ -172,12 +174,13 @@ class Folders:
             periods = tuple(self._calendars.of(name.topic).periods(name.output_partition))
             if not periods:
                 return
-            folder = Folder(found.folder, name.topic, periods[-1].end, state.seq)
+            folder = Folder(found.folder, name.topic, periods[-1].end, seq)
             self.folders[folder.path] = folder
         if folder.is_settled:
-            folder.is_settled, folder.first_seen = False, state.seq
+            folder.is_settled, folder.first_seen = False, seq
         folder.objects[found.key] = found
-        if state.horizons.get(name.topic, -1) >= folder.end:
+        # The last objects of a period are often called visible by the record that completes it.
+        if before.horizons.get(name.topic, -1) >= folder.end:
             folder.due = now + LATE_PAUSE
 
     def _replace(self, slot: int, named: Replacement, state: State) -> None:

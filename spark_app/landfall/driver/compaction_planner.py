@@ -18,6 +18,7 @@ from landfall.ledger import Purpose
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.replacement_lists import Replaced
 from landfall.registry import output_format
+from landfall.store.probe import probe_replacing
 from landfall.task.merging import Merge, Merged, MergeShare, NotMerged, merger_of
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class CompactionPlanner:
         self._folders = Folders(lane, group)
         self._specs: dict[str, TopicSpecs] = {}
         self._extensions: dict[tuple[str, str], str | None] = {}
+        self._may_replace = False
         self.waiting = 0
         """Folders with objects to merge, now or once they are complete."""
         self.next_due: datetime | None = None
@@ -64,6 +66,9 @@ class CompactionPlanner:
             # Before tasks upload anything: if the store does not answer, nothing is lost.
             folders.remember()
             if chosen.folders:
+                if not self._may_replace:
+                    probe_replacing(self._deps.store, self._deps.new_name())
+                    self._may_replace = True
                 plan, failure = self._merged(chosen)
                 problem = failure or problem
         self.waiting, self.next_due = folders.waiting, folders.next_due()

@@ -203,14 +203,14 @@ class Driver:
                 raise
         self._committer.commit_finished(now)
         self._lost.advance(now)
-        self._replacements.advance(now, begins=not self._draining.reason)
+        self._replacements.advance(now, begins=not self._draining.must_end)
         self._end_goal()
         self._committer.count_refusal()  # what is done now may have been refused before
         self._decisions.carry_out(lambda: self.writer.state, self._batches.in_flight(), now)
         if not self._is_stopping(now):
             self._start_batches(now)
         if not self._draining.must_end:
-            self._committer.append_if_due(now)
+            self._committer.append_if_due(now, at_once=bool(self._draining.reason))
             roll = partial(self._rolling.advance, now, self._completer.applied_through)
             self._unless_away("SnapshotFailed", roll)
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
@@ -218,10 +218,10 @@ class Driver:
         self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._decided, now, self.group.spec.tuning.orphan_age
         )
-        orphans, replacing = self._housekeeping.orphans, self._replacements.count
-        beside = work_beside_landing(orphans, self._lost.count, replacing)
+        beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
-        messages = [list_errors(wrong), self.counters.warning, *self._feeds.notes, beside]
+        notes = (*self._feeds.notes, beside, self._replacements.note)
+        messages = [list_errors(wrong), self.counters.warning, *notes]
         self.counters.message = "\n".join(filter(None, messages))
         self._report()
 
@@ -382,10 +382,10 @@ class Driver:
         if not self._is_stopping(now):
             return False
         lands = self._batches and not self._draining.is_futile(now, self.deps.runner.settle())
-        rolls = not self._draining.must_end and self._rolling.is_due(now)
+        is_free = not self._draining.must_end  # nobody waits for the end
+        works = self._replacements.finish(merges=is_free) or (is_free and self._rolling.is_due(now))
         # What is lost is left to the next driver: Kafka may be away for long.
-        completes = self._completer.completing or self._replacements.count
-        return self._draining.is_over(now) or not (lands or rolls or completes)
+        return self._draining.is_over(now) or not (lands or works or self._completer.completing)
 
     def _yield_lane(self) -> ExitCode:
         self._committer.hand_over(self._draining.reason, self.deps.clock())

@@ -11,13 +11,12 @@ def list_errors(errors: Iterable[Stalled]) -> str:
     return "\n".join(f"{error.reason}: {error}" for error in errors)
 
 
-def work_beside_landing(orphans: int, lost: int, replacing: int) -> str:
+def work_beside_landing(orphans: int, lost: int) -> str:
     """What goes on beside landing; empty if nothing does.
 
     Args:
         orphans: uploads that are being aborted.
         lost: lost objects that are being made again.
-        replacing: REPLACEs that are not done.
     """
     messages = list[str]()
     if orphans:
@@ -25,8 +24,6 @@ def work_beside_landing(orphans: int, lost: int, replacing: int) -> str:
     if lost:
         objects = plural(lost, "committed object")
         messages.append(f"making {objects} again whose uploads the store has lost")
-    if replacing:
-        messages.append(f"putting objects in the place of others: {plural(replacing, 'record')}")
     return "\n".join(messages)
 
 

@@ -110,8 +110,17 @@ class Planner(Protocol):
         """Ids of uploads that it has begun, and that no record names yet."""
         ...
 
+    @property
+    def problem(self) -> str:
+        """Why something is not planned that should be; empty if nothing is in the way."""
+        ...
+
     def observe(self, state: State) -> None:
         """Take note of the ledger."""
+        ...
+
+    def finish(self, state: State) -> bool:
+        """Begin at once what is due, as the driver is to end; whether it is still under way."""
         ...
 
     def take(self) -> PlannedReplacement | None:
@@ -135,9 +144,14 @@ class NoPlanner:
     """Plans nothing."""
 
     protected = frozenset[str]()
+    problem = ""
 
     def observe(self, state: State) -> None:
         """See ``Planner``."""
+
+    def finish(self, state: State) -> bool:  # noqa: ARG002  # of the protocol
+        """See ``Planner``."""
+        return False
 
     def take(self) -> PlannedReplacement | None:
         """See ``Planner``."""

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import stamina
 
+from landfall.api.values import plural
 from landfall.api.verbs import UndoRequest
 from landfall.driver.completer import LONGEST_WAIT, Completer
 from landfall.driver.deps import Append, DriverDeps, record_failure
@@ -38,7 +39,8 @@ from landfall.ledger.replacement_lists import Replaced
 
 log = logging.getLogger(__name__)
 
-THREADS = 16
+THREADS = 8
+"""Objects that retire at once: a store that cannot copy by itself has 32 MiB of each in memory."""
 EXPIRY_INTERVAL = timedelta(hours=1)
 """Between two looks for copies that have expired."""
 
@@ -107,6 +109,22 @@ class Replacements:
     def count(self) -> int:
         """How many REPLACEs are not applied."""
         return len(self._running)
+
+    def finish(self, *, merges: bool) -> bool:
+        """Whether something is under way that a driver waits for before it ends.
+
+        Args:
+            merges: whether what is due may begin now, since nobody waits for the end.
+        """
+        return bool(self._running) or (merges and self.planner.finish(self.writer.state))
+
+    @property
+    def note(self) -> str:
+        """What goes on, and what the planner cannot do; empty if nothing."""
+        running = plural(len(self._running), "record")
+        busy = f"putting objects in the place of others: {running}" if self._running else ""
+        wrong = f"objects are not merged: {self.planner.problem}" if self.planner.problem else ""
+        return "\n".join(filter(None, (busy, wrong)))
 
     def why_not(self, plan: PlannedReplacement) -> str:
         """Why a plan must not be recorded now; empty if it may be."""

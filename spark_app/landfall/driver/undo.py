@@ -15,6 +15,7 @@ from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring, read_list
 from landfall.ledger import Decision, State, retired_names
 from landfall.ledger.replacement_lists import Replaced, RetiringObject
+from landfall.store.probe import probe_replacing
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ def undo(
     )
     if request.dry_run:
         return Answer(Outcome.DRY_RUN, (text,))
+    yield effects.pool.submit(probe_replacing, restoring.store, restoring.token)
     retire = [RetiringObject(slot, new.landed) for new in listed.objects]
     group, lane = restoring.lane.group, restoring.lane.name
     plan: PlannedReplacement = yield effects.pool.submit(

@@ -46,13 +46,15 @@ _READABLE = ("s3", "file")
 
 
 def check_publishers(group: ConsumerGroup, store: Store) -> None:
-    """Return normally if every publisher that the group names can be built.
+    """Return normally if every publisher that the group names can be built, and follow its merges.
 
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
     for entry in group.spec.publish:
         publisher(group, entry, store)
+    if group.spec.compacts and (problems := replacement_problems(group)):
+        raise Stalled(Reason.SPEC_INVALID, problems[0])
 
 
 def publisher(

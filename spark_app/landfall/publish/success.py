@@ -54,7 +54,7 @@ class Success:
             raise ValueError("options: spec.completeness is not set, so no hour is ever complete")
         if read.on_late == "Rewrite":
             raise ValueError(
-                "option onLate: Rewrite would have to replace objects, which Landfall never does: "
+                "option onLate: Rewrite would have to replace objects, which a publisher does not: "
                 "take Marker, and let the reader's job rewrite its own output"
             )
         if read.lookback < 1:

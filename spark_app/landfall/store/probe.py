@@ -16,6 +16,7 @@ from uuid import uuid4
 from landfall.errors import Reason, Stalled
 from landfall.objects import Upload
 from landfall.store import Created, Store
+from landfall.store.copying import copied
 from landfall.store.lifecycle import PROBES
 from landfall.store.routed import RoutedStore
 
@@ -43,6 +44,28 @@ def probe(store: Store) -> None:
     else:
         _check_slots(store, folder)
         _check_uploads(store, folder)
+
+
+def probe_replacing(store: Store, name: str) -> None:
+    """Return if objects can be copied and deleted, as putting others in their place needs.
+
+    Asked before the first REPLACE: once one is recorded, it must be carried out. ``name`` is one
+    that nobody has used before.
+
+    Raises:
+        StoreDenied: the store does not let it happen.
+        Stalled: STORE_UNSAFE, a deleted object is still there.
+        Retry: the store failed.
+    """
+    key = f"{PREFIX}{name}/replaced"
+    upload_id = store.begin(key, name)
+    upload = Upload(key, upload_id, (store.put_part(key, upload_id, 1, b"probe"),), name)
+    store.complete(upload)
+    copy = copied(store, key, upload.size, f"{key}-copy", name)
+    store.complete(copy)
+    for each in (upload, copy):
+        store.retire(each)
+        _require(store.stat(each.key) is None, "a deleted object is still there")
 
 
 def _check_slots(store: Store, folder: str) -> None:

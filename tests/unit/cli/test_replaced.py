@@ -135,6 +135,8 @@ def test_an_offset_among_mixed_rows_of_several_partitions_has_no_row(
     unknown = scene.landed.format.extension == ".seq"
     why = "several Kafka partitions are mixed" if unknown else "so the row is unknown"
     assert why in str(found["message"])
+    assert f"took the place of others by the REPLACE in slot {merge.slot}" in str(found["message"])
+    assert found["slot"] == merge.slot
 
 
 def test_a_duplicate_that_was_left_out_is_not_lost(scene: Scene, capsys: Captured) -> None:

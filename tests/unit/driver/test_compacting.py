@@ -54,6 +54,19 @@ def test_nothing_is_merged_before_the_hour_is_complete() -> None:
     assert CompactionScene(spec).land(4, 10, 5, 7).observe() is None
 
 
+def test_what_becomes_visible_as_the_hour_is_complete_is_not_late() -> None:
+    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+    scene = CompactionScene(spec)
+    scene.sample.directory = "dt=2026-11-21/hr=04"
+    for rows in (10, 5):
+        scene.events.land(CLICKS, rows=rows)
+
+    plan = scene.finish(4).observe()
+
+    assert plan is not None
+    assert len(plan.listed.retire) == 2
+
+
 def test_what_is_recorded_is_what_the_ledger_takes(scene: CompactionScene) -> None:
     plan = scene.plan()
 
@@ -205,3 +218,25 @@ def test_a_replacement_is_found_in_a_segment(scene: CompactionScene) -> None:
 
     assert scene.restart().observe() is None
     assert scene.compacting.status.error == ""
+
+
+def test_a_driver_that_ends_merges_what_is_complete_by_then(scene: CompactionScene) -> None:
+    state = scene.sample.state
+
+    assert scene.compacting.finish(state)  # though it has looked just now
+    plan = scene.compacting.take()
+    assert plan is not None
+    scene.apply(plan)
+
+    assert not scene.compacting.finish(scene.sample.state)
+    assert not scene.compacting.finish(scene.sample.state)
+    assert scene.compacting.take() is None
+
+
+def test_a_driver_that_ends_does_not_try_again_what_failed(scene: CompactionScene) -> None:
+    scene.runner.error = Retry("merging failed: a worker died")
+
+    found = [scene.compacting.finish(scene.sample.state) for _ in range(3)]
+
+    assert found == [False, False, False]
+    assert scene.compacting.status.error == "merging failed: a worker died"

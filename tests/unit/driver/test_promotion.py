@@ -30,10 +30,10 @@ def promoted(of_live: History, of_side: LandedNow, planned_at: int = 99) -> Prom
     return promotion(of_live.applied(), of_side, SLICES, IDS, planned_at)
 
 
-def test_objects_get_live_names_with_the_slot_of_the_live_ledger() -> None:
+def test_objects_get_live_names_with_the_slot_up_to_which_all_was_applied() -> None:
     history = live()
     found = promoted(history, side())
-    slot = history.now.slot
+    slot = history.now.applied_through
 
     assert [each.key for each in found.promoted] == [
         f"_landfall/shop/dead-letters/{TOPIC}/2_0_{5:020}.r{slot}.parquet",

@@ -197,7 +197,7 @@ def scene(tmp_path: Path) -> Scene:
 def test_a_promotion_copies_into_uploads_under_live_names(scene: Scene) -> None:
     found = scene.promoted()
 
-    slot = scene.live.ledger.state.seq
+    slot = scene.live.ledger.state.applied_through
     new, _ = found.listed.objects
     assert new.landed.upload.key == (f"clicks/dt=2026-11-21/hr=04/2_0_{0:020}.r{slot}.json.gz")
     assert (new.landed.rows, new.landed.upload.token) == (4, "token")

@@ -149,6 +149,11 @@ class GroupSpec(Model):
             raise ValueError("completeness.delay: must be longer than zero without schedule")
         return self
 
+    @property
+    def compacts(self) -> bool:
+        """Whether objects of any topic are merged."""
+        return bool(self.compact) or any(entry.compact for entry in self.topics)
+
     @model_validator(mode="after")
     def _hours_of_files_have_ranges(self) -> "GroupSpec":
         if self.completeness and self.source.files and not self.schedule:
