@@ -23,7 +23,7 @@ from tests.support.feed_mutants import AdoptsUnrecorded, ParksAndForgets
 
 Patch = pytest.MonkeyPatch
 SCHEDULES, CHUNKS = 60, 3
-SEARCHED = 100
+SEARCHED = 250
 """Schedules in one of which a broken rule must show."""
 
 

@@ -56,7 +56,7 @@ MUTANTS = [
 ]
 
 FIRST_SEEDS: dict[type[Driver], int] = {
-    SweepsThoughFenced: 1_605,
+    SweepsThoughFenced: 4_038,
     RepairsUnrecorded: 83,
     LandsANamesake: 42,
     GivesUpUnasked: 38,

@@ -284,7 +284,9 @@ def peak_memory(folder: Path, ranges: int) -> int:
 def test_memory_does_not_grow_with_the_number_of_ranges(tmp_path: Path) -> None:
     peak_memory(tmp_path / "imports", 1)
 
-    few, many = peak_memory(tmp_path / "few", 3), peak_memory(tmp_path / "many", 30)
+    # The least of three: other threads of the process, such as a server's, are measured, too.
+    few = min(peak_memory(tmp_path / f"few {n}", 3) for n in range(3))
+    many = min(peak_memory(tmp_path / f"many {n}", 30) for n in range(3))
 
     assert many < 2 * few, f"{few} bytes for 3 ranges, {many} for 30"
 
