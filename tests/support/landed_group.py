@@ -120,7 +120,7 @@ def within(rows: Rows, start: int, end: int) -> Sequence[tuple[int, bytes | None
     return [row for row in rows if start <= row[0] < end]
 
 
-def merge_of(landed: Backup, *, mixed: bool = False) -> Merge:
+def merge_of(landed: Backup, *, mixed: bool = False, read_through: int | None = None) -> Merge:
     """A merge of all that is landed, whatever the Kafka partition, into one object."""
     format_ = output_format(landed.group.spec.output)
 
@@ -150,4 +150,5 @@ def merge_of(landed: Backup, *, mixed: bool = False) -> Merge:
     return Rewritten.of(
         landed.sample,
         [(c.header.seq, each) for c in commits for s in c.slices for each in s.objects],
+        read_through=read_through,
     )

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from landfall.checks.corrections import Corrections, corrections
+from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore
-from landfall.errors import Reason, Stalled
+from landfall.lane.replacements import read_replaced
 from landfall.ledger import Commit, Replace, Replay, State, object_names
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject, Replaced, decode_list
+from landfall.ledger.replacement_lists import NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, ObjectKind
 
 
@@ -95,6 +96,8 @@ def objects_in_scope(opened: GroupStore, state: State, window: Window) -> Iterat
         if not window.has_time(time):
             continue
         if isinstance(record, Replace):
+            if seq not in lists:  # another one was recorded instead of it
+                continue
             found = ((o.landed, _ranges(opened.name, o), False) for o in lists[seq].objects)
         else:
             found = (
@@ -116,15 +119,11 @@ def _is_whole(objects: Iterable[LandedObject], changed: Container[str]) -> bool:
 
 def _lists(opened: GroupStore, through: int) -> dict[int, Replaced]:
     """The lists of all REPLACEs that are applied, by slot."""
-    found: dict[int, Replaced] = {}
-    for record in opened.records():
-        if isinstance(record, Replace) and record.header.seq <= through:
-            body = opened.store.read(record.listed.key)
-            try:
-                found[record.header.seq] = decode_list(record.listed, body or b"")
-            except ValueError as error:
-                raise Stalled(Reason.LEDGER_BROKEN, str(error)) from error
-    return found
+    replacements = (record for record in opened.records() if isinstance(record, Replace))
+    return {
+        record.header.seq: read_replaced(opened.store, record.header.seq, record.listed)
+        for record in applied(replacements, through)
+    }
 
 
 def _ranges(group: str, new: NewObject) -> tuple[Slice, ...]:

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from landfall.checks.places import applied
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import pieces
 from landfall.landed.history import History, Life
@@ -21,7 +22,8 @@ from landfall.landed.merging import chunks, merged
 from landfall.landed.pieces import Held, Piece
 from landfall.landed.rows import of_parquet, of_sequence_file
 from landfall.landed.specs import LandedBy
-from landfall.ledger import Record, Replace, replacement_lists, retired_names
+from landfall.lane.replacements import read_replaced
+from landfall.ledger import Record, Replace, retired_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced
 from landfall.pipeline.records import Records, of_columns
@@ -98,19 +100,11 @@ class LandedReader:
         return life
 
     def _applied_lists(self, records: list[Record]) -> Mapping[int, Replaced]:
-        lane, found = self._history.lane, dict[int, Replaced]()
-        for record in records:
-            seq = record.header.seq
-            if not isinstance(record, Replace) or seq > self._history.state.applied_through:
-                continue
-            body = self._store.read(record.listed.key)
-            if body is None:
-                raise Stalled(Reason.LEDGER_BROKEN, f"{record.listed.key}: there is no such list")
-            try:
-                found[seq] = replacement_lists.decode_list(record.listed, body)
-            except ValueError as error:
-                raise Stalled(Reason.LEDGER_BROKEN, f"{lane.group}: {error}") from error
-        return found
+        replacements = (record for record in records if isinstance(record, Replace))
+        return {
+            record.header.seq: read_replaced(self._store, record.header.seq, record.listed)
+            for record in applied(replacements, self._history.state.applied_through)
+        }
 
     # -------------------------------------------------------------------------------------- reading
 

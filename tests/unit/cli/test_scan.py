@@ -180,6 +180,20 @@ def test_what_the_backup_does_not_hold_is_not_compared(
     assert "clicks/3[40, 100) is not compared: clicks/dt=2025-11-21/" in capsys.readouterr().err
 
 
+def test_what_was_given_up_is_not_scanned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = Scene(tmp_path / "root", SEQUENCE_FILES, route={"pattern": "dt={date}"})
+    lost = merge_of(scene.landed).record()
+    merge = merge_of(scene.landed, read_through=lost.slot).record(instead=lost.slot).complete()
+    for each in merge.retire:
+        (scene.root / each.landed.upload.key).unlink()
+    scene.landed.settle()
+
+    assert scene.scan() == ExitCode.OK
+    assert capsys.readouterr().out == "scanned 1 object with 100 rows: nothing is wrong\n"
+
+
 def test_an_object_is_scanned_in_the_place_of_those_that_have_retired(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,3 +82,13 @@ def test_rows_that_were_sorted_or_left_out_are_refused() -> None:
 
     assert e.value.reason is Reason.SPEC_INVALID
     assert landed.read(140, 150) == within(LOG[TP], 140, 150)
+
+
+def test_what_was_given_up_never_counts() -> None:
+    landed = backup()
+    lost = merge_of(landed).record(slices=SLICES)
+    merge = merge_of(landed, read_through=lost.slot).record(slices=SLICES, instead=lost.slot)
+    retire(landed, merge.complete(), merge.slot)
+    landed.settle()
+
+    assert landed.read(0, 140) == within(LOG[TP], 0, 140)
