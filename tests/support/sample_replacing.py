@@ -53,7 +53,6 @@ class Merge:
         return cls(sample, retire, applied if read_through is None else read_through, rows)
 
     def __post_init__(self) -> None:
-        self.slot = -1
         self.token = f"merge-{self.read_through}"
         self.new = self._uploaded()
         self.listed = Replaced(self.retire, (self.new,))

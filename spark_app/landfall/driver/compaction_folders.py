@@ -187,16 +187,14 @@ class Folders:
         """Put objects in the place of others, as a REPLACE says that is applied now."""
         purpose, listed = self._read(slot, named, state)
         retired = {each.landed.upload.key for each in listed.retire}
-        touched = {key.rpartition("/")[0] for key in retired}
-        touched |= {each.landed.upload.key.rpartition("/")[0] for each in listed.objects}
         if purpose is not Purpose.COMPACT:
             # Whoever took a merge back does not want it again, and others bring objects of specs
             # that this ledger does not name.
-            for path in touched:
+            for path in listed.folders:
                 self.folders.pop(path, None)
             return
         specs = dict[tuple[str, int], str]()
-        for path in touched & self.folders.keys():
+        for path in listed.folders & self.folders.keys():
             objects = self.folders[path].objects
             for key in retired & objects.keys():
                 gone = objects.pop(key)

@@ -1,8 +1,8 @@
 """Objects that are merged into one: what is known of each, and what the new one is called. Pure.
 
-A merged object is named after the object with its first rows, and by the slot up to which whoever
-planned the merge had read the ledger (``object_names.Origin.plan``). It may be merged again: then
-the sections of the result are those of the objects that were landed.
+A merged object is named after the object with its first rows, and by the slot that its merge was
+planned by (``object_names.Origin.plan``). It may be merged again: then the sections of the result
+are those of the objects that were landed.
 """
 
 from collections.abc import Sequence

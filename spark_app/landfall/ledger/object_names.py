@@ -165,8 +165,8 @@ def dead_letters_prefix(group: str, topic: str) -> str:
 class Origin:
     """Where the records of an object come from, and the generation that wrote it.
 
-    ``plan`` is the slot up to which the ledger was read by whoever planned the REPLACE that put the
-    object in the place of others; -1 if it was landed. It is ignored in comparisons.
+    ``plan`` is the slot that the REPLACE was planned by which put the object in the place of others
+    (``Replace.read_through``); -1 if it was landed. It is ignored in comparisons.
     """
 
     topic: str

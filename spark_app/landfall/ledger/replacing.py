@@ -11,8 +11,8 @@ A REPLACE *instead* of one that is not applied is made by that one's slot. It kn
 decided, and until it is applied, nobody else may replace anything in its folders.
 
 That also keeps names apart. A new object's name has the slot that its list was made by
-(``object_names.Origin.plan``), and of two REPLACEs in a folder the later one has read
-the slot of the earlier.
+(``object_names.Origin.plan``), and of two REPLACEs in a folder the later one was made when the
+earlier was applied.
 """
 
 from collections.abc import Iterable
