@@ -22,6 +22,7 @@ from landfall.errors import Stalled, StoreAway, StoreDenied
 from landfall.objects import FileChanged, UploadLost
 from landfall.store import Created
 from landfall.store.hdfs.client import client
+from landfall.store.hdfs.owners import Owner
 from landfall.store.hdfs.store import HdfsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
@@ -236,6 +237,24 @@ def test_a_claim_of_a_lost_upload_is_taken_over(place: Place, store: HdfsStore) 
     assert made.upload_id in claim.path
     with pytest.raises(Stalled, match="orders/1"):
         store.complete(lost)
+
+
+def test_two_drivers_take_over_a_claim_for_the_same_upload(place: Place, store: HdfsStore) -> None:
+    """The slower one finds its own claim there, and goes on."""
+    lost, made = (uploaded(store, "orders/1", [body], body.hex()) for body in (b"lost", b"made"))
+    store.complete(lost)
+    place.delete("orders/1")
+    slow, quick = (store_at(place)._owners for _ in range(2))
+
+    def taken_over_meanwhile(_: str) -> bool:
+        quick.claim("orders/1", Owner.of(made), is_open=lambda _: False, is_visible=lambda: False)
+        return False
+
+    slow.claim("orders/1", Owner.of(made), is_open=taken_over_meanwhile, is_visible=lambda: False)
+
+    assert slow.of("orders/1") == Owner.of(made)
+    store.complete(made)
+    assert content(store, "orders/1") == b"made"
 
 
 def test_a_claim_of_an_open_upload_stalls(place: Place, store: HdfsStore) -> None:

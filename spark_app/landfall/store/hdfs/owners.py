@@ -98,7 +98,9 @@ class Owners:
         try:
             self._tree.rename(f"{folder}/{found.name}", f"{folder}/{owner.name}")
         except FileNotFoundError:
-            raise Retry(f"{key}: another driver claims it too") from None
+            # Another driver may have renamed it first, for the same upload.
+            if self.of(key) != owner:
+                raise Retry(f"{key}: another driver claims it too") from None
 
     def forget(self, key: str, owner: Owner) -> None:
         """Remove a claim whose object has retired, if it is there. Nobody else claims the key."""
