@@ -1,8 +1,8 @@
 """``python -m tests.crashes``: play schedules until time is up or one fails.
 
 With ``--seed``, play one schedule and print each of its steps. With ``--feeds``, drivers land files
-of other programs, with ``--merges`` they put objects in the place of others; without either, every
-fourth schedule is of files, and every fourth has merges.
+of other programs, with ``--merges`` they put objects in the place of others, with ``--promotions``
+also what backfills landed again; without any, half of all schedules are of these kinds.
 """
 
 import argparse
@@ -15,10 +15,22 @@ from tests.crashes.feeds import FeedSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
 from tests.crashes.process import Wrong, no_waiting
+from tests.crashes.promoting import PromotionSchedule
 
-KINDS: tuple[type[Schedule], ...] = (FeedSchedule, MergeSchedule, Schedule, Schedule)
+KINDS: tuple[type[Schedule], ...] = (
+    FeedSchedule,
+    MergeSchedule,
+    PromotionSchedule,
+    Schedule,
+    Schedule,
+    Schedule,
+)
 """Of what kind schedules are, in turn."""
-ASKED = {FeedSchedule: "FEEDS=1 ", MergeSchedule: "MERGES=1 "}
+ASKED = {
+    FeedSchedule: "FEEDS=1 ",
+    MergeSchedule: "MERGES=1 ",
+    PromotionSchedule: "PROMOTIONS=1 ",
+}
 
 
 def main() -> int:
@@ -29,8 +41,16 @@ def main() -> int:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--feeds", action="store_true", help="drivers land files, not topics")
     kinds.add_argument("--merges", action="store_true", help="drivers merge what they have landed")
+    kinds.add_argument("--promotions", action="store_true", help="backfills are promoted, too")
     arguments = parser.parse_args()
-    chosen = FeedSchedule if arguments.feeds else MergeSchedule if arguments.merges else None
+    asked = {
+        FeedSchedule: arguments.feeds,
+        MergeSchedule: arguments.merges,
+        PromotionSchedule: arguments.promotions,
+    }
+    chosen: type[Schedule] | None = next(
+        (kind for kind, is_asked in asked.items() if is_asked), None
+    )
     if arguments.seed is not None:
         return _play_one(arguments.seed, chosen or Schedule)
     return _play_many(arguments.minutes * 60, (chosen,) if chosen else KINDS)

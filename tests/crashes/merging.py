@@ -32,6 +32,8 @@ from tests.crashes.machine import Schedule
 from tests.crashes.world import Rows, WatchedStore
 from tests.support.merged import Current, current, merged, planned
 
+GROUP = "fake"
+"""The group of all schedules."""
 MERGES = 0.5
 """How often a driver that merges nothing begins to, at a pass."""
 LONGER = 3
@@ -70,7 +72,11 @@ class MergeSchedule(Schedule):
     def deps(self, name: str, group: object) -> DriverDeps:  # noqa: ARG002  # as the machine's
         """What a driver works with, and what merges for it."""
         deps = super().deps(name, self.group(1))
-        return replace(deps, new_planner=lambda lane, wake: Merger(self, deps, lane, wake))
+        return replace(deps, new_planner=lambda lane, wake: self.new_planner(deps, lane, wake))
+
+    def new_planner(self, deps: DriverDeps, lane: Lane, wake: Callable[[], object]) -> "Merger":
+        """What plans REPLACEs for a driver."""
+        return Merger(self, deps, lane, wake)
 
     def source_events(self) -> list[Callable[[], object]]:
         """See ``Schedule``; an undoing may be asked for."""
@@ -99,7 +105,7 @@ class MergeSchedule(Schedule):
         given_up = set[str]()
         for each in replaces:
             if each.instead != -1:
-                listed = read_list(self.lane, self.lane.read(), each.instead)
+                _, listed = read_list(self.lane, self.lane.read(), each.instead)
                 given_up |= {new.landed.upload.key for new in listed.objects}
         if unkept := self.watched.unkept - given_up:
             yield f"deleted without a copy: {sorted(unkept)}"
@@ -130,18 +136,25 @@ class MergedStore(WatchedStore):
     def _remove(self, key: str) -> None:
         before = self._objects.get(key)
         super()._remove(key)
-        if before is None or object_names.is_system_key(key):
+        if before is None or (partition := _partition(key)) is None:
             return
         if not any(k.endswith(f"/{key}") for k in self._objects if k.startswith("_landfall/")):
             self.unkept.add(key)
-        partition = object_names.parse_key(key).partition
         left = chain.from_iterable(
-            self.rows.records((k, o.token), object_names.parse_key(k).partition)
+            self.rows.records((k, o.token), of)
             for k, o in self._objects.items()
-            if not object_names.is_system_key(k)
+            if (of := _partition(k)) is not None
         )
         if missing := self.rows.records((key, before.token), partition).keys() - {*left}:
             self.gaps.append(f"{key} is deleted, and these rows are in no object: {missing}")
+
+
+def _partition(key: str) -> int | None:
+    """The Kafka partition of data or of dead letters; None for any other key."""
+    try:
+        return object_names.origin(GROUP, key).partition
+    except ValueError:
+        return None
 
 
 class Merger(NoPlanner):

@@ -5,6 +5,7 @@ from tests.crashes.feeds import FeedSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
 from tests.crashes.process import Wrong, no_waiting
+from tests.crashes.promoting import PromotionSchedule
 
 
 def play_schedules(count: int) -> None:
@@ -34,6 +35,15 @@ def play_merges(first: int, end: int, kind: type[Driver] = Driver) -> None:
         AssertionError: one of them found something; the message says how to see it.
     """
     _play(MergeSchedule, "MERGES", range(first, end), kind)
+
+
+def play_promotions(first: int, end: int, kind: type[Driver] = Driver) -> None:
+    """Play schedules in which backfills are promoted, without waiting for anything.
+
+    Raises:
+        AssertionError: one of them found something; the message says how to see it.
+    """
+    _play(PromotionSchedule, "PROMOTIONS", range(first, end), kind)
 
 
 def _play(schedule: type[Schedule], name: str, seeds: range, kind: type[Driver]) -> None:

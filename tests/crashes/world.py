@@ -258,7 +258,7 @@ class ReadingRunner(FakeRunner):
             (ObjectKind.DATA, name.key, tuple(o for o in offsets if o not in bad)),
         ):
             if kept:
-                body = _TO_BYTES[kind](kept)
+                body = TO_BYTES[kind](kept)
                 written[self._upload(key, batch.token, kind, kept, body)] = kept
         return written
 
@@ -280,7 +280,7 @@ def _as_parquet(offsets: tuple[int, ...]) -> bytes:
     return file.getvalue()
 
 
-_TO_BYTES = {ObjectKind.DATA: _as_text, ObjectKind.DEAD_LETTERS: _as_parquet}
+TO_BYTES = {ObjectKind.DATA: _as_text, ObjectKind.DEAD_LETTERS: _as_parquet}
 
 
 def driver_deps(schedule: "Schedule", name: str, runner: ReadingRunner) -> DriverDeps:

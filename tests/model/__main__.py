@@ -11,6 +11,7 @@ from tests.model import (
     finalizing,
     leasing,
     loading,
+    promoting,
     publishing,
     replacing,
     runs,
@@ -79,6 +80,7 @@ def main() -> int:
         closing.main(),
         leasing.main(),
         replacing.main(),
+        promoting.main(),
     ]
     return 0 if held and not any(others) else 1
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,11 +14,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from landfall.audit.mixed_rows import MixedRecords, MixedRules, compare_mixed
+from landfall.ledger import object_names
 from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedObject
-from tests.support.audited_replacing import END, EXTENSIONS, Hour, all_rows
+from tests.support.audited_group import TP
+from tests.support.audited_replacing import END, EXTENSIONS, OTHER, Hour, all_rows
+from tests.support.sample_backfill import Again, Backfill, UndoneBackfill
+from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge, Row, Undo
 
+SPEC = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+"""The SHA-256 of an empty spec."""
 FORMATS = ("Json", "SequenceFile")
 DUPLICATES = [(p, o) for o in (2, 5) for p in (0, 1)]
 MERGES = {
@@ -108,20 +115,27 @@ def split(offsets: list[int], at: int) -> tuple[list[int], int, list[int]]:
     return offsets[:at], offsets[at], offsets[at + 1 :]
 
 
-STEPS = st.lists(st.tuples(st.sampled_from(["plain", "mixed", "undo"]), st.randoms()), max_size=4)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["plain", "mixed", "backfill", "undo"]), st.randoms()), max_size=5
+)
 
 
 @settings(max_examples=15, deadline=None)
 @given(format_=st.sampled_from([*EXTENSIONS]), steps=STEPS)
-def test_whatever_is_merged_and_undone_is_sound(
+def test_whatever_is_merged_landed_again_and_undone_is_sound(
     format_: str, steps: list[tuple[str, random.Random]]
 ) -> None:
     with TemporaryDirectory() as folder:
         hour = Hour(Path(folder) / "root", format_)
+        hour.sample.store.create(object_names.spec_key(GROUP, LANE, SPEC), b"{}")
         current = {landed.upload.key: (slot, landed) for slot, landed in hour.objects}
         merges: list[Merge] = []
         for step, chance in steps:
-            if step != "undo":
+            merge: Merge
+            if step == "backfill":
+                merge = Backfill(hour.sample, current.values(), *cut(chance), spec=SPEC)
+                merges = [merge.record()]  # what it lets retire is not to be taken back any more
+            elif step != "undo":
                 chosen = chance.sample(sorted(current), chance.randint(1, len(current)))
                 merge = Merge.of(hour.sample, [current[key] for key in chosen])
                 if step == "mixed":
@@ -129,8 +143,13 @@ def test_whatever_is_merged_and_undone_is_sound(
                         hour.sample, [current[k] for k in chosen], shuffled(merge, chance)
                     )
                 merges.append(merge.record())
-            elif merges and merges[-1].new.landed.upload.key in current:
-                merge = Undo(merges.pop()).record()
+            elif merges and all(o.landed.upload.key in current for o in merges[-1].listed.objects):
+                last = merges.pop()
+                if isinstance(last, Backfill | UndoneBackfill):
+                    merge = UndoneBackfill(last).record()
+                    merges.append(merge)
+                else:
+                    merge = Undo(last).record()
             else:
                 continue
             hour.retire(merge)
@@ -141,6 +160,15 @@ def test_whatever_is_merged_and_undone_is_sound(
             0: (END, END),
             1: (END, END),
         }
+
+
+def cut(chance: random.Random) -> list[Again]:
+    """All ranges, landed again in other slices."""
+    found = []
+    for tp in (TP, OTHER):
+        edges = [0, *sorted(chance.sample(range(1, END), chance.randint(0, 2))), END]
+        found += [Again(tp, *edge) for edge in pairwise(edges)]
+    return found
 
 
 def shuffled(merge: Merge, chance: random.Random) -> list[Row]:

@@ -2,12 +2,20 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from landfall import ledger
+from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.ledger import Header, Purpose, Replacement, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject, Replaced
+from landfall.ledger.replacement_lists import (
+    MadeBy,
+    NewObject,
+    Replaced,
+    RetiringObject,
+    encode_list,
+)
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 from landfall.objects import Part, Upload
 
@@ -32,12 +40,16 @@ class History:
         now: what was gathered from the records.
         rows: the object that holds each row that counts.
         at: the next offset of each Kafka partition.
+        counted: objects that counted when others took their place.
+        replaces: the REPLACEs of backfills, and what undid them.
     """
 
     now: LandedNow = field(default_factory=lambda: LandedNow(GROUP))
     rows: dict[Row, str] = field(default_factory=dict)
     at: dict[int, int] = field(default_factory=dict)
     generation: int = 1
+    counted: dict[str, CountingObject] = field(default_factory=dict)
+    replaces: dict[int, tuple[ledger.Replace, Replaced]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.open(1)
@@ -99,8 +111,13 @@ class History:
         self.at[partition] += len(folders)
         return self
 
-    def merge(self, keys: Iterable[str], purpose: Purpose = Purpose.COMPACT) -> str:
-        """Put one object in the place of others of a folder, and return its key."""
+    def merge(
+        self, keys: Iterable[str], purpose: Purpose = Purpose.COMPACT, undoes: int = -1
+    ) -> str:
+        """Put one object in the place of others of a folder, and return its key.
+
+        A backfill that is promoted is called ``fix``.
+        """
         retire = [self.now.objects[key] for key in sorted(keys)]
         first = object_names.parse_key(retire[0].key)
         key = replace(first, extension=f".r{self.now.slot}.json").key
@@ -125,11 +142,69 @@ class History:
             read_through=header.seq - 1,
             folders=(retire[0].folder,),
             slices=(),
+            backfill="fix" if purpose is Purpose.BACKFILL else "",
+            undoes=undoes,
         )
         self.now.take(record, listed)
         gone = {each.key for each in retire}
         self.rows = {row: key if was in gone else was for row, was in self.rows.items()}
         return key
+
+    def backfill(self, other: "History", retire: Iterable[str]) -> int:
+        """Put what another history has landed in the place of objects, and return the slot."""
+        side = other.applied()
+        pieces = [span.landed for tp in sorted(side.ranges) for span in side.present(tp)]
+        new = sorted(side.objects.values(), key=lambda each: each.key)
+        objects = tuple(self._renamed(each) for each in new)
+        gone = tuple(self.now.objects[key].retiring for key in sorted(retire))
+        listed = Replaced(gone, objects, tuple(pieces), MadeBy(other.generation, "spec"))
+        return self._put(listed, self._slices(listed), purpose=Purpose.BACKFILL)
+
+    def undo(self, slot: int) -> int:
+        """Bring back what a backfill, or an undoing, has retired, and return the slot."""
+        record, before = self.replaces[slot]
+        objects = tuple(
+            self._renamed(self.counted[each.landed.upload.key]) for each in before.retire
+        )
+        gone = tuple(RetiringObject(slot, new.landed) for new in before.objects)
+        listed = Replaced(gone, objects)
+        return self._put(listed, record.slices, purpose=Purpose.UNDO, undoes=slot)
+
+    def _renamed(self, each: CountingObject) -> NewObject:
+        key = object_names.renamed(each.key, self.now.slot)
+        upload = replace(each.landed.upload, key=key)
+        return NewObject(replace(each.landed, upload=upload), each.sections)
+
+    @staticmethod
+    def _slices(listed: Replaced) -> tuple[Slice, ...]:
+        pieces = [again.piece for again in listed.landed_again]
+        return tuple(
+            Slice(
+                tp,
+                OffsetRange(
+                    min(p.offsets.start for p in pieces if p.topic_partition == tp),
+                    max(p.offsets.end for p in pieces if p.topic_partition == tp),
+                ),
+            )
+            for tp in sorted({piece.topic_partition for piece in pieces})
+        )
+
+    def _put(self, listed: Replaced, slices: tuple[Slice, ...], **fields: Any) -> int:
+        self.counted |= self.now.objects
+        named, _ = encode_list(GROUP, "0", listed)
+        header = self.header()
+        record = ledger.Replace(
+            header=header,
+            token="t",
+            listed=named,
+            read_through=header.seq - 1,
+            folders=tuple(sorted(listed.folders)),
+            slices=slices,
+            **fields,
+        )
+        self.now.take(record, listed)
+        self.replaces[header.seq] = record, listed
+        return header.seq
 
     def replay(self, key: str, folder: str) -> "History":
         """Land the dead letters of an object again, all into one folder, by a new generation."""

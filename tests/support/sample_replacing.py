@@ -75,9 +75,7 @@ class Merge:
 
     def upload(self, first: LandedObject, body: bytes, rows: int, last: int) -> LandedObject:
         """Upload what takes the place of an object, and perhaps of others after it."""
-        name = object_names.parse_key(first.upload.key)
-        extension = f".r{self.read_through}{self.sample.extension}"
-        key = replace(name, extension=extension).key
+        key = object_names.renamed(first.upload.key, self.read_through)
         upload_id = self.sample.store.begin(key, self.token)
         part = self.sample.store.put_part(key, upload_id, 1, body)
         upload = Upload(key, upload_id, (part,), self.token)
@@ -177,7 +175,8 @@ class Undo(Merge):
     def __init__(self, merge: Merge) -> None:
         """Upload copies of what was kept."""
         self.merge = merge
-        sample, retire = merge.sample, (RetiringObject(merge.slot, merge.new.landed),)
+        sample, new = merge.sample, merge.listed.objects
+        retire = tuple(RetiringObject(merge.slot, each.landed) for each in new)
         super().__init__(sample, retire, sample.state.applied_through)
 
     def __post_init__(self) -> None:
@@ -187,14 +186,17 @@ class Undo(Merge):
 
     def _copied(self, retired: RetiringObject) -> NewObject:
         old = retired.landed
-        kept = retired_names.retired_key(GROUP, LANE, self.merge.slot, old.upload.key)
-        body = self.sample.store.read(kept) or b""
+        body = self.sample.store.read(self._where(old.upload.key)) or b""
         landed = self.upload(old, body, old.rows, old.last_offset)
         before = self.sample.merged.get(old.upload.key)
         new = NewObject(landed, self._sections(old), before is not None and before.mixed)
         self.sample.merged[landed.upload.key] = new
         self.sample.rows[landed.upload.key] = self.sample.rows[old.upload.key]
         return new
+
+    def _where(self, key: str) -> str:
+        """Where the content of an object is that has retired."""
+        return retired_names.retired_key(GROUP, LANE, self.merge.slot, key)
 
     @property
     def duplicates(self) -> int:

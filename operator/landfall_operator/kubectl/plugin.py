@@ -28,9 +28,12 @@ IN_THE_POD: Mapping[str, str] = {
     "reset": "land a topic partition from another offset on",
     "publish": "publish what landed; --dry-run says what would be, --rebuild fills tables anew",
     "replay-dead-letters": "land dead letters again, through the present decoder",
+    "promote-backfill": "put what a backfill has landed in the place of what is live",
     "undo": "bring back objects of which others took the place",
 }
-"""Commands of ``landfall`` that run in the driver's pod, with what they do."""
+"""Commands that run in the driver's pod, with what they do."""
+_NAMES_THERE: Mapping[str, str] = {"promote-backfill": "promote"}
+"""What a command of ``landfall`` is called, where the plugin's has another name."""
 
 _ACCEPT_LEDGER = ACCEPT_LEDGER.partition("/")[2]
 _VERBS: Mapping[Verb, str] = {
@@ -119,7 +122,7 @@ def parser() -> argparse.ArgumentParser:
         "let a driver go on with a ledger that is shorter than the group's was (LedgerBehind)",
     )
     for name, summary in IN_THE_POD.items():
-        more = f"All further arguments are those of `landfall {name}`; its --help lists them."
+        more = f"All further arguments are those of `{_there(name)}`; its --help lists them."
         new(name, f"in the driver's pod: {summary}", epilog=more)
     return made
 
@@ -209,4 +212,10 @@ def _in_the_pod(kubectl: Kubectl, name: str, command: str, rest: Sequence[str]) 
     active = kubectl.group(name).get("status", {}).get("rollout", {}).get("active")
     if not active:
         raise KubectlError(f"{name}: no driver has been started yet", ExitCode.UNAVAILABLE)
-    return kubectl.execute(revision_name(name, active), ["landfall", command, GROUP_FILE, *rest])
+    words = [*_there(command).split(), GROUP_FILE, *rest]
+    return kubectl.execute(revision_name(name, active), words)
+
+
+def _there(command: str) -> str:
+    """What a command is in the pod."""
+    return f"landfall {_NAMES_THERE.get(command, command)}"

@@ -123,6 +123,23 @@ class UndoRequest(_Request, frozen=True):
             raise ValueError(f"not a slot of a ledger: {self.slot}")
 
 
+class PromoteRequest(_Request, frozen=True):
+    """Put what a backfill has landed in the place of the live objects of the same ranges.
+
+    It takes part in readers' answers at once and as a whole. ``UndoRequest`` takes it back.
+
+    Attributes:
+        name: of the backfill.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.name:
+            raise ValueError("name the backfill to promote")
+
+
 class RetryRequest(_Request, frozen=True):
     """Try everything again now: forget waits and refusals that no record keeps."""
 
@@ -256,6 +273,7 @@ Request = (
     | ResetRequest
     | ReplayRequest
     | UndoRequest
+    | PromoteRequest
     | RetryRequest
     | RetryFilesRequest
     | IgnoreFilesRequest
@@ -270,6 +288,7 @@ VERBS: Mapping[str, type[Request]] = MappingProxyType(
         "reset": ResetRequest,
         "replay-dead-letters": ReplayRequest,
         "undo": UndoRequest,
+        "promote": PromoteRequest,
         "retry": RetryRequest,
         "files-retry": RetryFilesRequest,
         "files-ignore": IgnoreFilesRequest,

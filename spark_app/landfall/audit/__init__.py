@@ -19,7 +19,8 @@ Memory holds one range of each, about 200 bytes per record, and no payload beyon
 hashed.
 
 Of objects that took the place of others, ``replacements`` knows which rows come from which range,
-by the lists that ``replaced_lists`` reads. ``merged_rows`` reads each of them once. Rows that are
+by the lists that ``replaced_lists`` reads, and ``landed_again`` puts the ranges of a backfill in
+the place of those of COMMITs. ``merged_rows`` reads each of them once. Rows that are
 mixed are compared with the records in ``mixed_pool`` by ``mixed_rows`` (pure), and
 ``replacement_check`` looks at the objects themselves, old, new and kept.
 
@@ -61,7 +62,6 @@ class Unchecked(StrEnum):
     COUNTED = "records were only counted, not compared"
     UNREADABLE = "records are in objects that cannot be parted into rows"
     GENERATION = "records were landed by another generation"
-    REDONE = "a backfill landed other rows of them"
     COMPACTED = "landed records may have been compacted away in Kafka"
     VERSION = "their file is gone, or has another version"
     FILE = "their file is of a kind that the auditor cannot read, or damaged"

@@ -29,8 +29,6 @@ class Content(IntEnum):
     """One after the other, as in the object that they come from."""
     MIXED = 1
     """Among the rows of other pieces."""
-    REDONE = 2
-    """They are not those rows, but what a backfill made of the same records."""
 
 
 @dataclass(frozen=True, slots=True)

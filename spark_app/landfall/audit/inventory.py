@@ -25,7 +25,8 @@ from landfall.audit.corrections import Corrections, Range, topic_of
 from landfall.audit.feed_lists import FeedLists
 from landfall.audit.horizons import Horizons
 from landfall.audit.mixed_rows import MixedSection
-from landfall.audit.replacements import RangeName, Replacements
+from landfall.audit.old_rows import RangeName
+from landfall.audit.replacements import Replacements
 
 _NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
 _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{_NAME}")
@@ -291,6 +292,7 @@ class Inventory:
         except (ValueError, KeyError, TypeError) as error:
             self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
         self.faults += self._replacements.settle(self.applied_through)
+        self._stored = self._replacements.stored | self._stored
         self._check_stored()
         self.faults += self.feeds.faults()
 

@@ -98,8 +98,6 @@ class RangeCheck:
         keys = [key for key in found if key]
         reader = self._readers[audited.source[0]].rows
         why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
-        if any(piece.content is Content.REDONE for piece in range_.pieces):
-            why_not = Unchecked.REDONE
         if reader is None or why_not is not None:
             self.leave_unchecked(audited, range_, why_not or Unchecked.UNREADABLE)
             return

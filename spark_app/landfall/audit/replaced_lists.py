@@ -3,7 +3,8 @@
 A list is gzipped lines of JSON: what it is, an object a line that retires, then an object a line
 that takes their place. An object has a name, rows, the offsets of its first and last record, the
 sizes of its parts and a CRC-32. A new one has sections, too: how many of its rows come from which
-range, one after the other, or mixed.
+range, one after the other, or mixed. Of a backfill, a line for each range follows that it landed
+again, with the counts that a COMMIT has.
 """
 
 import gzip
@@ -12,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from landfall.audit import Kind
 from landfall.audit.buckets import Bucket
 
 
@@ -75,11 +77,80 @@ class NewObject(msgspec.Struct, frozen=True):
     mixed: bool = False
 
 
+class _TopicPartition(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+
+
+class _Offsets(msgspec.Struct, frozen=True):
+    start: int
+    end: int
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    topic_partition: _TopicPartition
+    offsets: _Offsets
+
+
+class AgainRange(msgspec.Struct, frozen=True):
+    """A range that a backfill landed again, and how many of its offsets became what."""
+
+    piece: _Piece
+    landed: int
+    filtered: int
+    dead_lettered: int
+    invisible: int
+    schemas: tuple[str, ...] = ()
+
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+        return self.piece.topic_partition.topic
+
+    @property
+    def partition(self) -> int:
+        """Its Kafka partition."""
+        return self.piece.topic_partition.partition
+
+    @property
+    def start(self) -> int:
+        """Its first offset."""
+        return self.piece.offsets.start
+
+    @property
+    def end(self) -> int:
+        """The offset after its last one."""
+        return self.piece.offsets.end
+
+    @property
+    def counted(self) -> int:
+        """How many offsets it counts."""
+        return self.landed + self.filtered + self.dead_lettered + self.invisible
+
+
+class _MadeBy(msgspec.Struct, frozen=True):
+    spec: str
+
+
+class _Head(msgspec.Struct, frozen=True):
+    retire: int
+    objects: int
+    made_by: _MadeBy | None = None
+
+
 class ReplacedList(msgspec.Struct, frozen=True):
-    """The objects of a list."""
+    """The objects of a list; of a backfill also its ranges, and the spec that it landed them by."""
 
     retire: tuple[RetiringObject, ...]
     objects: tuple[NewObject, ...]
+    landed_again: tuple[AgainRange, ...] = ()
+    spec: str = ""
+
+    @property
+    def stored(self) -> set[tuple[Kind, str]]:
+        """The schemas and specs that it names."""
+        schemas = {(Kind.SCHEMA, name) for each in self.landed_again for name in each.schemas}
+        return schemas | ({(Kind.SPEC, self.spec)} if self.spec else set())
 
 
 def read_list(bucket: Bucket, named: Any) -> ReplacedList:
@@ -93,10 +164,13 @@ def read_list(bucket: Bucket, named: Any) -> ReplacedList:
     if (found := hashlib.sha256(body).hexdigest()) != named["sha256"]:
         raise ValueError(f"has SHA-256 {found[:12]}")
     head, *lines = gzip.decompress(body).splitlines()
-    middle = msgspec.json.decode(head)["retire"]
+    says = msgspec.json.decode(head, type=_Head)
+    middle, end = says.retire, says.retire + says.objects
     listed = ReplacedList(
         tuple(msgspec.json.decode(line, type=RetiringObject) for line in lines[:middle]),
-        tuple(msgspec.json.decode(line, type=NewObject) for line in lines[middle:]),
+        tuple(msgspec.json.decode(line, type=NewObject) for line in lines[middle:end]),
+        tuple(msgspec.json.decode(line, type=AgainRange) for line in lines[end:]),
+        says.made_by.spec if says.made_by else "",
     )
     _check(listed, named)
     return listed

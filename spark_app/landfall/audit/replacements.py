@@ -3,7 +3,8 @@
 A REPLACE counts once it is applied, and unless another one was recorded *instead* of it. Until
 then the old objects count, and either may be visible. A new object has sections; each becomes a
 piece of the range that its rows come from. Which that is, the objects tell that retire: those of
-COMMITs and REPLAYs are in a range, others have pieces.
+COMMITs and REPLAYs are in a range, others have pieces. A backfill has ranges of its own, see
+``landfall.audit.landed_again``.
 
 What lists claim about rows is compared with Kafka, where it still has them. Here it is only checked
 that numbers of rows add up, and that what an undoing brings back are copies of what had retired.
@@ -12,22 +13,24 @@ that numbers of rows add up, and that what an undoing brings back are copies of 
 import re
 import sqlite3
 import zlib
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
 from landfall.audit import Fault, Kind
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Content, Piece, Range, topic_of, topic_partition
-from landfall.audit.replaced_lists import ListedObject, NewObject, ReplacedList, Section, read_list
+from landfall.audit.landed_again import LandedAgain, Lifetime, Swap, unplanned
+from landfall.audit.old_rows import OldRows, RangeName, SourcesOfRows
+from landfall.audit.replaced_lists import ListedObject, NewObject, ReplacedList, read_list
 
 _PLAN = re.compile(r"[0-9]+_[0-9]+_[0-9]{20}\.r([0-9]+)(\..*)?")
 _SCHEMA = """
 CREATE TABLE retiring (key TEXT, slot INTEGER, size INTEGER, crc32 INTEGER, rows INTEGER,
-                       first INTEGER, last INTEGER, redone INTEGER,
+                       first INTEGER, last INTEGER,
                        PRIMARY KEY (key, slot)) WITHOUT ROWID;
 CREATE INDEX retiring_by_content ON retiring (crc32);
 CREATE TABLE merged (key TEXT PRIMARY KEY, place TEXT, rows INTEGER, crc32 INTEGER,
@@ -38,17 +41,10 @@ CREATE TABLE pieces (topic TEXT, partition INTEGER, lifetime INTEGER, start INTE
                      content INTEGER);
 CREATE INDEX pieces_by_range ON pieces (topic, partition, lifetime, start, first);
 CREATE INDEX pieces_by_key ON pieces (key);
-CREATE TABLE left_out (place TEXT PRIMARY KEY, rows INTEGER) WITHOUT ROWID;
+CREATE TABLE left_out (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, place TEXT,
+                       rows INTEGER, PRIMARY KEY (place, topic, partition, lifetime, start))
+    WITHOUT ROWID;
 """
-
-
-class RangeName(NamedTuple):
-    """Which range of the ledger: of a topic partition's lifetime, the one from an offset on."""
-
-    topic: str
-    partition: int
-    lifetime: int
-    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,55 +55,37 @@ class _Record:
     read_through: int
     instead: int
     duplicates: int
+    ranges: list[Lifetime]
+    undoes: int
 
+    @property
+    def swap(self) -> Swap | None:
+        """What it changes about ranges, if it is a backfill, or undoes one."""
+        if self.purpose != "Backfill" and self.undoes == -1:
+            return None
+        return Swap(self.slot, self.ranges, self.undoes)
 
-@dataclass(slots=True)
-class _Old:
-    """Rows of a range in an object that retires."""
-
-    name: RangeName
-    piece: Piece
-    is_used: bool = False
-
-
-@dataclass
-class _Sources:
-    """What retires by a list, to look up where sections of new objects come from."""
-
-    all: list[_Old] = field(default_factory=list)
-    exact: defaultdict[tuple[str, int, int, int], deque[_Old]] = field(
-        default_factory=lambda: defaultdict(deque)
-    )
-
-    def add(self, old: _Old) -> None:
-        self.all.append(old)
-        piece = old.piece
-        self.exact[piece.place, old.name.partition, piece.first, piece.last].append(old)
-
-    def find(self, place: str, section: Section) -> _Old | None:
-        """The first that is as the section says and was not found yet, or else overlaps it."""
-        same = self.exact.get((place, section.partition, section.first_offset, section.last_offset))
-        overlapping = (
-            old
-            for old in self.all
-            if (old.piece.place, old.name.partition) == (place, section.partition)
-            and old.piece.first <= section.last_offset
-            and section.first_offset <= old.piece.last
-        )
-        found = same.popleft() if same else next(overlapping, None)
-        if found is not None:
-            found.is_used = True
-        return found
+    @property
+    def only_renames(self) -> bool:
+        """Whether each new object is a copy of one that retires."""
+        return self.purpose == "Undo" and self.instead >= 0
 
 
 class Replacements:
-    """What REPLACEs of a ledger did. Used from one thread at a time."""
+    """What REPLACEs of a ledger did. Used from one thread at a time.
+
+    Attributes:
+        stored: schemas and specs that lists name, by their SHA-256, with the first such slot.
+    """
 
     def __init__(self, rows: sqlite3.Connection, bucket: Bucket) -> None:
         """Keep what they did in tables of this database, next to those of ``Corrections``."""
         self._rows, self._bucket = rows, bucket
         rows.executescript(_SCHEMA)
         self._records: list[_Record] = []
+        self._again = LandedAgain(rows)
+        self._retired: dict[int, list[ListedObject]] = {}
+        self.stored: dict[tuple[Kind, str], int] = {}
 
     def add(self, record: Any) -> None:
         """Remember a record if it is a REPLACE."""
@@ -120,6 +98,8 @@ class Replacements:
                     record["read_through"],
                     record.get("instead", -1),
                     record.get("duplicates", 0),
+                    self._again.lifetimes(record["slices"]),
+                    record.get("undoes", -1),
                 )
             )
 
@@ -136,6 +116,8 @@ class Replacements:
                 message = f"slot {record.slot} names it: {error}"
                 yield Fault(Kind.REPLACED, record.listed["key"], message)
                 continue
+            for named in listed.stored:
+                self.stored.setdefault(named, record.slot)
             yield from self._check(record, listed)
             is_lost = record.slot in given_up and given_up[record.slot] <= applied_through
             yield from self._name(record, listed, is_lost=is_lost)
@@ -166,8 +148,9 @@ class Replacements:
 
     def left_out(self, place: str) -> int:
         """How many rows merges left out of the objects in a folder."""
-        row = self._rows.execute("SELECT rows FROM left_out WHERE place = ?", (place,)).fetchone()
-        return row[0] if row else 0
+        query = "SELECT coalesce(sum(rows), 0) FROM left_out WHERE place = ?"
+        (rows,) = self._rows.execute(query, (place,)).fetchone()
+        return int(rows)
 
     def _has_retired(self, key: str) -> bool:
         query = "SELECT 1 FROM named WHERE key = ? AND retired != -1"
@@ -195,25 +178,58 @@ class Replacements:
                 message = f"is new in slot {record.slot}, and was named before"
                 yield Fault(Kind.REPLACED, new.landed.key, message)
 
-    def _retain(
-        self, record: _Record, listed: ReplacedList, redone: frozenset[str] = frozenset()
-    ) -> None:
-        rows = (
-            (each.landed.key, record.slot, *each.landed.content, each.landed.key in redone)
-            for each in listed.retire
-        )
-        query = "INSERT OR IGNORE INTO retiring VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    def _retain(self, record: _Record, listed: ReplacedList) -> None:
+        rows = ((each.landed.key, record.slot, *each.landed.content) for each in listed.retire)
+        query = "INSERT OR IGNORE INTO retiring VALUES (?, ?, ?, ?, ?, ?, ?)"
         self._rows.executemany(query, rows)
 
     def _apply(self, record: _Record, listed: ReplacedList) -> Iterator[Fault]:
-        sources = _Sources()
         for each in listed.retire:
             if problem := self._problem(each.landed):
                 yield Fault(Kind.REPLACED, each.landed.key, f"slot {record.slot}: {problem}")
+        if record.swap:
+            yield from self._swap(record, record.swap, listed)
+        elif record.only_renames:
+            self._retain(record, listed)
+            yield from self._rename(record, listed, [each.landed for each in listed.retire])
+            self._forget(record, listed)
+        else:
+            yield from self._merge(record, listed)
+
+    def _swap(self, record: _Record, swap: Swap, listed: ReplacedList) -> Iterator[Fault]:
+        """Put ranges in the place of others."""
+        self._retired[record.slot] = [each.landed for each in listed.retire]
+        yield from self._again.swap(swap, listed)
+        self._retain(record, listed)
+        self._forget(record, listed)
+        if swap.undoes != -1:
+            back = self._retired.get(swap.undoes, [])
+            yield from self._rename(record, listed, back)
+            new = {unplanned(each.landed.key) for each in listed.objects}
+            for gone in (old.key for old in back if unplanned(old.key) not in new):
+                message = f"does not come back, though slot {record.slot} undoes slot {swap.undoes}"
+                yield Fault(Kind.REPLACED, gone, message)
+
+    def _rename(
+        self, record: _Record, listed: ReplacedList, originals: Iterable[ListedObject]
+    ) -> Iterator[Fault]:
+        """Let copies take the place of what they are copies of."""
+        known = {unplanned(old.key): old for old in originals}
+        for new in listed.objects:
+            old = known.get(unplanned(new.landed.key))
+            if old is None or old.content != new.landed.content:
+                message = f"slot {record.slot}: is no copy of what retired"
+                yield Fault(Kind.REPLACED, new.landed.key, message)
+            if old is not None:
+                self._again.rename(old, new.landed.key)
+
+    def _merge(self, record: _Record, listed: ReplacedList) -> Iterator[Fault]:
+        sources = SourcesOfRows()
+        for each in listed.retire:
             for old in self._old(each.landed):
                 sources.add(old)
-        redone = {o.piece.key for o in sources.all if o.piece.content is Content.REDONE}
-        self._retire(record, listed, frozenset(redone))
+        self._retain(record, listed)
+        self._forget(record, listed)
         balance = Counter[tuple[str, RangeName]]()
         for old in sources.all:
             balance[old.piece.place, old.name] += old.piece.rows
@@ -232,26 +248,26 @@ class Replacements:
             return "retires, but does not count any more"
         return "" if rows == landed.rows else f"retires with {landed.rows} rows, it has {rows}"
 
-    def _retire(self, record: _Record, listed: ReplacedList, redone: frozenset[str]) -> None:
-        self._retain(record, listed, redone)
+    def _forget(self, record: _Record, listed: ReplacedList) -> None:
+        """Let what retires count no more."""
         keys = [(each.landed.key,) for each in listed.retire]
         retired = [(record.slot, key) for (key,) in keys]
         self._rows.executemany("UPDATE named SET retired = ? WHERE key = ?", retired)
         self._rows.executemany("DELETE FROM pieces WHERE key = ?", keys)
         self._rows.executemany("DELETE FROM merged WHERE key = ?", keys)
 
-    def _old(self, landed: ListedObject) -> Iterator[_Old]:
+    def _old(self, landed: ListedObject) -> Iterator[OldRows]:
         """The rows of an object that retires, by range."""
         query = "SELECT * FROM pieces WHERE key = ?"
         found = self._rows.execute(query, (landed.key,)).fetchall()
         for row in found:
-            yield _Old(RangeName(*row[:4]), _piece(row[4:]))
+            yield OldRows(RangeName(*row[:4]), _piece(row[4:]))
         name = None if found else self._range_of(landed)
         if name:
             query = "SELECT run FROM named WHERE key = ?"
             (run,) = self._rows.execute(query, (landed.key,)).fetchone() or (0,)
             first, last = landed.first_offset, landed.last_offset
-            yield _Old(name, Piece(landed.key, run, landed.rows, first, last, 0, Content.PLAIN))
+            yield OldRows(name, Piece(landed.key, run, landed.rows, first, last, 0, Content.PLAIN))
 
     def _range_of(self, landed: ListedObject) -> RangeName | None:
         """The range of an object of a COMMIT or REPLAY: the COMMIT's, or that of its offsets."""
@@ -279,41 +295,36 @@ class Replacements:
         self,
         record: _Record,
         new: NewObject,
-        sources: _Sources,
+        sources: SourcesOfRows,
         balance: Counter[tuple[str, RangeName]],
     ) -> Iterator[Fault]:
         key, at = new.landed.key, 0
         place = key.rpartition("/")[0]
-        was_redone = None
-        if record.purpose == "Undo":
-            was_redone = self._copied(new.landed, record.slot)
-            if was_redone is None:
-                yield Fault(Kind.REPLACED, key, f"slot {record.slot}: is no copy of what retired")
+        if record.purpose == "Undo" and not self._is_copy(new.landed, record.slot):
+            yield Fault(Kind.REPLACED, key, f"slot {record.slot}: is no copy of what retired")
         row = (key, place, new.landed.rows, new.landed.crc32, new.mixed)
         self._rows.execute("INSERT OR IGNORE INTO merged VALUES (?, ?, ?, ?, ?)", row)
         for section in new.sections:
             old = sources.find(place, section)
-            if old is None and record.purpose != "Backfill":
+            if old is None:
                 message = f"slot {record.slot}: no object that retires has the rows of {section}"
                 yield Fault(Kind.REPLACED, key, message)
-            elif old is not None:
+            else:
                 balance[place, old.name] -= section.rows
-                content = _content(record, old, is_mixed=new.mixed, was_redone=bool(was_redone))
+                content = Content.MIXED if new.mixed else Content.PLAIN
                 numbers = (section.rows, section.first_offset, section.last_offset, at)
                 self._add_piece(old.name, Piece(key, old.piece.run, *numbers, content))
             at += section.rows
 
-    def _copied(self, landed: ListedObject, slot: int) -> bool | None:
-        """Whether the object was redone of which this one is a copy; None if it is of none."""
+    def _is_copy(self, landed: ListedObject, slot: int) -> bool:
+        """Whether an object is a copy of one that has retired."""
         query = (
-            "SELECT key, redone FROM retiring WHERE crc32 = ? "
+            "SELECT key FROM retiring WHERE crc32 = ? "
             "AND (size, rows, first, last) = (?, ?, ?, ?) AND slot <= ?"
         )
         size, crc32, *rest = landed.content
-        for key, redone in self._rows.execute(query, (crc32, size, *rest, slot)).fetchall():
-            if topic_of(key) == topic_of(landed.key):
-                return bool(redone)
-        return None
+        found = self._rows.execute(query, (crc32, size, *rest, slot)).fetchall()
+        return any(topic_of(key) == topic_of(landed.key) for (key,) in found)
 
     def _add_piece(self, name: RangeName, piece: Piece) -> None:
         row = (*name, piece.key, piece.run, piece.rows, piece.first, piece.last, piece.at)
@@ -324,7 +335,7 @@ class Replacements:
         self,
         record: _Record,
         listed: ReplacedList,
-        sources: _Sources,
+        sources: SourcesOfRows,
         balance: Counter[tuple[str, RangeName]],
     ) -> Iterator[Fault]:
         """Take rows into account that are in no new object."""
@@ -332,33 +343,21 @@ class Replacements:
             new.landed.key.rpartition("/")[0]: new.landed.key for new in listed.objects if new.mixed
         }
         for old in sources.all if record.purpose != "Undo" else ():
-            content = _content(record, old, is_mixed=True, was_redone=False)
             key = by_place.get(old.piece.place)
-            if content is Content.REDONE and listed.objects:
-                key = listed.objects[0].landed.key  # any: the whole range is left unchecked
             if not old.is_used and key:
-                self._add_piece(old.name, replace(old.piece, key=key, rows=0, content=content))
-        if record.purpose == "Backfill":
-            return
+                piece = replace(old.piece, key=key, rows=0, content=Content.MIXED)
+                self._add_piece(old.name, piece)
         for (place, name), rows in balance.items():
             query = (
-                "INSERT INTO left_out VALUES (?, ?) "
-                "ON CONFLICT (place) DO UPDATE SET rows = rows + excluded.rows"
+                "INSERT INTO left_out VALUES (?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET rows = rows + excluded.rows"
             )
-            self._rows.execute(query, (place, rows))
+            self._rows.execute(query, (*name, place, rows))
             if record.purpose == "Compact" and (rows < 0 or (rows and place not in by_place)):
                 more = "made up" if rows < 0 else "lost"
                 where = f"{name.topic}/{name.partition} from offset {name.start} on in {place}"
                 message = f"{abs(rows)} rows of {where} are {more}"
                 yield Fault(Kind.REPLACED, f"slot {record.slot}", message)
-
-
-def _content(record: _Record, old: _Old, *, is_mixed: bool, was_redone: bool) -> Content:
-    """What rows are in an object that is new."""
-    is_kept = record.purpose == "Compact" and old.piece.content is Content.REDONE
-    if record.purpose == "Backfill" or is_kept or was_redone:
-        return Content.REDONE
-    return Content.MIXED if is_mixed else Content.PLAIN
 
 
 def _piece(row: Sequence[Any]) -> Piece:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from landfall.ledger import Add, Commit, Hole, Lost, Record, Replace, Replay
 from landfall.ledger.offsets import OffsetRange, TopicPartition
-from landfall.ledger.replacement_lists import Section
+from landfall.ledger.replacement_lists import LandedAgain, Section
 from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
 
@@ -49,6 +49,7 @@ class Committed:
         replays: slots of REPLAYs of the slice's dead letters, with what they landed.
         lost: objects that a LOST gave up, by key, with its slot.
         replacements: REPLACEs of objects that may hold the offset, applied or not.
+        again: the range of a backfill that the offset counts in now; None for that of the COMMIT.
     """
 
     slot: int
@@ -56,6 +57,12 @@ class Committed:
     replays: tuple[tuple[int, ReplayedSlice], ...] = ()
     lost: Mapping[str, int] = field(default_factory=dict)
     replacements: tuple[Replace, ...] = ()
+    again: LandedAgain | None = None
+
+    @property
+    def now(self) -> LandedSlice | LandedAgain:
+        """The range that the offset counts in, with its counters."""
+        return self.again or self.landed
 
     def candidates(self, offset: int) -> tuple[LandedObject, ...]:
         """The objects, dead letters included, that may hold the offset.
@@ -74,7 +81,7 @@ class Committed:
     def schemas(self) -> frozenset[str]:
         """The SHA-256s of the schemas that the slice, or its replay, was decoded with."""
         replayed = (name for _, s in self.replays for name in s.schemas)
-        return frozenset((*self.landed.schemas, *replayed))
+        return frozenset((*self.now.schemas, *replayed))
 
     def slot_of(self, landed: LandedObject) -> int:
         """The slot of the COMMIT or REPLAY that names one of the candidates."""
@@ -116,9 +123,12 @@ def _changed(
         return replace(state, replacements=state.replacements + concerns)
     if isinstance(record, Lost):
         return replace(state, lost={**state.lost, **{o.upload.key: seq for o in record.objects}})
-    objects = (*state.landed.objects, *(o for _, s in state.replays for o in s.objects))
-    keys = {o.upload.key for o in objects}
-    replays = tuple((seq, s) for s in record.slices if s.dead_letters in keys)
+    # By offset: what is replayed may have taken the place of the COMMIT's dead letters.
+    replays = tuple(
+        (seq, s)
+        for s in record.slices
+        if s.piece.topic_partition == tp and offset in s.piece.offsets
+    )
     return replace(state, replays=state.replays + replays)
 
 

@@ -69,10 +69,13 @@ def places(
         replaced: the lists of REPLACEs that concern it and are applied, with their slots.
     """
     found = [Place(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
+    replayed = {slice_.dead_letters for _, slice_ in committed.replays}
     for slot, listed in replaced:
         retired = {each.landed.upload.key for each in listed.retire}
         found = [each for each in found if each.landed.upload.key not in retired]
         for new in listed.objects:
+            if new.landed.upload.key in replayed:
+                continue
             if object_names.origin(group, new.landed.upload.key).topic == tp.topic:
                 found += _places_in(slot, new, tp.partition, offset)
     return found

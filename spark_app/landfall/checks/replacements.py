@@ -1,10 +1,20 @@
 """Whether a REPLACE and its list agree with what was recorded before: invariant I13. Pure."""
 
 from collections.abc import Callable, Iterator
+from itertools import groupby, pairwise
 
 from landfall.checks import Finding, Invariant
-from landfall.ledger import Replace, Replacement, State, object_names
-from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, decode_list
+from landfall.checks.objects import NamedObject
+from landfall.ledger import Purpose, Replace, Replacement, State, object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import (
+    LandedAgain,
+    NewObject,
+    Replaced,
+    RetiringObject,
+    decode_list,
+)
+from landfall.ledger.rewriting import FORGOTTEN
 from landfall.ledger.task_results import LandedObject
 
 Find = Callable[[str], LandedObject | None]
@@ -38,6 +48,7 @@ def check_replace(
         yield from _check_retiring(before, record, retiring, find, applied)
     for new in listed.objects:
         yield from _check_new(group, record, new)
+    yield from _check_landed_again(group, record, listed)
     if listed.folders != {*record.folders}:
         other = min(listed.folders ^ {*record.folders})
         yield Finding(
@@ -63,6 +74,66 @@ def _check_retiring(
     elif retiring.slot > applied or key in missing:
         got = "one that is missing" if key in missing else f"one of slot {retiring.slot}"
         yield Finding(Invariant.I13, f"an object visible by slot {applied}", got, slot, key=key)
+
+
+def _check_landed_again(group: str, record: Replace, listed: Replaced) -> Iterator[Finding]:
+    """Check that a backfill landed just the ranges again that its record names, as a whole."""
+    slot, is_backfill = record.header.seq, record.purpose is Purpose.BACKFILL
+    if is_backfill != bool(listed.landed_again):
+        got = f"{len(listed.landed_again)} of them, for {record.purpose}"
+        yield Finding(Invariant.I13, "ranges that were landed again, of a backfill", got, slot)
+    if not listed.landed_again:
+        return
+    covered = tuple(_covered(listed.landed_again))
+    if covered != record.slices:
+        others = min({*covered} ^ {*record.slices})
+        yield Finding(Invariant.I13, "the ranges of the record, without a gap", f"{others}", slot)
+    inside = {each.topic_partition: each.offsets for each in record.slices}
+    for retiring in listed.retire:
+        landed, origin = retiring.landed, object_names.origin(group, retiring.landed.upload.key)
+        tp = TopicPartition(origin.topic, origin.partition)
+        offsets = inside.get(tp, OffsetRange(0, 0))
+        if landed.first_offset not in offsets or landed.last_offset not in offsets:
+            got = f"offsets {landed.first_offset} to {landed.last_offset} of {tp}"
+            expected = "only rows that were landed again"
+            yield Finding(Invariant.I13, expected, got, slot, key=landed.upload.key)
+
+
+def _covered(landed_again: Iterator[LandedAgain] | tuple[LandedAgain, ...]) -> Iterator[Slice]:
+    """The offsets of these ranges: of each topic partition one, or more if there is a gap."""
+    for tp, some in groupby(landed_again, key=lambda each: each.piece.topic_partition):
+        ranges = [each.piece.offsets for each in some]
+        starts = [ranges[0], *(b for a, b in pairwise(ranges) if a.end != b.start)]
+        ends = [*(a for a, b in pairwise(ranges) if a.end != b.start), ranges[-1]]
+        for first, last in zip(starts, ends, strict=True):
+            yield Slice(tp, OffsetRange(first.start, last.end))
+
+
+def check_stayed(group: str, state: State, named: NamedObject) -> Finding | None:
+    """What is wrong with an object if its rows were landed again, and it has not retired.
+
+    Args:
+        group: name of the group.
+        state: after the whole ledger.
+        named: an object that counts.
+    """
+    origin = object_names.origin(group, named.key)
+    tp, generation = TopicPartition(origin.topic, origin.partition), origin.generation
+    if named.key in state.replayed or generation <= state.retired.get(tp, -1):
+        return None  # its records are in other objects, or are those of a former life
+    for each in state.rewritten.get(tp, ()):
+        is_known = each.plan != FORGOTTEN and each.slot <= state.applied_through
+        if is_known and named.landed.first_offset in each.offsets and named.slot < each.slot:
+            return Finding(
+                Invariant.I13,
+                f"an object that retires by slot {each.slot}, which landed its rows again",
+                "one that stays",
+                named.slot,
+                tp,
+                each.offsets,
+                named.key,
+            )
+    return None
 
 
 def _check_new(group: str, record: Replace, new: NewObject) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from landfall.checks import Finding, Invariant
 from landfall.ledger import Commit, Open, Record, Repair, Replay, digest
+from landfall.ledger.replacement_lists import Replaced
 
 _CONTENTS = {Invariant.I9: "schema", Invariant.I10: "spec"}
 
@@ -26,6 +27,16 @@ def named_schemas(record: Record) -> Iterable[str]:
 def named_specs(record: Record) -> Iterable[str]:
     """The SHA-256 of the spec that an OPEN names; none if older software wrote it."""
     return (record.spec,) if isinstance(record, Open) and record.spec else ()
+
+
+def listed_schemas(listed: Replaced) -> Iterable[str]:
+    """The SHA-256s of the schemas that the list of a backfill names."""
+    return {name for each in listed.landed_again for name in each.schemas}
+
+
+def listed_specs(listed: Replaced) -> Iterable[str]:
+    """The SHA-256 of the spec that the list of a backfill names."""
+    return (listed.made_by.spec,) if listed.made_by else ()
 
 
 def check_stored(

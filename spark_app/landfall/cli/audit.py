@@ -41,7 +41,6 @@ _UNCHECKED_TEXTS = {
     Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
     Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
     Unchecked.GENERATION: "landed by another generation than the one asked for",
-    Unchecked.REDONE: "of ranges that a backfill landed again",
     Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
     Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
     Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",

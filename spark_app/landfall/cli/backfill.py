@@ -17,14 +17,14 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.progress import progress
 from landfall.cli.run import log_to_stderr
 from landfall.driver.decide.backfill import Backfill, Choice, chosen
-from landfall.driver.decide.landed_now import LandedNow, output_partition
+from landfall.driver.decide.counting import output_partition
+from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import check_landed
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.side_lane import (
     SidePlan,
     discard,
     read_plan,
-    side_group,
     side_lane,
     side_plan,
     side_spec,
@@ -63,6 +63,11 @@ class OpenBackfill:
         """What the side lane has landed."""
         return read_landed(side_lane(self.live.group, self.store))
 
+    @property
+    def promoted(self) -> int:
+        """The slot of the live ledger in which it is promoted; -1 if it is not."""
+        return read_landed(self.live.lane).promotions.of(self.name)
+
     def check_landed(self, landed: LandedNow) -> None:
         """Raise ``Stalled`` unless the side lane has landed its ranges, and nothing else."""
         ids = [(each.topic_partition, each.topic_id) for each in self.plan.ranges]
@@ -86,7 +91,8 @@ def backfill(arguments: argparse.Namespace) -> ExitCode:
 
 def _plan(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     live = opened.live
-    live.group.spec.source.require_kafka()
+    if not live.group.spec.source.landed:
+        live.group.spec.source.require_kafka()
     landed = read_landed(live.lane)
     if landed.slot < 0:
         raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
@@ -146,8 +152,11 @@ def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
 def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     # The other commands need neither Spark nor Kafka.
     from landfall.driver.run import Options, run_group  # noqa: PLC0415
+    from landfall.driver.side_source import side_group_of  # noqa: PLC0415
 
-    group = side_group(opened.live.group, opened.plan)
+    backup = GroupStore.of(arguments.backup).group if arguments.backup else None
+    live, now = opened.live.group, lambda: datetime.now(UTC)
+    group = side_group_of(live, opened.plan, opened.store, backup, now)
     options = Options(goal=opened.plan.goal, master=f"local[{arguments.max_cores}]", http_port=0)
     with progress(console.err()) as show_status:
         # Inside this block, as in ``landfall.cli.run``.
@@ -172,8 +181,9 @@ def _status(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
         waits = ""
     except Stalled as error:
         waits = str(error)
+    promoted = opened.promoted
     if arguments.json:
-        print(msgspec.json.encode(_as_document(plan, reached, waits)).decode())
+        print(msgspec.json.encode(_as_document(plan, reached, waits, promoted)).decode())
         return ExitCode.OK
     table = console.table("TOPIC", ">PARTITION", ">FROM", ">TO", ">LANDED TO", ">LANDED")
     for slice_ in plan.slices:
@@ -182,7 +192,8 @@ def _status(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
         numbers = (tp.partition, offsets.start, offsets.end, reached[tp])
         table.add_row(escape(tp.topic), *map(str, numbers), f"{share:.0%}")
     console.out().print(table)
-    console.out().print(escape(waits or "it is landed: compare it"))
+    done = f"it is promoted, in slot {promoted}" if promoted >= 0 else ""
+    console.out().print(escape(done or waits or "it is landed: compare it, and promote it"))
     return ExitCode.OK
 
 
@@ -192,13 +203,14 @@ def _reached(landed: LandedNow, tp: TopicPartition, start: int) -> int:
 
 
 def _as_document(
-    plan: SidePlan, reached: Mapping[TopicPartition, int], waits: str
+    plan: SidePlan, reached: Mapping[TopicPartition, int], waits: str, promoted: int
 ) -> Mapping[str, object]:
     return {
         "name": plan.name,
         "generation": plan.generation,
         "landed": not waits,
         "waits": waits,
+        "promoted_in": promoted if promoted >= 0 else None,
         "ranges": [
             {
                 "topic": slice_.topic_partition.topic,

@@ -21,14 +21,16 @@ NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 _ABOUT = """\
 Land ranges of topics again, by the present GROUP.yaml, beside what is landed: after bad code was
 deployed, or for another format. The live group goes on meanwhile. What a backfill lands is in a
-root of its own below _landfall/, where no reader looks. Compare it with what is live before it
-takes the place of that.
+root of its own below _landfall/, where no reader looks. Compare it with what is live, and promote
+it: then it takes the place of that, and `landfall undo` brings that back.
 
   plan      choose the ranges, and write them down
   run       land them, or go on where it was stopped
   status    show how far it is
   compare   compare what it landed with what is live, row by row
   discard   delete what it landed
+
+`landfall promote` puts it in the place of what is live.
 """
 
 
@@ -47,6 +49,7 @@ examples:
   landfall backfill plan group.yaml fix-ts --topic clicks --generations 7
   landfall backfill run group.yaml fix-ts --max-cores 2
   landfall backfill compare group.yaml fix-ts
+  landfall promote group.yaml fix-ts --why 'wrong event time since release 7, INC-12'
   landfall backfill discard group.yaml fix-ts
 """,
     )
@@ -136,12 +139,22 @@ def _run(new: NewCommand) -> None:
 Land the ranges of a plan with the present GROUP.yaml, on local Spark, up to their ends. SIGTERM
 or Ctrl-C drains. However it ends, run it again to go on: nothing is landed twice.
 
+The records come from where the group has them from. With --backup, they come from what another
+group has landed: payloads as they were, with their offsets, long after Kafka forgot them.
+
 examples:
   landfall backfill run group.yaml fix-ts
   landfall backfill run group.yaml fix-ts --max-cores 2 --verbose
+  landfall backfill run group.yaml fix-ts --backup backup.yaml
 """,
     )
     _add_names(command)
+    command.add_argument(
+        "--backup",
+        type=Path,
+        metavar="OTHER.yaml",
+        help="read the records from what this group has landed, not from Kafka",
+    )
     command.add_argument(
         "--max-cores",
         type=cores,
@@ -159,7 +172,7 @@ def _status(new: NewCommand) -> None:
         "status",
         "show how far a backfill is",
         """\
-Show the ranges of a backfill and how far each is landed, by its ledger.
+Show the ranges of a backfill, how far each is landed, and whether it is promoted, by the ledgers.
 
 examples:
   landfall backfill status group.yaml fix-ts
@@ -202,8 +215,9 @@ def _discard(new: NewCommand) -> None:
         "discard",
         "delete what a backfill landed",
         """\
-Delete the objects and uploads of a backfill. Nothing of the live group is touched. A driver that
-still lands there is fenced. The ledger and the plan stay, and the name is not used again.
+Delete the objects and uploads of a backfill. Nothing of the live group is touched, nor is what was
+promoted: that was copied. A driver that still lands there is fenced. The ledger and the plan stay,
+and the name is not used again.
 
 examples:
   landfall backfill discard group.yaml fix-ts

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import msgspec
 from rich.markup import escape
@@ -13,9 +13,11 @@ from landfall.api.spec import GroupSpec, Output
 from landfall.cli import console
 from landfall.cli.backfill import OpenBackfill
 from landfall.cli.group_store import GroupStore
-from landfall.driver.decide.landed_now import CountingObject, LandedNow
+from landfall.driver.decide.counting import CountingObject
+from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import promotion
 from landfall.driver.landed_ledger import read_landed
+from landfall.errors import Reason, Stalled
 from landfall.reading.comparing import Difference, Lane, Sample, differences, total
 from landfall.reading.files import File
 from landfall.reading.specs import MadeBy
@@ -35,10 +37,15 @@ def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
     """
     opened = OpenBackfill(GroupStore.of(arguments.group), arguments.name)
     plan, live, side = opened.plan, read_landed(opened.live.lane), opened.landed()
+    if (slot := live.promotions.of(opened.name)) >= 0:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"backfill: {opened.name} is promoted, in slot {slot}: what is live is what it landed",
+        )
     ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
     found = promotion(live, side, plan.slices, ids, plan.read_through)
     spec = opened.live.group.spec
-    old = _lane(opened.live.store, spec, live, found.retire)
+    old = replace(_lane(opened.live.store, spec, live, found.retire), may_be_damaged=True)
     new = _lane(opened.store, opened.spec, side, side.objects.values())
     compared = list(differences(old, new, arguments.sample))
     if arguments.json:
@@ -83,6 +90,8 @@ def _show(compared: list[Difference]) -> None:
     out = console.out()
     out.print(table)
     out.print(_summary(data, letters))
+    for why in (*data.damaged, *letters.damaged):
+        out.print(f"old  {escape(why)}")
     for each in compared:
         for title, samples in (("old", each.old_sample), ("new", each.new_sample)):
             for sample in samples:
@@ -131,4 +140,5 @@ def _amounts(each: Difference) -> Mapping[str, object]:
 
 def _with_samples(each: Difference) -> Mapping[str, object]:
     samples = {"old_sample": each.old_sample, "new_sample": each.new_sample}
-    return {**_amounts(each), **{k: [asdict(one) for one in v] for k, v in samples.items()}}
+    shown = {k: [asdict(one) for one in v] for k, v in samples.items()}
+    return {**_amounts(each), "damaged": [*each.damaged], **shown}

@@ -17,10 +17,11 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.checks import Finding, Invariant, objects
 from landfall.checks.chain import Chain
 from landfall.checks.objects import NamedObject
+from landfall.checks.replacements import check_stayed
 from landfall.checks.stored import check_ids, check_stored, named_schemas, named_specs
 from landfall.cli import console
 from landfall.cli.fsck_feeds import check_indexes, check_lists
-from landfall.cli.fsck_replaced import check_replaced
+from landfall.cli.fsck_replaced import Named, check_replaced
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.load_records import check_load_records
 from landfall.cli.named_objects import NamedObjects
@@ -136,7 +137,8 @@ def _check_slots(opened: GroupStore, report: Report, names: NamedObjects) -> Ite
                 report.discovered.append(record)
             for name in named_specs(record):
                 report.specs.setdefault(name, record.header.seq)
-            yield from _check_record(opened, chain, names, before, record)
+            named = Named(names, report.schemas, report.specs)
+            yield from _check_record(opened, chain, named, before, record)
     except Stalled as gap:
         if gap.reason is not Reason.LEDGER_BROKEN:
             raise
@@ -144,9 +146,10 @@ def _check_slots(opened: GroupStore, report: Report, names: NamedObjects) -> Ite
 
 
 def _check_record(
-    opened: GroupStore, chain: Chain, names: NamedObjects, before: State, record: Record
+    opened: GroupStore, chain: Chain, named: Named, before: State, record: Record
 ) -> Iterator[Finding]:
     """Collect the objects that a record names, and check what needs the store or earlier slots."""
+    names = named.objects
     match record:
         case Commit() | Replay():
             yield from _check_replay(names, record)
@@ -161,7 +164,7 @@ def _check_record(
             for landed in record.objects:
                 names.repair(landed)
         case Replace():
-            yield from check_replaced(opened.store, opened.name, names, before, record)
+            yield from check_replaced(opened.store, opened.name, named, before, record)
         case Snapshot():
             stored = opened.store.read(record.key)
             yield from filter(None, (chain.check_snapshot(before, record, stored),))
@@ -293,7 +296,9 @@ class _ObjectCheck:
         # and a listing carries no token: both need a request for the object itself.
         if stat is None or self.deep or not objects.is_proven(named.landed.upload, stat.etag):
             stat = self.opened.store.stat(named.key)
-        finding = objects.check_object(named, stat)
+        finding = objects.check_object(named, stat) or check_stayed(
+            self.opened.name, self.report.chain.state, named
+        )
         return self._check_bytes(named) if self.deep and stat and not finding else finding
 
     def _check_bytes(self, named: NamedObject) -> Finding | None:

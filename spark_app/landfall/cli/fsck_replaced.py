@@ -1,23 +1,34 @@
 """The part of ``landfall fsck`` about objects that take the place of others."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from landfall.checks import Finding, Invariant
 from landfall.checks.replacements import check_replace, read_list
+from landfall.checks.stored import listed_schemas, listed_specs
 from landfall.cli.named_objects import NamedObjects
 from landfall.ledger import Replace, Replacement, State
 from landfall.store import Slots
 
 
+@dataclass(frozen=True)
+class Named:
+    """What a ledger names: objects, and by their SHA-256 schemas and specs with the first slot."""
+
+    objects: NamedObjects
+    schemas: dict[str, int]
+    specs: dict[str, int]
+
+
 def check_replaced(
-    slots: Slots, group: str, names: NamedObjects, before: State, record: Replace
+    slots: Slots, group: str, named: Named, before: State, record: Replace
 ) -> Iterator[Finding]:
-    """Read the list that a REPLACE names, and take it over into the named objects.
+    """Read the list that a REPLACE names, and take it over into what is named.
 
     Raises:
         Retry: the store does not answer.
     """
-    slot = record.header.seq
+    slot, names = record.header.seq, named.objects
     listed = read_list(record.listed, slot, slots.read(record.listed.key))
     if isinstance(listed, Finding):
         yield listed
@@ -25,14 +36,18 @@ def check_replaced(
     if record.instead in before.replacing:
         yield from _give_up(slots, names, before.replacing[record.instead].listed, slot)
     yield from check_replace(group, before, record, listed, names.find)
+    for schema in listed_schemas(listed):
+        named.schemas.setdefault(schema, slot)
+    for spec in listed_specs(listed):
+        named.specs.setdefault(spec, slot)
     for retiring in listed.retire:
         names.retire(retiring.landed.upload.key, slot)
     for new in listed.objects:
         earlier = names.add(slot, new.landed)
         if earlier is not None:
             key = new.landed.upload.key
-            named = f"slot {earlier} names it already"
-            yield Finding(Invariant.I4, "a key that no other record names", named, slot, key=key)
+            got = f"slot {earlier} names it already"
+            yield Finding(Invariant.I4, "a key that no other record names", got, slot, key=key)
 
 
 def _give_up(

@@ -12,6 +12,7 @@ import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import LANE, ExitCode
+from landfall.checks.landed_again import in_force
 from landfall.checks.locate import (
     BeforeStart,
     Committed,
@@ -148,6 +149,9 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
             (record.header.seq, read_replaced(opened.store, record.header.seq, record.listed))
             for record in state.replacements
         ]
+        lists = zip(state.replacements, (listed for _, listed in replaced), strict=True)
+        if found := in_force(tp, offset, lists):
+            state = replace(state, again=found[1])
         where = tuple(places(opened.name, tp, offset, state, replaced))
         answer = _Lookup(opened, state, tp, offset, row, where).answer()
         return (
@@ -280,7 +284,7 @@ class _Lookup:
         return Answer(fate, f"{self.subject} {verb} {how}", slot, (found,))
 
     def _possible(self, possible: list[Place]) -> Answer:
-        landed = self.committed.landed
+        landed = self.committed.now
         is_left_out = landed.filtered + landed.invisible or leaving_out(self.committed.replacements)
         is_certain = len(possible) == 1 and not is_left_out
         found = tuple(
@@ -306,7 +310,7 @@ class _Lookup:
         return "rows of several Kafka partitions are mixed"
 
     def _absent(self) -> Answer:
-        landed, slot = self.committed.landed, self.committed.slot
+        landed, slot = self.committed.now, self.committed.slot
         if self.row:
             message = f"{self.subject} is in no object: there is no such row, or it was filtered"
             return Answer("no-record", message, slot)

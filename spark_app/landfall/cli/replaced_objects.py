@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from landfall.checks.landed_again import LandedAgainNow
 from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore
 from landfall.lane.replacements import has_replaced, read_replaced
-from landfall.ledger import Replace, State
+from landfall.ledger import Add, Replace, State
 from landfall.ledger.replacement_lists import NewObject, Replaced
 
 
@@ -17,10 +18,12 @@ class Changed:
     Attributes:
         retired: by the key of an object that has retired, the slot of the REPLACE.
         new: objects that are there instead, by key.
+        again: the slices of backfills that count instead of those of COMMITs.
     """
 
     retired: dict[str, int]
     new: dict[str, NewObject]
+    again: LandedAgainNow
 
 
 def changed(opened: GroupStore, state: State) -> Changed:
@@ -30,9 +33,13 @@ def changed(opened: GroupStore, state: State) -> Changed:
         Stalled: LEDGER_BROKEN, a list is gone or damaged.
         Retry: the store does not answer.
     """
-    found = Changed({}, {})
+    found = Changed({}, {}, LandedAgainNow(opened.name))
     # Most ledgers replace nothing, and need not be read for it.
-    for slot, listed in _lists(opened, state) if has_replaced(state) else ():
+    for record, listed in _lists(opened, state) if has_replaced(state) else ():
+        found.again.take(record, listed)
+        if listed is None or isinstance(record, Add):
+            continue
+        slot = record.header.seq
         found.retired.update((each.landed.upload.key, slot) for each in listed.retire)
         found.new.update((new.landed.upload.key, new) for new in listed.objects)
         for each in listed.retire:
@@ -40,11 +47,17 @@ def changed(opened: GroupStore, state: State) -> Changed:
     return found
 
 
-def _lists(opened: GroupStore, state: State) -> Iterator[tuple[int, Replaced]]:
-    records = [record for record in opened.records() if isinstance(record, Replace)]
-    for record in applied(records, state.applied_through):
+def _lists(opened: GroupStore, state: State) -> Iterator[tuple[Add | Replace, Replaced | None]]:
+    """The ADDs, and the REPLACEs that are applied with their lists, in order."""
+    records = [record for record in opened.records() if isinstance(record, Add | Replace)]
+    replaces = (record for record in records if isinstance(record, Replace))
+    counting = {each.header.seq for each in applied(replaces, state.applied_through)}
+    for record in records:
         slot = record.header.seq
-        yield slot, read_replaced(opened.store, slot, record.listed)
+        if isinstance(record, Add):
+            yield record, None
+        elif slot in counting:
+            yield record, read_replaced(opened.store, slot, record.listed)
 
 
 def find_retired(opened: GroupStore, key: str) -> int | None:

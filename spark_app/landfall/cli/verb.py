@@ -20,6 +20,7 @@ from landfall.api.verbs import (
     DropRequest,
     Outcome,
     Position,
+    PromoteRequest,
     ReplayRequest,
     Request,
     ResetRequest,
@@ -122,28 +123,35 @@ def parse_target(text: str) -> tuple[str, int | None]:
 
 
 def _target(arguments: argparse.Namespace) -> tuple[str, str, int | None]:
-    """The group's file, the topic and the Kafka partition, from ``[GROUP.yaml] [TARGET]``."""
+    """The group's file, what it is about, and the Kafka partition, of ``[GROUP.yaml] [TARGET]``.
+
+    It is about a topic, a slot (``undo``), or a backfill (``promote``).
+    """
     words = list(arguments.target)
     named = words.pop() if arguments.verb != "retry" else ""
     if len(words) > 1:
         raise Stalled(Reason.SPEC_INVALID, f"too many words before {named}: {' '.join(words)}")
     if arguments.verb == "retry":
         return (words or [""])[0], "", None
-    if arguments.verb == "undo":
-        if not named.isdecimal():
-            raise Stalled(Reason.SPEC_INVALID, f"{named}: not the number of a slot of the ledger")
+    if arguments.verb == "undo" and not named.isdecimal():
+        raise Stalled(Reason.SPEC_INVALID, f"{named}: not the number of a slot of the ledger")
+    if arguments.verb in {"undo", "promote"}:
         return (words or [""])[0], named, None
+    return (words or [""])[0], *_topic_partition(arguments.verb, named)
+
+
+def _topic_partition(verb: str, named: str) -> tuple[str, int | None]:
     try:
         topic, partition = parse_target(named)
     except ValueError as error:
         raise Stalled(
             Reason.SPEC_INVALID, f"{named}: not a topic partition such as clicks/3"
         ) from error
-    if partition is None and arguments.verb != "replay-dead-letters":
+    if partition is None and verb != "replay-dead-letters":
         raise Stalled(
             Reason.SPEC_INVALID, f"{named}: name the Kafka partition, too, as in {topic}/3"
         )
-    return (words or [""])[0], topic, partition
+    return topic, partition
 
 
 def group_path(named: str) -> Path:
@@ -193,6 +201,8 @@ def _of_verb(arguments: argparse.Namespace, topic: str, partition: int | None) -
         return RetryRequest(who=name, why=why or "retry", dry_run=dry, id=id_)
     if arguments.verb == "undo":
         return UndoRequest(who=name, why=why, dry_run=dry, id=id_, slot=int(topic))
+    if arguments.verb == "promote":
+        return PromoteRequest(who=name, why=why, dry_run=dry, id=id_, name=topic)
     if arguments.verb == "replay-dead-letters":
         return ReplayRequest(
             who=name,

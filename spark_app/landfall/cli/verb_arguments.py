@@ -12,6 +12,7 @@ from landfall.cli.numbers import natural
 _TARGET_HELP = {
     "TP": "the group's file (default: $LANDFALL_GROUP) and what this is about, as clicks/3",
     "SLOT": "the group's file (default: $LANDFALL_GROUP) and the number of a slot of its ledger",
+    "NAME": "the group's file (default: $LANDFALL_GROUP) and the name of a backfill",
     "": "the group's file; ignored when a driver is asked",
 }
 
@@ -27,7 +28,7 @@ which fences that driver (safe at any time: its Deployment restarts it).
 
 def add_verbs(new: NewCommand) -> None:
     """Add every command of ``landfall.api.verbs``, and ``import-offsets``."""
-    for add in (_skip, _unblock, _drop, _reset, _replay, _undo, _retry, _import_offsets):
+    for add in (_skip, _unblock, _drop, _reset, _replay, _promote, _undo, _retry, _import_offsets):
         add(new)
 
 
@@ -149,6 +150,30 @@ above the one that wrote the dead letters. What is bad again becomes a new dead 
     )
     command.add_argument(
         "--until", type=natural, metavar="OFFSET", help="and with one before this offset"
+    )
+
+
+def _promote(new: NewCommand) -> None:
+    _verb(
+        new,
+        "promote",
+        "put what a backfill has landed in the place of what is live",
+        """\
+Put what a backfill has landed in the place of the live objects of the same ranges, by one record of
+the ledger, REPLACE: compare them first, with `landfall backfill compare`. Its objects are copied
+into the live root, under new names. The old ones retire, and are kept for
+spec.tuning.retainReplaced: until then `landfall undo` of the slot that this prints takes it back.
+Without a running driver, it is recorded here and carried out by the next one.
+
+The live group must have run the generation that the backfill was landed by. If something else took
+the place of the live objects since `backfill plan`, it is refused: make another plan.
+""",
+        """\
+  landfall promote group.yaml fix-ts --why 'wrong event time since release 7, INC-12' --dry-run
+  landfall promote group.yaml fix-ts --why 'wrong event time since release 7, INC-12'
+  kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall promote fix-ts --why 'INC-12'
+""",
+        target="NAME",
     )
 
 

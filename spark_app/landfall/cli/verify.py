@@ -7,7 +7,6 @@ independently of the writer, but it reads only the stores and formats that it kn
 
 import argparse
 from collections.abc import Collection, Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, replace
 
 import msgspec
@@ -21,12 +20,12 @@ from landfall.checks.coverage import Coverage, ReadBack, cover, cover_new
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
-from landfall.cli.replaced_objects import changed
+from landfall.cli.replaced_objects import Changed, changed
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, State, object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import NewObject
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.task_results import LandedObject, LandedSlice
 from landfall.registry import output_format
 from landfall.source import Reader
 
@@ -125,7 +124,8 @@ def examine(
     """Read every object of the applied COMMITs and compare it with what was committed.
 
     Records of dead letters that were replayed are looked for where the REPLAY landed them. Where
-    objects were replaced, the new ones are compared with what the REPLACE says of them.
+    objects were replaced, the new ones are compared with what the REPLACE says of them; ranges that
+    a backfill landed again as if it were their COMMIT.
 
     Args:
         opened: the group.
@@ -139,7 +139,7 @@ def examine(
         output = opened.specs.for_topic(found.landed.piece.topic_partition.topic).output
         return found, [_read(opened, output, o) for o in found.landed.objects]
 
-    slices = _applied(opened, state, wanted, result, replaced.retired.keys())
+    slices = _applied(opened, state, wanted, result, replaced)
     for found, outcomes in map_concurrently(read, slices):
         landed, tp = found.landed, found.landed.piece.topic_partition
         result.faults += [fault for fault in outcomes if isinstance(fault, str)]
@@ -148,7 +148,9 @@ def examine(
         if reader:
             comparison = _compare(opened, reader, found, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
-    _examine_new(opened, wanted, replaced.new.values(), result)
+    known = {o.upload.key for landed in replaced.again.slices for o in landed.objects}
+    others = (new for key, new in replaced.new.items() if key not in known)
+    _examine_new(opened, wanted, others, result)
     return result
 
 
@@ -196,14 +198,15 @@ def _applied(
     state: State,
     wanted: frozenset[str],
     result: VerifyResult,
-    retired: AbstractSet[str],
+    replaced: Changed,
 ) -> Iterator[Corrected]:
     """The slices whose objects must be visible; COMMITs after them are counted in the result."""
     applied_through = state.applied_through
     # Most ledgers correct nothing, and need not be read twice.
-    is_corrected = state.totals.lost_objects or state.totals.replayed
-    by = corrections(opened.records(), applied_through) if is_corrected else Corrections()
-    by = replace(by, retired=retired)
+    is_changed = bool(state.totals.lost_objects or state.totals.replayed)
+    by = corrections(opened.records(), applied_through) if is_changed else Corrections()
+    by, again = replace(by, retired=replaced.retired.keys()), replaced.again
+    is_corrected = is_changed or bool(replaced.retired)
     for record in opened.records():
         if not isinstance(record, Commit):
             continue
@@ -211,8 +214,22 @@ def _applied(
             result.unapplied += 1
             continue
         for s in record.slices:
-            if not wanted or s.piece.topic_partition.topic in wanted:
-                yield corrected(s, by) if is_corrected or retired else Corrected(s)
+            found = corrected(s, by) if is_corrected else Corrected(s)
+            if (slot := again.replaced_by(record.header.seq, s.piece)) is not None:
+                result.faults += _staying(found, slot)
+            elif _is_wanted(wanted, s):
+                yield found
+    yield from (corrected(s, by) for s in again.slices if _is_wanted(wanted, s))
+
+
+def _is_wanted(wanted: frozenset[str], landed: LandedSlice) -> bool:
+    return not wanted or landed.piece.topic_partition.topic in wanted
+
+
+def _staying(found: Corrected, slot: int) -> Iterator[str]:
+    """Objects of a slice that should have retired, since a backfill landed it again."""
+    for each in found.landed.objects:
+        yield f"{each.upload.key}: its rows were landed again in slot {slot}, and it stays"
 
 
 def _read(opened: GroupStore, output: Output, landed: LandedObject) -> ReadBack | str:

@@ -21,6 +21,7 @@ from landfall.api.verbs import (
     FilesRequest,
     LeaseRequest,
     Outcome,
+    PromoteRequest,
     ReplayRequest,
     Request,
     RetryRequest,
@@ -212,7 +213,7 @@ class Decisions:
                 return None
         if request.id and request.id in state.decision_ids:
             return Answer(Outcome.DONE, message=f"recorded before, under the id {request.id}")
-        if isinstance(request, FilesRequest | UndoRequest):
+        if isinstance(request, FilesRequest | UndoRequest | PromoteRequest):
             steps = self._steps(request, state, decision_of(request, now))
             self._wait_for(_RunningRequest(pending, steps, next(steps)))
             return None
@@ -234,10 +235,16 @@ class Decisions:
     # --------------------------------------------------------------------- what takes several steps
 
     def _steps(
-        self, request: FilesRequest | UndoRequest, state: State, decision: Decision
+        self,
+        request: FilesRequest | UndoRequest | PromoteRequest,
+        state: State,
+        decision: Decision,
     ) -> Steps:
         if isinstance(request, UndoRequest):
             return self.parts.replacements.undo(request, decision)
+        if isinstance(request, PromoteRequest):
+            group = self.parts.committer.group
+            return self.parts.replacements.promote(request, group, decision)
         return _awaited(self.parts.feeds.ask(state, request, decision))
 
     def _begin_replay(
@@ -311,7 +318,6 @@ def append_all(plan: Iterable[PlannedRecord], append: Append) -> State:
 
 def _changed(request: Request) -> TopicPartition | None:
     """The topic partition whose checkpoint or membership a request may change."""
-    beside = ReplayRequest | UndoRequest | RetryRequest | FilesRequest | LeaseRequest
-    if isinstance(request, beside) or request.dry_run:
+    if not isinstance(request, LedgerRequest) or request.dry_run:
         return None
     return TopicPartition(request.topic, request.partition)

@@ -23,6 +23,7 @@ from landfall.api.verbs import (
     FilesRequest,
     LeaseRequest,
     Outcome,
+    PromoteRequest,
     ReplayRequest,
     Request,
     RetryRequest,
@@ -41,11 +42,12 @@ from landfall.driver.file_requests import (
 )
 from landfall.driver.lease_sessions import SESSION, carry_out_lease
 from landfall.driver.planned_replacement import PlannedReplacement
-from landfall.driver.replay import ReplayEffects, Replayer, replay, run
+from landfall.driver.promoting import Promoting, promote
+from landfall.driver.replay import ReplayEffects, Replayer, Steps, replay, run
 from landfall.driver.restoring import Restoring
 from landfall.driver.runner import Runner
 from landfall.driver.stored_specs import store_spec
-from landfall.driver.undo import UndoEffects, undo
+from landfall.driver.undo import ReplacingEffects, undo
 from landfall.errors import Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Decision, LaneOwnership, Record, State
@@ -107,8 +109,8 @@ class LaneSession:
             return Answer(Outcome.REFUSED, message=refusal)
         if isinstance(request, ReplayRequest):
             return self._replay(state, request)
-        if isinstance(request, UndoRequest):
-            return self._undo(state, request)
+        if isinstance(request, UndoRequest | PromoteRequest):
+            return self._replace(state, request)
         if isinstance(request, FilesRequest):
             return self._decide_files(state, request)
         assert not isinstance(request, RetryRequest)
@@ -194,8 +196,8 @@ class LaneSession:
         _hand_over(writer, f"{decision.verb} by {decision.who}")
         return Answer(Outcome.DONE, (prepared.plan.text,))
 
-    def _undo(self, state: State, request: UndoRequest) -> Answer:
-        """Record it. The next driver makes visible what comes back, and deletes the rest."""
+    def _replace(self, state: State, request: UndoRequest | PromoteRequest) -> Answer:
+        """Record it. The next driver makes visible what is new, and deletes the rest."""
 
         def record(plan: PlannedReplacement, decision: Decision) -> State:
             writer = self._open(state)
@@ -207,10 +209,21 @@ class LaneSession:
             _hand_over(writer, f"{decision.verb} by {decision.who}")
             return after
 
-        restoring = Restoring(self.store, self.lane, state, self.new_name(), state.applied_through)
         with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(THREADS) as copiers:
-            effects = UndoEffects(lambda _: "", record, pool, copiers)
-            return run(undo(request, restoring, decision_of(request, self.clock()), effects))
+            effects = ReplacingEffects(lambda _: "", record, pool, copiers)
+            return run(self._steps(state, request, effects))
+
+    def _steps(
+        self, state: State, request: UndoRequest | PromoteRequest, effects: ReplacingEffects
+    ) -> Steps:
+        decision, token = decision_of(request, self.clock()), self.new_name()
+        if isinstance(request, UndoRequest):
+            restoring = Restoring(self.store, self.lane, state, token, state.applied_through)
+            return undo(request, restoring, decision, effects)
+        # What the record needs to be there: the lane is opened for it, by this spec.
+        specs = {self._generation(state): store_spec(self.store, self.group, self.lane.name)}
+        promoting = Promoting(self.group, self.store, self.lane, token, specs)
+        return promote(request, promoting, decision, effects)
 
     def _replay(self, state: State, request: ReplayRequest) -> Answer:
         decision = decision_of(request, self.clock())

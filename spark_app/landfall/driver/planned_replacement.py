@@ -10,7 +10,7 @@ from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replacement, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced, encode_list
-from landfall.ledger.replacing import why_out_of_date
+from landfall.ledger.replacing import changes_rows, why_out_of_date, why_rows_changed
 from landfall.objects import Upload
 from landfall.store import Slots
 
@@ -27,6 +27,9 @@ class PlannedReplacement:
         folders: in which any of these objects are, sorted.
         slices: per topic partition, from the first of the records in these objects to the last.
         duplicates: rows that have the key of another one, and are in no new object.
+        backfill: the name of the backfill that is promoted; empty if none is.
+        undoes: the slot of a backfill's REPLACE, or of one that undid it, if that is undone; else
+            -1.
     """
 
     token: str
@@ -36,6 +39,8 @@ class PlannedReplacement:
     folders: tuple[str, ...]
     slices: tuple[Slice, ...]
     duplicates: int = 0
+    backfill: str = ""
+    undoes: int = -1
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917  # each is a field
@@ -80,6 +85,8 @@ class PlannedReplacement:
             slices=self.slices,
             instead=instead,
             duplicates=self.duplicates,
+            backfill=self.backfill,
+            undoes=self.undoes,
             decision=decision,
         )
 
@@ -91,6 +98,10 @@ class PlannedReplacement:
             applied_through: up to which slot everything is visible.
         """
         if stale := why_out_of_date(state, self.read_through, self.folders):
+            return stale
+        if changes_rows(self.purpose, self.undoes) and (
+            stale := why_rows_changed(state, self.read_through, self.slices, self.undoes)
+        ):
             return stale
         missing = {o.upload.key for objects in state.missing.values() for o in objects}
         for each in self.listed.retire:

@@ -5,7 +5,7 @@ Nothing is recorded or completed here. The driver that owns the live lane append
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from landfall.driver.pinned_spec import PIN
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.side_lane import SidePlan
 from landfall.errors import LandfallError, Reason, Stalled
-from landfall.ledger import Purpose, object_names
-from landfall.ledger.replacement_lists import NewObject, Replaced
+from landfall.ledger import Purpose, digest, object_names
+from landfall.ledger.replacement_lists import MadeBy, NewObject, Replaced
 from landfall.objects import Upload
 from landfall.store import Slots, Store
 
@@ -55,6 +55,9 @@ def prepare_promotion(
 ) -> PlannedReplacement:
     """Copy what a backfill landed into uploads in the live root; they are not completed.
 
+    The schemas that its payloads were decoded with are stored in the live lane by then, since the
+    REPLACE names them, as a COMMIT would.
+
     Args:
         lanes: both lanes, as they were read a moment ago.
         plan: of the backfill.
@@ -64,22 +67,30 @@ def prepare_promotion(
 
     Raises:
         Stalled: SPEC_INVALID, the backfill is not landed, or the live objects are not those that it
-            was planned for; OBJECT_LOST, an object of the side lane is gone.
+            was planned for; OBJECT_LOST, an object or a schema of the side lane is gone.
         Retry: a store does not answer, or something live is not visible yet. What was copied is
             aborted.
     """
     topic_ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
     found = promotion(lanes.live, lanes.side, plan.slices, topic_ids, plan.read_through)
-    _check_spec(lanes, plan.generation)
+    if not found.promoted and not found.retire:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            "backfill: neither what is live nor what the backfill landed has a row of the ranges, "
+            "so there is nothing to replace: discard it",
+        )
+    made_by = MadeBy(plan.generation, _checked_spec(lanes, plan.generation))
+    _copy_schemas(lanes, {name for each in found.landed_again for name in each.schemas})
     objects = _copied(lanes, found.promoted, token, copy, new_pool)
     retire = tuple(each.retiring for each in found.retire)
     return PlannedReplacement(
         token,
         Purpose.BACKFILL,
-        Replaced(retire, objects),
+        Replaced(retire, objects, found.landed_again, made_by),
         read_through=lanes.live.applied_through,
         folders=found.folders,
         slices=found.slices,
+        backfill=plan.name,
     )
 
 
@@ -112,10 +123,24 @@ def _copied(
         raise
 
 
-def _check_spec(lanes: Lanes, generation: int) -> None:
-    """Raise ``Stalled`` unless the live lane names the spec that the ranges are landed by.
+def _copy_schemas(lanes: Lanes, names: Iterable[str]) -> None:
+    """Store schemas of the side lane in the live lane, if they are not there."""
+    for name in sorted(names):
+        source = f"{lanes.root}/{object_names.schema_key(lanes.side.group, LANE, name)}"
+        body = lanes.store.read(source)
+        if body is None or digest(body) != name:
+            raise Stalled(Reason.OBJECT_LOST, f"{source}: the schema is gone or damaged")
+        # Whose key is there already, has these bytes: it is named by their hash.
+        lanes.store.create(object_names.schema_key(lanes.live.group, LANE, name), body)
+
+
+def _checked_spec(lanes: Lanes, generation: int) -> str:
+    """The name of the stored spec that the ranges are landed by, in the live lane.
 
     Readers look up there how objects of a generation are made.
+
+    Raises:
+        Stalled: SPEC_INVALID, the live lane runs this generation by another spec, or not at all.
     """
     (landed_by,) = lanes.side.made_by or {""}
     now = lanes.live.specs.get(generation)
@@ -125,6 +150,7 @@ def _check_spec(lanes: Lanes, generation: int) -> None:
     key = object_names.spec_key(lanes.side.group, LANE, landed_by) if landed_by else ""
     if not now or not key or body != _stored(lanes.store, f"{lanes.root}/{key}"):
         raise _other_spec(f"the live group runs generation {generation} by another spec")
+    return now
 
 
 def _other_spec(message: str) -> Stalled:

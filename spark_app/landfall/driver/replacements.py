@@ -19,18 +19,20 @@ from typing import TypeVar
 
 import stamina
 
+from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
-from landfall.api.verbs import UndoRequest
+from landfall.api.verbs import PromoteRequest, UndoRequest
 from landfall.driver.completer import LONGEST_WAIT, Completer
 from landfall.driver.deps import Append, DriverDeps, record_failure
 from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lost_uploads import Abort
 from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.promoting import Promoting, promote
 from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring
 from landfall.driver.retiring import Retiring
 from landfall.driver.retry_backoff import wait_after
-from landfall.driver.undo import UndoEffects, undo
+from landfall.driver.undo import ReplacingEffects, undo
 from landfall.errors import LandfallError, Retry, StoreDenied, cause
 from landfall.lane import LaneWriter
 from landfall.lane.replacements import read_replaced
@@ -146,8 +148,18 @@ class Replacements:
             request,
             self._restoring(self.writer.state.applied_through),
             decision,
-            UndoEffects(self.why_not, self.record, self._readers, self._pool),
+            self._effects,
         )
+
+    def promote(self, request: PromoteRequest, group: ConsumerGroup, decision: Decision) -> Steps:
+        """Promote a backfill of the group; see ``landfall.driver.promoting``."""
+        lane, token = self.writer.lane, self.deps.new_name()
+        promoting = Promoting(group, self.deps.store, lane, token)
+        return promote(request, promoting, decision, self._effects)
+
+    @property
+    def _effects(self) -> ReplacingEffects:
+        return ReplacingEffects(self.why_not, self.record, self._readers, self._pool)
 
     @property
     def protected(self) -> frozenset[str]:

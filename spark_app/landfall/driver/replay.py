@@ -21,7 +21,7 @@ from landfall.api.verbs import Answer, Outcome, ReplayRequest
 from landfall.driver.deps import Append
 from landfall.driver.runner import Runner
 from landfall.errors import LandfallError
-from landfall.ledger import Decision, State, object_names
+from landfall.ledger import Decision, State, object_names, rewriting
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ReplayedSlice
@@ -45,11 +45,13 @@ class Replayable:
     Attributes:
         objects: those that this generation may replay, in the order of their keys.
         replayed: how many others were replayed before.
+        retired: how many others a backfill has landed again, or is about to.
         needs_generation: the least generation that may replay the rest; 0 if there is no rest.
     """
 
     objects: tuple[DeadLetters, ...]
     replayed: int = 0
+    retired: int = 0
     needs_generation: int = 0
 
     @property
@@ -58,9 +60,12 @@ class Replayable:
         parts = [f"replayed before: {plural(self.replayed, 'dead-letter object')}"] * bool(
             self.replayed
         )
+        if self.retired:
+            found = plural(self.retired, "dead-letter object")
+            parts.append(f"landed again by a backfill, or about to be: {found}")
         if self.needs_generation:
             parts.append(
-                "the others were written by this generation or a later one: "
+                "the others were written or replayed by this generation or a later one: "
                 f"set spec.generation to {self.needs_generation} to replay them"
             )
         if not self.objects and not parts:
@@ -91,17 +96,21 @@ class Replayer:
             Retry: the store does not answer.
             Stalled: an object is damaged.
         """
-        replayed, too_new, chosen = 0, 0, []
+        replayed, retired, too_new, chosen = 0, 0, 0, []
+        before = self._replayed(state)
         for key, origin in self._named(request):
+            least = rewriting.least_generation(state.rewritten, origin, before)
             if key in state.replayed:
                 replayed += 1
-            elif origin.generation >= state.generation:
-                too_new = max(too_new, origin.generation + 1)
+            elif rewriting.why_not_replayed(state.rewritten, origin, state.applied_through):
+                retired += 1
+            elif least > state.generation:
+                too_new = max(too_new, least)
             elif _is_in_lane(state, origin):
                 chosen.append((key, origin))
         measured = (measure(self.store, key, origin) for key, origin in chosen)
         objects = tuple(o for o in measured if _is_wanted(o, request))
-        return Replayable(objects, replayed, too_new)
+        return Replayable(objects, replayed, retired, too_new)
 
     def land(self, objects: Sequence[DeadLetters]) -> Landed:
         """Upload what these dead letters give now."""
@@ -114,6 +123,12 @@ class Replayer:
         landed = [_replayed(by_slice[r.piece], r) for r in results if isinstance(r, LandedSlice)]
         failed = [r.error for r in results if isinstance(r, FailedSlice)]
         return token, sorted(landed, key=lambda s: s.dead_letters), failed
+
+    def _replayed(self, state: State) -> Sequence[Origin]:
+        """What the names of dead letters say that were replayed, if that matters."""
+        if not state.rewritten:
+            return ()
+        return [object_names.origin(self.group.metadata.name, key) for key in state.replayed]
 
     def _named(self, request: ReplayRequest) -> Iterator[tuple[str, Origin]]:
         prefix = object_names.dead_letters_prefix(self.group.metadata.name, request.topic)

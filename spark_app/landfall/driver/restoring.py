@@ -15,7 +15,7 @@ from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import Purpose, State, object_names
+from landfall.ledger import Purpose, Replace, State, object_names
 from landfall.ledger.replacement_lists import (
     NewObject,
     Replaced,
@@ -122,13 +122,13 @@ class Restoring:
             found.setdefault(key, ((whole,), False))
             if origin.plan >= 0 and each.slot not in read:
                 read.add(each.slot)
-                for new in read_list(self.lane, self.state, each.slot).objects:
+                for new in read_list(self.lane, self.state, each.slot)[1].objects:
                     found[new.landed.upload.key] = new.sections, new.mixed
         return found
 
 
-def read_list(lane: Lane, state: State, slot: int) -> Replaced:
-    """The list of the REPLACE in a slot.
+def read_list(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced]:
+    """The REPLACE in a slot, and its list.
 
     Raises:
         ValueError: there is no REPLACE in this slot.
@@ -139,4 +139,4 @@ def read_list(lane: Lane, state: State, slot: int) -> Replaced:
     record = ledger.decode(slot, body) if body else None
     if not isinstance(record, ledger.Replace):
         raise ValueError(f"slot {slot} is no REPLACE")  # noqa: TRY004  # of the number
-    return read_replaced(lane.slots, slot, record.listed)
+    return record, read_replaced(lane.slots, slot, record.listed)

@@ -34,7 +34,7 @@ from landfall.ledger import LaneOwnership, roots
 from landfall.ledger.object_names import SYSTEM
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import ObjectKind
-from landfall.store import Created, Store
+from landfall.store import Created, Slots, Store
 
 PLAN: Final = f"{SYSTEM}/backfill.json"
 """Key of the plan in the root of a side lane."""
@@ -169,11 +169,19 @@ def side_spec(group: ConsumerGroup, name: str) -> GroupSpec:
     return spec.model_copy(update={"output": output, "ledger": ledger})
 
 
-def side_group(group: ConsumerGroup, plan: SidePlan) -> ConsumerGroup:
+def side_group(
+    group: ConsumerGroup, plan: SidePlan, landed: Mapping[str, Any] | None = None
+) -> ConsumerGroup:
     """The group that lands a plan, by the present spec of the live group.
 
     What objects hold is decided by the same fields. All else is made for a lane that lands ranges
     which are there already, and nobody reads.
+
+    Args:
+        group: the live group.
+        plan: of the backfill.
+        landed: the section ``spec.source.landed`` to read from, without topics, if not the source
+            of the live group.
 
     Raises:
         Stalled: SPEC_INVALID, the group has another generation than the plan.
@@ -194,11 +202,13 @@ def side_group(group: ConsumerGroup, plan: SidePlan) -> ConsumerGroup:
     spec["uploadPolicy"] = {"maxBytes": most}
     spec["state"] = "Running"
     spec["tuning"]["httpPort"] = 0
+    topics = sorted({each.topic_partition.topic for each in plan.ranges})
+    named = {"topics": topics, "topicPattern": None, "exclude": None}
+    if landed or group.spec.source.landed:
+        spec["source"] = {"landed": {**(landed or spec["source"]["landed"]), **named}}
+        return parse_group(document)
     group.spec.source.require_kafka()
-    spec["source"]["kafka"] |= {
-        "topics": sorted({each.topic_partition.topic for each in plan.ranges}),
-        "topicPattern": None,
-        "exclude": None,
+    spec["source"]["kafka"] |= named | {
         "startingOffsets": {"offsets": _starts(plan)},
         # A HOLE would be missing in what takes the place of the live objects.
         "onDataLoss": "Stall",
@@ -224,7 +234,7 @@ def side_lane(group: ConsumerGroup, store: Store) -> Lane:
     return Lane(store, group.metadata.name, LANE)
 
 
-def store_plan(store: Store, plan: SidePlan) -> None:
+def store_plan(store: Slots, plan: SidePlan) -> None:
     """Store the plan in the root of the side lane, whose store this is.
 
     Raises:
@@ -240,7 +250,7 @@ def store_plan(store: Store, plan: SidePlan) -> None:
         )
 
 
-def read_plan(store: Store, name: str) -> SidePlan:
+def read_plan(store: Slots, name: str) -> SidePlan:
     """The plan in the root of a side lane, whose store this is.
 
     Raises:
@@ -291,6 +301,6 @@ def discard(group: ConsumerGroup, store: Store, name: str, clock: Callable[[], d
     return deleted
 
 
-def _check_not_discarded(store: Store, name: str) -> None:
+def _check_not_discarded(store: Slots, name: str) -> None:
     if store.read(DISCARDED) is not None:
         raise Stalled(Reason.SPEC_INVALID, f"backfill: {name} was discarded: choose another name")

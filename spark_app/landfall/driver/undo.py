@@ -6,21 +6,23 @@ to the lane sends it the result.
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from landfall.api.values import plural
 from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring, read_list
-from landfall.ledger import Decision, State, retired_names
+from landfall.ledger import Decision, Replace, State, retired_names
 from landfall.ledger.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replacing import changes_rows
+from landfall.ledger.rewriting import of_slot
 from landfall.store.probe import probe_replacing
 
 
 @dataclass(frozen=True)
-class UndoEffects:
-    """What an undoing does to the lane, on the thread that appends.
+class ReplacingEffects:
+    """What an undoing or a promotion does to the lane, on the thread that appends.
 
     Attributes:
         why_not: why a plan must not be recorded now; empty if it may be.
@@ -36,7 +38,7 @@ class UndoEffects:
 
 
 def undo(
-    request: UndoRequest, restoring: Restoring, decision: Decision, effects: UndoEffects
+    request: UndoRequest, restoring: Restoring, decision: Decision, effects: ReplacingEffects
 ) -> Steps:
     """Bring back what the REPLACE in a slot has retired.
 
@@ -45,10 +47,11 @@ def undo(
         LandfallError: the store does not answer, or what was kept has expired. Nothing is recorded.
     """
     slot = request.slot
-    listed: Replaced | str = yield effects.pool.submit(_found, restoring, slot)
-    if isinstance(listed, str):
-        return Answer(Outcome.REFUSED, message=listed)
-    if refusal := _refusal(restoring.state, slot, listed):
+    found: tuple[Replace, Replaced] | str = yield effects.pool.submit(_found, restoring, slot)
+    if isinstance(found, str):
+        return Answer(Outcome.REFUSED, message=found)
+    record, listed = found
+    if refusal := _refusal(restoring.state, record, listed):
         return Answer(Outcome.REFUSED, message=refusal)
     text = (
         f"REPLACE: {plural(len(listed.retire), 'object')} back, instead of "
@@ -66,6 +69,8 @@ def undo(
         lambda key: retired_names.retired_key(group, lane, slot, key),
         effects.copiers,
     )
+    if changes_rows(record.purpose, record.undoes):
+        plan = replace(plan, undoes=slot, slices=record.slices)
     if refusal := effects.why_not(plan):
         for upload in plan.uploads:
             restoring.store.abort(upload.key, upload.upload_id)
@@ -74,15 +79,21 @@ def undo(
     return Answer(Outcome.DONE, (text,), f"recorded in slot {after.seq}")
 
 
-def _found(restoring: Restoring, slot: int) -> Replaced | str:
-    """The list of the REPLACE in a slot, or why there is none."""
+def _found(restoring: Restoring, slot: int) -> tuple[Replace, Replaced] | str:
+    """The REPLACE in a slot and its list, or why there is none."""
     try:
         return read_list(restoring.lane, restoring.state, slot)
     except ValueError as error:
         return str(error)
 
 
-def _refusal(state: State, slot: int, listed: Replaced) -> str:
+def _refusal(state: State, record: Replace, listed: Replaced) -> str:
+    slot = record.header.seq
+    if record.instead != -1:
+        return (
+            f"the REPLACE in slot {slot} took the place of the one in slot {record.instead}, whose "
+            "uploads were lost, and changed nothing: there is nothing to undo"
+        )
     if slot > state.applied_through:
         return f"the REPLACE in slot {slot} is not done yet: try again"
     for folder in sorted(listed.folders):
@@ -94,4 +105,22 @@ def _refusal(state: State, slot: int, listed: Replaced) -> str:
                 f"the ledger has replaced objects in too many folders since slot {slot} to tell "
                 "whether any of these were replaced again"
             )
+    return _why_rows_differ(state, record, listed)
+
+
+def _why_rows_differ(state: State, record: Replace, listed: Replaced) -> str:
+    """Why the rows of a backfill are not those any more that it has landed."""
+    if not changes_rows(record.purpose, record.undoes):
+        return ""
+    if of_slot(state.rewritten, record.header.seq) != [*record.slices]:
+        return (
+            "since then, some of the ranges were landed again, or have left the lane: undo the "
+            "later backfill first, or land them again by another one"
+        )
+    replayed = {new.landed.upload.key for new in listed.objects} & state.replayed
+    if replayed:
+        return (
+            f"dead letters of {min(replayed)} were replayed since, and both would have their "
+            "records: land the ranges again by another backfill"
+        )
     return ""

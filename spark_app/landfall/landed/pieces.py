@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, Hole, Record, Replace, object_names
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.replacement_lists import NewObject, Replaced
+from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 
 RowRange = tuple[int, int]
@@ -104,16 +104,19 @@ def held(
 
 
 def _commit(found: _Found, seq: int, landed: LandedSlice) -> None:
-    why = None
-    if landed.filtered:
-        why = Stalled(
-            Reason.SPEC_INVALID,
-            f"{landed.piece}: {found.group} has left out {landed.filtered} of its records, by a "
-            "transform; they are in no object",
-        )
-    found.ranges.append((landed.piece.offsets, why))
+    found.ranges.append((landed.piece.offsets, _why_left_out(found, landed)))
     for each in landed.objects:
         found.pieces[each.upload.key] = Piece(seq, each, each.first_offset, each.last_offset)
+
+
+def _why_left_out(found: _Found, landed: LandedSlice | LandedAgain) -> Stalled | None:
+    if not landed.filtered:
+        return None
+    return Stalled(
+        Reason.SPEC_INVALID,
+        f"{landed.piece}: {found.group} has left out {landed.filtered} of its records, by a "
+        "transform; they are in no object",
+    )
 
 
 def _skipped(group: str, hole: Hole) -> Stalled:
@@ -125,6 +128,9 @@ def _skipped(group: str, hole: Hole) -> Stalled:
 
 
 def _replace(found: _Found, seq: int, listed: Replaced) -> None:
+    for again in listed.landed_again:
+        if again.piece.topic_partition == found.slice_.topic_partition:
+            found.ranges.append((again.piece.offsets, _why_left_out(found, again)))
     for retired in listed.retire:
         found.pieces.pop(retired.landed.upload.key, None)
     for new in listed.objects:

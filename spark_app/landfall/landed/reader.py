@@ -80,10 +80,12 @@ class LandedReader:
     def _held(self, slice_: Slice) -> Held:
         life = self._life(slice_)
         records = self._history.records(slice_.topic_partition, life, slice_.offsets)
+        lists = self._applied_lists(records)
+        for seq, listed in lists.items():
+            self._landed_by.learn(seq, listed)
         for record in records:
             self._landed_by.check(record, slice_.topic_partition.topic)
-        group = self._history.lane.group
-        return pieces.held(group, slice_, records, self._applied_lists(records))
+        return pieces.held(self._history.lane.group, slice_, records, lists)
 
     def _life(self, slice_: Slice) -> Life:
         """The life of the topic partition, by a ledger that goes as far as the slice."""

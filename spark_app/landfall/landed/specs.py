@@ -6,6 +6,7 @@ from landfall.landed.history import History
 from landfall.landed.kept import why_not_kept
 from landfall.lane.stored_specs import read_spec
 from landfall.ledger import Commit, Open, Record, Replace
+from landfall.ledger.replacement_lists import Replaced
 
 
 class LandedBy:
@@ -16,14 +17,22 @@ class LandedBy:
         self._history = history
         self._read: dict[str, TopicSpecs | None] = {}
         self._opened: dict[int, str] = {}
+        self._made_by: dict[int, str] = {}
+
+    def learn(self, seq: int, listed: Replaced) -> None:
+        """Take note by which spec a backfill has landed what the REPLACE in a slot names."""
+        if listed.made_by:
+            self._made_by[seq] = listed.made_by.spec
 
     def spec(self, seq: int, topic: str) -> GroupSpec:
-        """The spec by which whoever wrote a slot has landed a topic.
+        """The spec by which whoever wrote a slot has landed a topic, or the backfill that it names.
 
         Raises:
             Stalled: SPEC_INVALID, it is not stored; LEDGER_BROKEN.
             Retry: the store does not answer.
         """
+        if name := self._made_by.get(seq):
+            return self._stored(name, topic, f"slot {seq}")
         opened = self._history.opened(seq)
         if opened not in self._opened:
             record = self._history.record(opened)

@@ -39,6 +39,10 @@ class Lane:
         self.slots, self.group, self.name = slots, group, name
         self._new_pool = new_pool
 
+    def elsewhere(self, slots: Slots) -> "Lane":
+        """The lane of the same group and name whose ledger is in these slots."""
+        return Lane(slots, self.group, self.name, self._new_pool)
+
     def slot_key(self, epoch: int, index: int) -> str:
         """The key of a slot."""
         return object_names.slot_key(self.group, self.name, epoch, index)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from landfall.errors import Reason
-from landfall.ledger import object_names
+from landfall.ledger import object_names, rewriting
 from landfall.ledger.entries import Blocked, Decision
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
@@ -68,6 +68,7 @@ def forgotten(state: State, tps: Collection[TopicPartition]) -> State:
         permitted=without(state.permitted, tps),
         accepted_truncation=without(state.accepted_truncation, tps),
         replayed=frozenset(key for key in state.replayed if topic_partition(key) not in tps),
+        rewritten=without(state.rewritten, tps),
     )
 
 
@@ -250,8 +251,10 @@ def replay(state: State, record: Replay) -> State:
     """The state with the new objects decided and the dead-letter objects used up."""
     objects = decided_objects(record)
     used = set(state.replayed)
+    applied = max(state.applied_through, record.header.applied_through)
     for slice_ in record.slices:
         _check_replayed(state, slice_, used)
+        _check_counts(state, slice_, applied)
         used.add(slice_.dead_letters)
     raised = {
         tp: replace(state.members[tp], generation=state.generation)
@@ -309,6 +312,19 @@ def _check_replayed(state: State, slice_: ReplayedSlice, used: Collection[str]) 
             )
 
 
+def _check_counts(state: State, slice_: ReplayedSlice, applied_through: int) -> None:
+    """Raise ``ValueError`` if a backfill has landed these records again, or may be undone yet."""
+    key = slice_.dead_letters
+    letters, replayed = _origin(key), map(_origin, state.replayed)
+    if why := rewriting.why_not_replayed(state.rewritten, letters, applied_through):
+        raise ValueError(f"replays {key}: {why}")
+    if state.generation < rewriting.least_generation(state.rewritten, letters, replayed):
+        raise ValueError(
+            f"replays {key} under generation {state.generation}, which may have named objects of "
+            "these offsets before they were landed again"
+        )
+
+
 def topic_partition(key: str) -> TopicPartition:
     """The topic partition that the key of a data object or of dead letters names.
 
@@ -317,6 +333,15 @@ def topic_partition(key: str) -> TopicPartition:
     """
     named = _origin(key)
     return TopicPartition(named.topic, named.partition)
+
+
+def start_of(key: str) -> int:
+    """The offset in the key of a data object or of dead letters.
+
+    Raises:
+        ValueError: the key is neither.
+    """
+    return _origin(key).start
 
 
 def _origin(key: str) -> Origin:

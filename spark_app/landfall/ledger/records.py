@@ -159,7 +159,8 @@ class Replay(BaseRecord, frozen=True, tag="REPLAY"):
     """Records of dead-letter objects are landed again. Their objects are decided as by a COMMIT.
 
     No checkpoint moves. Each dead-letter object is replayed once, under a generation above the one
-    that wrote it. ``token`` is in the metadata of each new object.
+    that wrote it, and never if a backfill has landed its records again. ``token`` is in the
+    metadata of each new object.
     """
 
     token: str
@@ -273,6 +274,9 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
         instead: the slot of a REPLACE that is not applied, whose new objects nobody needs now; -1
             for none.
         duplicates: rows that have the key of another one, and are in no new object.
+        backfill: the name of the backfill that is promoted; empty if none is.
+        undoes: the slot of a backfill's REPLACE, or of one that undid it, if what ``slices`` are is
+            as before it; -1 for none.
         decision: of who asked for it.
 
     Raises:
@@ -287,6 +291,8 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
     slices: tuple[Slice, ...]
     instead: int = -1
     duplicates: int = 0
+    backfill: str = ""
+    undoes: int = -1
     decision: Decision | None = None
 
     def __post_init__(self) -> None:

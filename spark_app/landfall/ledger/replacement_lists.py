@@ -8,21 +8,27 @@ their keys.
 A merged object has *sections*: the rows of the objects that it was made of, one after the other.
 With them one finds where a record is, and tells which rows belong to which offsets, in formats too
 whose rows do not say it. If rows were sorted or duplicates were left out, sections are mixed.
+
+The list of a backfill also has a line for each range that it landed again, with the counts that a
+COMMIT has of a range: how many records are in its objects, were filtered or could not be decoded.
 """
 
 import re
 import zlib
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 import msgspec
 
 from landfall.ledger import object_names
 from landfall.ledger.entries import Replacement
+from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.records import digest
 from landfall.ledger.replacing import MAX_OBJECTS
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, check_schemas
 
 VERSION = 1
 """The version of the format that this software writes."""
@@ -73,11 +79,79 @@ class NewObject:
 
 
 @dataclass(frozen=True, slots=True)
+class LandedAgain:
+    """A range that a backfill landed again. Its counters are those of a ``LandedSlice``.
+
+    The new objects hold its rows: those with a section inside of it.
+
+    Attributes:
+        piece: the range.
+        landed: records in data objects.
+        filtered: records that a transform dropped on purpose.
+        dead_lettered: records in dead-letter objects.
+        invisible: offsets without a record that a consumer can see.
+        input_bytes: payload bytes read.
+        schemas: SHA-256 (hex) of the stored schemas that its payloads were decoded with, sorted.
+
+    Raises:
+        ValueError: the counters do not add up, or the schemas are no sorted SHA-256s.
+    """
+
+    piece: Slice  # named as in LandedSlice
+    landed: int
+    filtered: int
+    dead_lettered: int
+    invisible: int
+    input_bytes: int
+    schemas: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_schemas(self.schemas)
+        counters = (self.landed, self.filtered, self.dead_lettered, self.invisible)
+        if sum(counters) != len(self.piece.offsets) or min(counters) < 0:
+            raise ValueError(
+                f"{self.piece}: {len(self.piece.offsets)} offsets, but landed {self.landed} + "
+                f"filtered {self.filtered} + dead-lettered {self.dead_lettered} + "
+                f"invisible {self.invisible}"
+            )
+
+    @classmethod
+    def of(cls, landed: LandedSlice) -> "LandedAgain":
+        """A slice, without its objects."""
+        return cls(
+            landed.piece,
+            landed.landed,
+            landed.filtered,
+            landed.dead_lettered,
+            landed.invisible,
+            landed.input_bytes,
+            landed.schemas,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MadeBy:
+    """By what a backfill landed: the generation, and the stored spec as the live lane names it."""
+
+    generation: int
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a list holds: objects that retire, and objects that take their place; both by key."""
+    """What a list holds.
+
+    Attributes:
+        retire: objects that retire, by key.
+        objects: objects that take their place, by key.
+        landed_again: the ranges that a backfill landed again, in order; empty for other purposes.
+        made_by: by what it landed them; None for other purposes.
+    """
 
     retire: tuple[RetiringObject, ...]
     objects: tuple[NewObject, ...]
+    landed_again: tuple[LandedAgain, ...] = ()
+    made_by: MadeBy | None = None
 
     @property
     def folders(self) -> frozenset[str]:
@@ -87,10 +161,12 @@ class Replaced:
         return frozenset(key.rpartition("/")[0] for key in chain(retired, new))
 
 
-class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     version: int
     retire: int
     objects: int
+    landed_again: int = 0
+    made_by: MadeBy | None = None
 
 
 def list_key(group: str, lane: str, sha256: str) -> str:
@@ -110,13 +186,14 @@ def encode_list(group: str, lane: str, listed: Replaced) -> tuple[Replacement, b
 
     Raises:
         ValueError: there are too few or too many objects, they are not in order, or the rows of
-            sections do not add up.
+            sections or of ranges do not add up.
     """
     _check(listed)
-    head = _Head(VERSION, len(listed.retire), len(listed.objects))
+    lengths = len(listed.retire), len(listed.objects), len(listed.landed_again)
+    head = _Head(VERSION, *lengths, listed.made_by)
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     encoder = msgspec.json.Encoder(order="deterministic")
-    lines = (head, *listed.retire, *listed.objects)
+    lines = (head, *listed.retire, *listed.objects, *listed.landed_again)
     packed = [packer.compress(encoder.encode(line) + b"\n") for line in lines]
     body = b"".join((*packed, packer.flush()))
     sha256 = digest(body)
@@ -134,15 +211,19 @@ def decode_list(named: Replacement, body: bytes) -> Replaced:
     try:
         lines = _unpacked(body).splitlines()
         head = _head(lines[0])
-        middle = 1 + head.retire
+        middle, end = 1 + head.retire, 1 + head.retire + head.objects
         listed = Replaced(
             tuple(msgspec.json.decode(line, type=RetiringObject) for line in lines[1:middle]),
-            tuple(msgspec.json.decode(line, type=NewObject) for line in lines[middle:]),
+            tuple(msgspec.json.decode(line, type=NewObject) for line in lines[middle:end]),
+            tuple(msgspec.json.decode(line, type=LandedAgain) for line in lines[end:]),
+            head.made_by,
         )
         _check(listed)
     except (zlib.error, ValueError, IndexError) as error:
         raise ValueError(f"{named.key}: not a list of replaced objects: {error}") from None
-    if _named(named.key, named.sha256, listed) != named or len(listed.objects) != head.objects:
+    lengths = len(listed.objects), len(listed.landed_again)
+    is_whole = lengths == (head.objects, head.landed_again)
+    if _named(named.key, named.sha256, listed) != named or not is_whole:
         raise ValueError(f"{named.key}: lists other numbers of objects or rows than the ledger")
     return listed
 
@@ -188,6 +269,56 @@ def _check(listed: Replaced) -> None:
         o.landed.upload.key for o in listed.objects
     }:
         raise ValueError(f"{min(both)} retires, and takes the place of others")
+    if bool(listed.landed_again) != (listed.made_by is not None):
+        raise ValueError("ranges that were landed again, and nobody says by what; or none")
+    if listed.landed_again:
+        _check_ranges(listed)
+
+
+def _check_ranges(listed: Replaced) -> None:
+    """Raise ``ValueError`` unless the new objects have just the rows of the ranges."""
+    pieces = [again.piece for again in listed.landed_again]
+    if any(
+        one.topic_partition == other.topic_partition and one.offsets.end > other.offsets.start
+        for one, other in pairwise(sorted(pieces))
+    ) or pieces != sorted(pieces):
+        raise ValueError("ranges that were landed again overlap, or are not in order")
+    counted = Counter[tuple[Slice, ObjectKind]]()
+    for new in listed.objects:
+        for section, piece in _sections_by_range(new, pieces):
+            counted[piece, new.landed.kind] += section.rows
+    for again in listed.landed_again:
+        found = tuple(counted[again.piece, kind] for kind in ObjectKind)
+        if found != (again.landed, again.dead_lettered):
+            raise ValueError(
+                f"{again.piece}: {again.landed} records landed and {again.dead_lettered} "
+                f"dead-lettered, and the objects have {found[0]} and {found[1]}"
+            )
+
+
+def _sections_by_range(new: NewObject, pieces: Sequence[Slice]) -> Iterable[tuple[Section, Slice]]:
+    """Each section with the range that it is in."""
+    for section in new.sections:
+        tp = TopicPartition(_topic(new.landed.upload.key), section.partition)
+        place = bisect_right(pieces, (tp, section.first_offset), key=_start) - 1
+        piece = pieces[place] if place >= 0 else None
+        if piece is None or piece.topic_partition != tp or section.last_offset >= piece.offsets.end:
+            raise ValueError(
+                f"{new.landed.upload.key} has rows of {tp} from {section.first_offset} to "
+                f"{section.last_offset}, which are in no range that was landed again"
+            )
+        yield section, piece
+
+
+def _start(piece: Slice) -> tuple[TopicPartition, int]:
+    return piece.topic_partition, piece.offsets.start
+
+
+def _topic(key: str) -> str:
+    """The topic of a data object, or of a dead-letter object of any group."""
+    parts = key.split("/")
+    group = parts[1] if parts[0] == object_names.SYSTEM else "none"
+    return object_names.origin(group, key).topic
 
 
 def _check_order(objects: Sequence[RetiringObject] | Sequence[NewObject]) -> None:

@@ -10,16 +10,23 @@ applied. To have read them is not enough: what they retire counts until they are
 A REPLACE *instead* of one that is not applied is made by that one's slot. It knows what that one
 decided, and until it is applied, nobody else may replace anything in its folders.
 
+A backfill, and what undoes it, change which rows whole ranges have. Two of them may have no folder
+in common, and still land the same records twice: ``landfall.ledger.rewriting``.
+
 That also keeps names apart. A new object's name has the slot that its list was made by
 (``object_names.Origin.plan``), and of two REPLACEs in a folder the later one was made when the
 earlier was applied.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from landfall.ledger import rewriting
+from landfall.ledger.decisions import start_of, topic_partition
 from landfall.ledger.entries import Purpose
+from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.records import Replace
+from landfall.ledger.rewriting import Rewritten
 from landfall.ledger.state import PendingReplacement, State
 
 MAX_FOLDERS = 10_000
@@ -50,11 +57,37 @@ def replace_objects(state: State, record: Replace) -> State:
         replacing={**pending, slot: PendingReplacement(record.listed, given_up)},
         replaced={**state.replaced, **dict.fromkeys(record.folders, slot)},
         totals=replace(state.totals, duplicates=state.totals.duplicates + record.duplicates),
+        rewritten=_rewritten(state, record),
     )
     return _forgotten(after)
 
 
+def _rewritten(state: State, record: Replace) -> rewriting.ByTopicPartition:
+    slot, plan = record.header.seq, record.read_through
+    if record.instead != -1 and state.rewritten:
+        none = Rewritten(OffsetRange(0, 0), slot, plan, 0)
+        return rewriting.given_up(state.rewritten, record.instead, none)
+    if not changes_rows(record.purpose, record.undoes):
+        return state.rewritten
+    new = {
+        each.topic_partition: Rewritten(
+            each.offsets, slot, plan, state.members[each.topic_partition].generation
+        )
+        for each in record.slices
+    }
+    return rewriting.rewrite(state.rewritten, new)
+
+
+def changes_rows(purpose: Purpose, undoes: int) -> bool:
+    """Whether a REPLACE changes which rows its ranges have, and not only in which objects."""
+    return purpose is Purpose.BACKFILL or undoes != -1
+
+
 def _check_plan(state: State, record: Replace) -> None:
+    if record.undoes != -1 and (record.purpose is not Purpose.UNDO or record.instead != -1):
+        raise ValueError(f"undoes slot {record.undoes}, and is for {record.purpose}")
+    if record.instead != -1 and record.purpose is Purpose.BACKFILL:
+        raise ValueError(f"is a backfill instead of slot {record.instead}")
     read, applied = record.read_through, max(state.applied_through, record.header.applied_through)
     if record.instead != -1:
         if read != record.instead:
@@ -63,6 +96,10 @@ def _check_plan(state: State, record: Replace) -> None:
     if read > applied:
         raise ValueError(f"made by slot {read}, and everything is applied up to slot {applied}")
     if stale := why_out_of_date(state, read, record.folders):
+        raise ValueError(stale)
+    if changes_rows(record.purpose, record.undoes) and (
+        stale := why_rows_changed(state, read, record.slices, record.undoes)
+    ):
         raise ValueError(stale)
 
 
@@ -101,6 +138,44 @@ def why_out_of_date(state: State, read_through: int, folders: Iterable[str]) -> 
                 f"replaced in slot {last}"
             )
     return ""
+
+
+def why_rows_changed(
+    state: State, read_through: int, slices: Sequence[Slice], undoes: int = -1
+) -> str:
+    """Why ranges must not be landed again, or be as before; empty if they may.
+
+    Args:
+        state: of the lane.
+        read_through: the slot up to which everything was applied for who planned it.
+        slices: the ranges, sorted.
+        undoes: the slot of the REPLACE that is undone; -1 for none.
+    """
+    for slice_ in slices:
+        tp, end = slice_.topic_partition, slice_.offsets.end
+        if tp not in state.checkpoint or end > state.checkpoint[tp]:
+            return f"{slice_} is not landed, or {tp} has left the lane"
+    for slice_, last in rewriting.touched(state.rewritten, slices):
+        if last.slot > read_through:
+            return f"of {slice_}, {last.offsets} was landed again in slot {last.slot}"
+    if undoes != -1 and rewriting.of_slot(state.rewritten, undoes) != [*slices]:
+        return f"undoes slot {undoes}, of whose ranges some were landed again since"
+    # Whatever else moves rows between objects is rare, but for records that no list retires.
+    if state.changed_seq > read_through and _may_have_moved(state, slices):
+        return (
+            f"replaces what was applied by slot {read_through}, and in slot {state.changed_seq} a "
+            "topic partition entered or left, or dead letters were replayed"
+        )
+    return ""
+
+
+def _may_have_moved(state: State, slices: Sequence[Slice]) -> bool:
+    """Whether a range entered before, or has dead letters that were replayed."""
+    offsets = {slice_.topic_partition: slice_.offsets for slice_ in slices}
+    if offsets.keys() & state.retired.keys():
+        return True
+    replayed = ((topic_partition(key), start_of(key)) for key in state.replayed)
+    return any(tp in offsets and start in offsets[tp] for tp, start in replayed)
 
 
 def _forgotten(state: State) -> State:

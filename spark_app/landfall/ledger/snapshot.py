@@ -28,6 +28,7 @@ from landfall.ledger import (
     Work,
 )
 from landfall.ledger.offsets import Checkpoint, TopicPartition
+from landfall.ledger.rewriting import Rewritten
 from landfall.ledger.task_results import LandedObject
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -112,6 +113,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     replacing: tuple[tuple[int, PendingReplacement], ...] = ()
     replaced: tuple[tuple[str, int], ...] = ()
     replaced_known_from: int = -1
+    rewritten: tuple[tuple[TopicPartition, tuple[Rewritten, ...]], ...] = ()
 
 
 def encode_state(state: State) -> bytes:
@@ -157,6 +159,7 @@ def encode_state(state: State) -> bytes:
             replacing=tuple((slot, state.replacing[slot]) for slot in sorted(state.replacing)),
             replaced=tuple(sorted(state.replaced.items())),
             replaced_known_from=state.replaced_known_from,
+            rewritten=tuple(sorted(state.rewritten.items())),
         )
     )
 
@@ -206,6 +209,7 @@ def decode_state(body: bytes) -> State:
         replacing=dict(stored.replacing),
         replaced=dict(stored.replaced),
         replaced_known_from=stored.replaced_known_from,
+        rewritten=dict(stored.rewritten),
     )
 
 

@@ -36,6 +36,7 @@ from landfall.ledger.records import (
     Unblock,
     Yield,
 )
+from landfall.ledger.rewriting import Rewritten
 from landfall.ledger.task_results import LandedObject
 from landfall.ledger.totals import Totals, Work
 
@@ -294,6 +295,7 @@ class State:
         replaced: folders of which objects were replaced, with the slot of the last such REPLACE.
         replaced_known_from: the lowest slot up to which a plan must have read the ledger, so that
             ``replaced`` has every REPLACE after it.
+        rewritten: the ranges of members that a backfill landed again, in order.
     """
 
     seq: int = -1
@@ -333,6 +335,7 @@ class State:
     replacing: Mapping[int, PendingReplacement] = field(default_factory=dict)
     replaced: Mapping[str, int] = field(default_factory=dict)
     replaced_known_from: int = -1
+    rewritten: Mapping[TopicPartition, tuple[Rewritten, ...]] = field(default_factory=dict)
 
     @property
     def decided_horizons(self) -> Mapping[str, int]:

@@ -19,10 +19,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from landfall.api.spec import Output
+from landfall.errors import Reason, Stalled
 from landfall.ledger import object_names
 from landfall.reading import rows
 from landfall.reading.files import File
-from landfall.reading.objects import fetched
+from landfall.reading.objects import Bytes, fetched
 from landfall.store import Store
 
 _LETTERS = ("partition", "offset", "value")
@@ -43,11 +44,13 @@ class Lane:
         store: holds the objects.
         files: the objects, of data and of dead letters.
         made_by: how an object of data was made.
+        may_be_damaged: objects that cannot be read are compared as far as they can be.
     """
 
     store: Store
     files: Sequence[File]
     made_by: Callable[[File], Output]
+    may_be_damaged: bool = False
 
     def by_folder(self) -> Mapping[str, list[File]]:
         """The objects by the folder that they are in, each folder's in the order of their keys."""
@@ -96,6 +99,7 @@ class Difference:
         moved_sum: the sum of the hashes of the rows that only one has, those of the live lane less
             those of the side lane, modulo 2**64. It is zero over folders that have the same rows
             together.
+        damaged: why objects could not be read to their ends, if that is tolerated.
     """
 
     folder: str
@@ -106,17 +110,18 @@ class Difference:
     old_sample: tuple[Sample, ...] = ()
     new_sample: tuple[Sample, ...] = ()
     moved_sum: int = 0
+    damaged: tuple[str, ...] = ()
 
     @property
     def is_same(self) -> bool:
         """Whether both have the same rows, each as often."""
-        return not (self.only_old or self.only_new)
+        return not (self.only_old or self.only_new or self.damaged)
 
     @property
     def has_moved(self) -> bool:
         """Whether both have the same rows, but some of them in other folders than the other."""
         is_moved = self.only_old == self.only_new and not self.moved_sum
-        return is_moved and not self.is_same
+        return is_moved and not self.is_same and not self.damaged
 
     @property
     def has_dead_letters(self) -> bool:
@@ -128,7 +133,7 @@ def differences(old: Lane, new: Lane, sample: int) -> Iterator[Difference]:
     """Each folder that either lane has objects in, in order, with samples of so many rows.
 
     Raises:
-        Stalled: OBJECT_LOST, an object is gone or damaged.
+        Stalled: OBJECT_LOST, an object is gone, or is damaged and must not be.
         Retry: the store does not answer.
     """
     of_old, of_new = old.by_folder(), new.by_folder()
@@ -146,13 +151,15 @@ def total(folders: Iterable[Difference]) -> Difference:
     )
     only_old, only_new = sum(each.only_old for each in some), sum(each.only_new for each in some)
     moved = sum(each.moved_sum for each in some) % _MODULUS
-    return Difference("", old, new, only_old, only_new, moved_sum=moved)
+    damaged = tuple(why for each in some for why in each.damaged)
+    return Difference("", old, new, only_old, only_new, moved_sum=moved, damaged=damaged)
 
 
 def _difference(
     folder: str, old: tuple[Lane, list[File]], new: tuple[Lane, list[File]], sample: int
 ) -> Difference:
-    hashes = [_hashes(*each) for each in (old, new)]
+    damaged = dict[str, str]()
+    hashes = [_hashes(*each, damaged) for each in (old, new)]
     only_old, only_new = _only(*hashes), _only(*reversed(hashes))
     return Difference(
         folder,
@@ -163,6 +170,7 @@ def _difference(
         tuple(_samples(*old, only_old, sample)),
         tuple(_samples(*new, only_new, sample)),
         (only_old.sum - only_new.sum) % _MODULUS,
+        tuple(damaged.values()),
     )
 
 
@@ -201,10 +209,10 @@ def _only(one: Hashes, other: Hashes) -> _Only:
     return _Only(values[more], ours[more] - theirs[more])
 
 
-def _hashes(lane: Lane, files: Sequence[File]) -> Hashes:
+def _hashes(lane: Lane, files: Sequence[File], damaged: dict[str, str]) -> Hashes:
     found = [
         np.fromiter(map(hash, _identities(batch, typed=typed)), np.int64, batch.num_rows)
-        for _, batch, typed in _batches(lane, files)
+        for _, batch, typed in _batches(lane, files, damaged)
     ]
     return np.concatenate([np.empty(0, np.int64), *found])
 
@@ -213,7 +221,7 @@ def _samples(lane: Lane, files: Sequence[File], only: _Only, count: int) -> Iter
     """The first rows with these hashes."""
     given, left = Counter[int](), min(count, only.total)
     row, key = 0, ""
-    for file, batch, typed in _batches(lane, files) if left else ():
+    for file, batch, typed in _batches(lane, files, {}) if left else ():
         row, key = row if file.key == key else 0, file.key
         for at, identity in enumerate(_identities(batch, typed=typed)):
             row += 1
@@ -234,16 +242,27 @@ def _sample(file: File, row: int, one: pa.RecordBatch) -> Sample:
     return Sample(file.key, row, offset if isinstance(offset, int) else None, text)
 
 
-def _batches(lane: Lane, files: Iterable[File]) -> Iterator[tuple[File, pa.RecordBatch, bool]]:
+def _batches(
+    lane: Lane, files: Iterable[File], damaged: dict[str, str]
+) -> Iterator[tuple[File, pa.RecordBatch, bool]]:
     """The rows of files, and whether they have columns of their own."""
     for body in fetched(lane.store, files):
-        if object_names.is_system_key(body.file.key):
-            for batch in rows.batches(body, _LETTERS_OUTPUT, _LETTERS):
-                yield body.file, batch.select(_LETTERS), False
-        else:
-            output = lane.made_by(body.file)
-            for batch in rows.batches(body, output, None):
-                yield body.file, batch, output.format in _TYPED
+        try:
+            yield from _batches_of(lane, body)
+        except Stalled as stalled:
+            if not lane.may_be_damaged or stalled.reason is not Reason.OBJECT_LOST:
+                raise
+            damaged[body.file.key] = str(stalled)
+
+
+def _batches_of(lane: Lane, body: Bytes) -> Iterator[tuple[File, pa.RecordBatch, bool]]:
+    if object_names.is_system_key(body.file.key):
+        for batch in rows.batches(body, _LETTERS_OUTPUT, _LETTERS):
+            yield body.file, batch.select(_LETTERS), False
+    else:
+        output = lane.made_by(body.file)
+        for batch in rows.batches(body, output, None):
+            yield body.file, batch, output.format in _TYPED
 
 
 def _identities(batch: pa.RecordBatch, *, typed: bool) -> Iterator[object]:

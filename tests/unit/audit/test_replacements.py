@@ -10,7 +10,7 @@ from landfall.api.spec import parse_group
 from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
-from landfall.ledger import Drop, Purpose, retired_names
+from landfall.ledger import Drop, retired_names
 from landfall.ledger.replacement_lists import Replaced
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, WHOLE, Hour, all_rows
@@ -313,17 +313,6 @@ def test_a_copy_of_what_did_not_retire_is_a_fault(lines: Hour) -> None:
     path.write_bytes(b"")
 
     assert lines.kinds() == [Kind.COPY]
-
-
-def test_a_backfill_is_not_checked(lines: Hour) -> None:
-    merge = Merge.of(lines.sample, lines.objects[:1]).record(purpose=Purpose.BACKFILL)
-    lines.retire(merge)
-
-    assert lines.faults() == []
-    assert lines.counts() == {
-        0: {"expected": 8, "found": 8, "unchecked": {Unchecked.REDONE: 4}},
-        1: WHOLE[1],
-    }
 
 
 def test_rows_of_transforms_are_unchecked_if_they_are_mixed(tmp_path: Path) -> None:

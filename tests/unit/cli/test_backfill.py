@@ -24,9 +24,9 @@ ROWS = [{"id": n} for n in range(6)]
 class Scene:
     """A group that has landed wrongly, and its file with a corrected spec."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.live = Readable(folder, "Json")
+    def __init__(self, folder: Path, format_: str = "Json") -> None:
+        self.folder, self.format = folder, format_
+        self.live = Readable(folder, format_)
         self.land_wrongly()
         document = self.live.group.model_dump(mode="json", by_alias=True, exclude_none=True)
         document["spec"]["generation"] = 2
@@ -42,7 +42,7 @@ class Scene:
     def land(self, *parts: tuple[str, list[dict[str, Any]]]) -> None:
         """Land in the side lane, as its driver does."""
         url = side_spec(self.group, "fix").output.url
-        side = Readable(self.folder, "Json", output={"url": url})
+        side = Readable(self.folder, self.format, output={"url": url})
         side.open(2).land(CLICKS, *parts).settle()
 
     def run(self, action: str, *options: str) -> int:
@@ -159,6 +159,30 @@ def test_the_comparison_shows_what_moved(scene: Scene, capsys: pytest.CaptureFix
     assert "the same rows, some of them in other output partitions" in capsys.readouterr().out
     assert scene.run("status") == ExitCode.OK
     assert "it is landed" in capsys.readouterr().out
+
+
+def test_what_is_promoted_is_not_compared_any_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = Scene(tmp_path, "Text")
+    scene.run("plan", "--topic", "clicks")
+    scene.land((NEW, ROWS))
+    scene.live.open(2)
+    by = ("--why", "INC-12", "--who", "kim")
+
+    assert main(["promote", str(scene.path), "fix", *by]) == ExitCode.STALLED
+    assert "a driver has the lane" in capsys.readouterr().err
+    assert main(["promote", str(scene.path), "fix", *by, "--take-over"]) == ExitCode.OK
+
+    out = capsys.readouterr().out
+    assert "REPLACE: 1 object of fix, instead of 2 objects; 6 rows, instead of 6" in out
+    slot = int(out.partition("recorded in slot ")[2].partition(";")[0])
+    assert scene.run("status") == ExitCode.OK
+    assert f"it is promoted, in slot {slot}" in capsys.readouterr().out
+    assert scene.run("status", "--json") == ExitCode.OK
+    assert printed(capsys)["promoted_in"] == slot
+    assert scene.run("compare") == ExitCode.USAGE
+    assert "is promoted" in capsys.readouterr().err
 
 
 def test_the_same_rows_compare_well(scene: Scene) -> None:

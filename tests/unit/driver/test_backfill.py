@@ -81,6 +81,40 @@ def test_replayed_dead_letters_count_no_more_and_what_became_of_them_does() -> N
     ]
 
 
+def landed(history: History) -> list[tuple[int, int, int, int]]:
+    """Start, end, generation and dead letters of each slice that is landed now."""
+    found = history.applied().present(tp(0))
+    return [
+        (s.piece.offsets.start, s.piece.offsets.end, s.generation, s.landed.dead_lettered)
+        for s in found
+    ]
+
+
+def test_what_a_backfill_landed_again_is_landed_by_it_until_that_is_undone() -> None:
+    history = History().add(0).commit(0, ["a", "-"]).commit(0, ["a"] * 2).commit(0, ["a"])
+    before = landed(history)
+    objects = sorted(history.now.objects)[:-1]
+    other = History().open(7).add(0).commit(0, ["b"] * 4)
+    slot = history.backfill(other, objects)
+    after = landed(history)
+
+    assert before == [(0, 2, 1, 1), (2, 4, 1, 0), (4, 5, 1, 0)]
+    assert after == [(0, 4, 7, 0), (4, 5, 1, 0)]
+    assert ranges(chosen(history.now, Choice(generations=range(7, 8)))) == {0: (0, 4)}
+    grown = covering(history.now, {tp(0): OffsetRange(1, 2)})
+    assert ranges(grown) == {0: (0, 4)}
+
+    undone = history.undo(slot)
+    assert landed(history) == before
+    found = covering(history.now, {tp(0): OffsetRange(0, 4)}).retire
+    assert {(each.purpose, each.retiring.slot, each.since < slot) for each in found} == {
+        (None, undone, True)
+    }
+
+    history.undo(undone)
+    assert landed(history) == after
+
+
 def test_what_is_not_visible_yet_is_left_out() -> None:
     history = History().add(0).commit(0, ["a"]).commit(0, ["a"])
 

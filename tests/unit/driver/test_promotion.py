@@ -2,8 +2,9 @@
 
 import pytest
 
+from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
-from landfall.driver.decide.promotion import Promotion, promotion
+from landfall.driver.decide.promotion import Promotion, promotion, why_too_large
 from landfall.errors import Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.offsets import OffsetRange, Slice
@@ -81,6 +82,118 @@ def test_another_replacement_since_the_plan_is_refused() -> None:
     history.merge([f"{TOPIC}/dt=a/1_0_{5:020}.json"], Purpose.BACKFILL)
 
     assert "after the plan" in refusal(history, side(), planned_at)
+
+
+def test_another_replacement_is_refused_also_once_it_is_merged() -> None:
+    history = live()
+    planned_at = history.now.slot
+    key = history.merge([f"{TOPIC}/dt=a/1_0_{5:020}.json"], Purpose.BACKFILL)
+    history.applied()
+    history.merge([key])
+
+    assert "after the plan" in refusal(history, side(), planned_at)
+
+
+def test_what_a_replay_landed_since_the_plan_is_refused_also_once_it_is_merged() -> None:
+    history = live()
+    planned_at = history.now.slot
+    letters = f"_landfall/shop/dead-letters/{TOPIC}/1_0_{2:020}.parquet"
+    history.replay(letters, "a").applied()
+    history.merge([f"{TOPIC}/dt=a/2_0_{2:020}.json"])
+
+    assert "after the plan" in refusal(history, side(), planned_at)
+
+
+def test_what_was_replaced_and_undone_since_the_plan_is_no_obstacle() -> None:
+    history = live()
+    planned_at, before = history.now.slot, f"{TOPIC}/dt=a/1_0_{5:020}.json"
+    put = history.merge([before], Purpose.BACKFILL)
+    undone = history.now.slot
+    assert history.applied().promotions.of("fix") == undone
+    back = history.merge([put], Purpose.UNDO, undone)
+
+    found = promoted(history, side(), planned_at)
+
+    assert back in {each.key for each in found.retire}
+    assert history.now.promotions.of("fix") == -1
+
+
+def test_what_a_replacement_before_an_undone_one_changed_is_refused() -> None:
+    history = live()
+    planned_at = history.now.slot
+    first = history.merge([f"{TOPIC}/dt=a/1_0_{5:020}.json"], Purpose.BACKFILL)
+    history.applied()
+    second = history.merge([first], Purpose.BACKFILL)
+    undone = history.now.slot
+    history.applied()
+    history.merge([second], Purpose.UNDO, undone)
+
+    assert "after the plan" in refusal(history, side(), planned_at)
+
+
+def test_what_neither_has_objects_of_cannot_be_promoted() -> None:
+    history = History().add(0, start=2).commit(0, [""] * 4)
+
+    assert "neither it nor the live group" in why_too_large(promoted(history, side([""] * 4)))
+
+
+def of_range(of_live: History) -> list[str]:
+    return [key for key, each in of_live.now.objects.items() if promoting(each)]
+
+
+def promoting(each: CountingObject) -> bool:
+    (slice_,) = each.slices
+    return slice_.offsets.start in SLICES[0].offsets
+
+
+def other_side() -> History:
+    return History().open(3).add(0, start=2).commit(0, ["c"] * 3).commit(0, [""])
+
+
+def test_a_backfill_of_the_same_ranges_since_the_plan_is_refused() -> None:
+    history = live()
+    planned_at = history.now.slot
+    history.backfill(other_side(), of_range(history))
+
+    assert "after the plan" in refusal(history, side(), planned_at)
+
+
+def test_a_backfill_since_the_plan_may_have_landed_no_row() -> None:
+    history = live()
+    planned_at = history.now.slot
+    other = History().open(3).add(0, start=2).commit(0, [""] * 4)
+    history.backfill(other, of_range(history))
+
+    assert "clicks/0[2, 6) was landed in slot" in refusal(history, side(), planned_at)
+
+
+def test_what_was_promoted_and_undone_is_promoted_again() -> None:
+    history = live()
+    planned_at = history.now.slot
+    slot = history.backfill(other_side(), of_range(history))
+    history.applied()
+    history.undo(slot)
+
+    found = promoted(history, side(), planned_at)
+
+    assert {each.landed.rows for each in found.retire} == {1, 2}
+    assert found.slices == SLICES
+
+
+def test_a_promotion_has_the_counts_of_the_slices() -> None:
+    found = promoted(live(), side())
+
+    assert [
+        (each.piece.offsets.start, each.landed, each.dead_lettered) for each in found.landed_again
+    ] == [(2, 3, 0), (5, 0, 1)]
+
+
+def test_a_backfill_whose_dead_letters_were_replayed_is_refused() -> None:
+    history = History().open(2).add(0, start=2).commit(0, ["b"] * 3).commit(0, ["-"])
+    history.applied()
+    history.replay(f"_landfall/shop/dead-letters/{TOPIC}/2_0_{5:020}.parquet", "b")
+
+    assert "dead letters of it were replayed" in refusal(live(), history.applied())
 
 
 def test_a_topic_that_was_created_again_is_refused() -> None:

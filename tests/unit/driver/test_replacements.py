@@ -264,7 +264,10 @@ def test_if_the_store_loses_an_upload_the_old_objects_count_again(scene: Scene) 
     assert not {*scene.objects()} & {*before}
     assert scene.is_whole()
     records = [decode(seq, body) for seq, body in scene.lane.bodies()]
-    assert [r.instead for r in records if isinstance(r, Replace)] == [-1, planner.slot]
+    replaces = [r for r in records if isinstance(r, Replace)]
+    assert [r.instead for r in replaces] == [-1, planner.slot]
+    refused = driver.contender.decide(asked(replaces[-1].header.seq))
+    assert (refused.outcome, "nothing to undo" in refused.message) == (Outcome.REFUSED, True)
     driver.stop()
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from landfall.errors import Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import LaneOwnership, Purpose, object_names
-from landfall.ledger.replacement_lists import decode_list, encode_list
+from landfall.ledger.replacement_lists import MadeBy, decode_list, encode_list
 from landfall.objects import Upload
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
@@ -213,6 +214,29 @@ def test_a_promotion_copies_into_uploads_under_live_names(scene: Scene) -> None:
     )
     named, body = encode_list(GROUP, LANE, found.listed)
     assert decode_list(named, body) == found.listed
+
+
+def test_a_promotion_says_what_was_landed_again_and_copies_its_schemas(scene: Scene) -> None:
+    body = b'{"type":"long"}'
+    name = hashlib.sha256(body).hexdigest()
+    key = f"_landfall/{GROUP}/0-schemas/{name}.json"
+    scene.store.create(key, body)
+    side = scene.landed(scene.store)
+    (spans,) = side.ranges.values()
+    spans[0] = replace(spans[0], landed=replace(spans[0].landed, schemas=(name,)))
+    lanes = Lanes(scene.live.store, scene.root, scene.landed(scene.live.store), side)
+
+    listed = prepare_promotion(lanes, scene.made, "token", copied).listed
+
+    assert [(a.piece.offsets.start, a.landed, a.schemas) for a in listed.landed_again] == [
+        (0, 6, (name,))
+    ]
+    assert listed.made_by == MadeBy(2, lanes.live.specs[2])
+    assert scene.live.store.read(key) == body
+
+    scene.store.delete_slots([key])
+    with pytest.raises(Stalled, match="the schema is gone or damaged"):
+        prepare_promotion(lanes, scene.made, "token", copied)
 
 
 def digest(store: Store, key: str) -> str:

@@ -51,6 +51,14 @@ def test_a_command_in_the_pod_gets_the_groups_file_and_all_further_words(kubectl
     ]
 
 
+def test_a_backfill_is_promoted_by_a_word_of_its_own(kubectl: Path) -> None:
+    """Since `promote` is about a rollout."""
+    code, call = run(kubectl, "promote-backfill", "clicks", "fix-ts", "--why", "INC-12")
+
+    assert code == ExitCode.OK
+    assert call[-5:] == ["promote", "/etc/landfall/group/group.json", "fix-ts", "--why", "INC-12"]
+
+
 def test_a_command_in_the_pod_ends_as_it_does_there(kubectl: Path) -> None:
     assert run(kubectl, "audit", "clicks", "--previous")[0] == 9
 
@@ -102,4 +110,5 @@ def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> No
         with pytest.raises(SystemExit) as done:
             parser().parse_args([command, "--help"])
         assert done.value.code == 0
-        assert f"those of `landfall {command}`" in capsys.readouterr().out
+        there = command.removesuffix("-backfill")
+        assert f"those of `landfall {there}`" in capsys.readouterr().out

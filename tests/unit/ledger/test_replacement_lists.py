@@ -2,11 +2,15 @@
 
 import gzip
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
+    LandedAgain,
+    MadeBy,
     NewObject,
     Replaced,
     RetiringObject,
@@ -17,6 +21,8 @@ from landfall.ledger.replacement_lists import (
 )
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
+
+TP = TopicPartition("clicks", 0)
 
 
 def landed(key: str, rows: int, first: int = 0) -> LandedObject:
@@ -76,6 +82,56 @@ def test_a_list_has_what_the_ledger_says(fields: dict[str, int], problem: str) -
 def test_wrong_lists_are_not_written(listed: Replaced, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         encode_list("shop", "main", listed)
+
+
+PIECES = (
+    LandedAgain(Slice(TP, OffsetRange(0, 4)), 2, 1, 1, 0, 40, ("a" * 64,)),
+    LandedAgain(Slice(TP, OffsetRange(4, 9)), 3, 0, 0, 2, 30),
+)
+LETTERS = "_landfall/shop/dead-letters/clicks/2_0_00000000000000000000.r7.parquet"
+DATA = "clicks/dt=1/2_0_00000000000000000000.r7.json"
+AGAIN = Replaced(
+    OLD,
+    (
+        NewObject(
+            replace(landed(LETTERS, 1), kind=ObjectKind.DEAD_LETTERS), (Section(0, 1, 2, 2),)
+        ),
+        NewObject(landed(DATA, 5), (Section(0, 2, 0, 3), Section(0, 3, 5, 8))),
+    ),
+    PIECES,
+    MadeBy(2, "b" * 64),
+)
+
+
+def test_a_list_says_what_a_backfill_landed_again() -> None:
+    named, body = encode_list("shop", "main", AGAIN)
+
+    assert decode_list(named, body) == AGAIN
+    head, *lines = gzip.decompress(body).splitlines()
+    assert msgspec.json.decode(head)["landed_again"] == 2
+    assert msgspec.json.decode(lines[-2])["dead_lettered"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"landed_again": PIECES[:1]}, "in no range that was landed again"),
+        ({"landed_again": PIECES[::-1]}, "not in order"),
+        ({"landed_again": (PIECES[0], PIECES[0], PIECES[1])}, "overlap"),
+        ({"objects": AGAIN.objects[:1]}, "2 records landed and 1 dead-lettered, and the objects"),
+        ({"objects": AGAIN.objects[1:]}, "and the objects have 2 and 0"),
+        ({"made_by": None}, "nobody says by what"),
+        ({"landed_again": ()}, "nobody says by what"),
+    ],
+)
+def test_ranges_that_were_landed_again_add_up(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        encode_list("shop", "main", replace(AGAIN, **changes))
+
+
+def test_a_range_counts_all_its_offsets() -> None:
+    with pytest.raises(ValueError, match="4 offsets, but landed 2"):
+        replace(PIECES[0], filtered=0)
 
 
 def test_a_key_needs_a_sha256() -> None:

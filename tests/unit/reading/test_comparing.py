@@ -1,6 +1,7 @@
 """Two lanes of the same ranges, compared row by row."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,19 @@ def test_an_object_that_is_gone_is_no_difference(tmp_path: Path) -> None:
 
     with pytest.raises(Stalled, match="it is not there"):
         compared(old, lane("Json", (FOLDER, rows(1))))
+
+
+def test_what_is_damaged_is_compared_as_far_as_it_can_be_read_if_that_is_allowed() -> None:
+    old, new = lane("Json", (FOLDER, rows(1, 2))), lane("Json", (FOLDER, rows(1, 2)))
+    (file,) = old.files
+    old = replace(old, files=[replace(file, rows=1)])
+    with pytest.raises(Stalled, match="2 rows, but the ledger says 1"):
+        compared(old, new)
+
+    (found,) = compared(replace(old, may_be_damaged=True), new)
+
+    assert (found.only_old, found.only_new, found.is_same, found.has_moved) == (0, 0, False, False)
+    assert found.damaged == (f"{file.key}: 2 rows, but the ledger says 1",)
+    assert total([found]).damaged == found.damaged
+    with pytest.raises(Stalled, match="but the ledger says 1"):
+        compared(new, old)

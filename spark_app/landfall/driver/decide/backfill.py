@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from landfall.driver.decide.landed_now import (
+from landfall.driver.decide.counting import (
     CountingObject,
-    LandedNow,
     LandedRange,
     by_topic_partition,
     output_partition,
 )
+from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import RetiringObject

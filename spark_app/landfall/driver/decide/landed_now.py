@@ -7,13 +7,24 @@ by record, in the order of the slots.
 An object counts from the slot on that calls it visible, until a LOST gives it up, a REPLAY reads
 it, or a REPLACE lets it retire. What was landed before a topic partition left the lane is of a
 *former life* of it: its offsets may be those of another topic.
+
+What a backfill landed again counts as landed by it, in its slices, until that is undone. An object
+that was brought back is what it is a copy of.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from landfall.driver.decide.counting import (
+    CountingObject,
+    LandedRange,
+    decided_as,
+    overlap,
+    unplanned,
+)
+from landfall.driver.decide.promotions import Promotions
 from landfall.ledger import (
     Add,
     Block,
@@ -23,79 +34,39 @@ from landfall.ledger import (
     Hole,
     Lost,
     Open,
-    Purpose,
     Record,
     Repair,
     Replace,
     Replay,
-    folders,
     object_names,
 )
-from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
+from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.replacement_lists import (
+    LandedAgain,
+    NewObject,
+    Replaced,
+    RetiringObject,
+    Section,
+)
+from landfall.ledger.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject
 
 
 @dataclass(frozen=True, slots=True)
-class LandedRange:
-    """A slice that a COMMIT landed.
+class _Replacing:
+    """A REPLACE that is not applied, with the lives that its topic partitions had."""
 
-    Attributes:
-        slot: of the COMMIT.
-        piece: the slice.
-        generation: that landed it.
-        time: when the COMMIT was written.
-        life: the slot in which the topic partition entered.
-    """
-
-    slot: int
-    piece: Slice
-    generation: int
-    time: datetime
-    life: int
+    record: Replace
+    listed: Replaced
+    lives: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class CountingObject:
-    """An object that counts, or that will once it is visible.
+class _Before:
+    """What a backfill, or its undoing, has put other ranges and objects in the place of."""
 
-    Attributes:
-        retiring: as what it is named if it retires.
-        topic: its topic.
-        generation: that its name has.
-        sections: where its rows come from.
-        lives: of which lives of topic partitions its rows are: the slots in which they entered.
-        purpose: of the REPLACE that put it in the place of others; None if it was landed.
-    """
-
-    retiring: RetiringObject
-    topic: str
-    generation: int
-    sections: tuple[Section, ...]
-    lives: frozenset[tuple[TopicPartition, int]]
-    purpose: Purpose | None = None
-
-    @property
-    def landed(self) -> LandedObject:
-        """The object as it was decided."""
-        return self.retiring.landed
-
-    @property
-    def key(self) -> str:
-        """Its key."""
-        return self.landed.upload.key
-
-    @property
-    def folder(self) -> str:
-        """The folder that it is in."""
-        return self.key.rpartition("/")[0]
-
-    @property
-    def slices(self) -> Iterator[Slice]:
-        """From the first record to the last, per section."""
-        for each in self.sections:
-            tp = TopicPartition(self.topic, each.partition)
-            yield Slice(tp, OffsetRange(each.first_offset, each.last_offset + 1))
+    ranges: Sequence[LandedRange]
+    objects: Sequence[CountingObject]
 
 
 @dataclass
@@ -106,7 +77,7 @@ class LandedNow:
         group: its name.
         slot: the last slot.
         applied_through: the slot up to which everything is visible.
-        ranges: per topic partition what COMMITs landed, in order, in all its lives.
+        ranges: per topic partition what was landed, in order, in all its lives.
         holes: per topic partition the ranges that HOLEs skipped, with their slots.
         objects: those that count, by key.
         missing: those that a BLOCK calls missing, by key.
@@ -115,6 +86,8 @@ class LandedNow:
         specs: the stored spec that each generation named last.
         made_by: the stored specs by which COMMITs landed.
         given_up: how many objects LOSTs gave up.
+        replays: how many dead-letter objects were replayed.
+        promotions: which backfills are promoted.
     """
 
     group: str
@@ -133,9 +106,12 @@ class LandedNow:
     specs: dict[int, str] = field(default_factory=dict)
     made_by: set[str] = field(default_factory=set)
     given_up: int = 0
+    replays: int = 0
+    promotions: Promotions = field(default_factory=Promotions)
     _due: dict[int, dict[str, CountingObject]] = field(default_factory=dict)
     _read: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    _replacing: dict[int, tuple[Replaced, Purpose]] = field(default_factory=dict)
+    _replacing: dict[int, _Replacing] = field(default_factory=dict)
+    _before: dict[int, _Before] = field(default_factory=dict)
     _generation: int = 0
 
     def take(self, record: Record, listed: Replaced | None = None) -> None:  # noqa: C901, PLR0912  # one arm per type
@@ -156,6 +132,7 @@ class LandedNow:
                 objects = (o for each in record.slices for o in each.objects)
                 self._due[record.header.seq] = self._decided(record.header.seq, objects)
                 self._read[record.header.seq] = tuple(s.dead_letters for s in record.slices)
+                self.replays += len(record.slices)
             case Hole():
                 self.holes[record.piece.topic_partition].append(
                     (record.header.seq, record.piece.offsets)
@@ -173,7 +150,11 @@ class LandedNow:
                     self.missing |= {key: due.pop(key) for key in named.keys if key in due}
             case Replace() if listed is not None:
                 self._replacing.pop(record.instead, None)
-                self._replacing[record.header.seq] = listed, record.purpose
+                lives = {
+                    s.topic_partition: self.lives.get(s.topic_partition, -1) for s in record.slices
+                }
+                self._replacing[record.header.seq] = _Replacing(record, listed, lives)
+                self.promotions.take(record)
             case _:
                 pass
         self.slot = record.header.seq
@@ -189,8 +170,8 @@ class LandedNow:
     @property
     def replacing(self) -> Iterator[tuple[int, Replaced]]:
         """What REPLACEs decided that are not known to be applied, with their slots."""
-        for slot, (listed, _) in self._replacing.items():
-            yield slot, listed
+        for slot, each in self._replacing.items():
+            yield slot, each.listed
 
     def is_present(self, each: CountingObject) -> bool:
         """Whether no row of an object is of a former life of its topic partition."""
@@ -232,9 +213,8 @@ class LandedNow:
         self.made_by.add(self.specs[self._generation])
         for landed in record.slices:
             tp = landed.piece.topic_partition
-            self.ranges[tp].append(
-                LandedRange(slot, landed.piece, self._generation, time, self.lives[tp])
-            )
+            made = LandedAgain.of(landed)
+            self.ranges[tp].append(LandedRange(slot, made, self._generation, time, self.lives[tp]))
         self._due[slot] = self._decided(slot, (o for s in record.slices for o in s.objects))
 
     def _decided(self, slot: int, objects: Iterable[LandedObject]) -> dict[str, CountingObject]:
@@ -245,7 +225,9 @@ class LandedNow:
             tp = TopicPartition(name.topic, name.partition)
             section = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
             retiring, lives = RetiringObject(slot, landed), frozenset([(tp, self.lives[tp])])
-            found[key] = CountingObject(retiring, name.topic, name.generation, (section,), lives)
+            found[key] = CountingObject(
+                retiring, name.topic, name.generation, (section,), lives, since=slot
+            )
         return found
 
     def _repair(self, record: Repair) -> None:
@@ -253,10 +235,10 @@ class LandedNow:
         for landed in record.objects:
             key = landed.upload.key
             if key in due:
-                due[key] = _decided_as(due[key], due[key].retiring.slot, landed)
+                due[key] = decided_as(due[key], due[key].retiring.slot, landed)
             elif (gone := self.missing.pop(key, None)) is not None:
                 again = self._due.setdefault(record.header.seq, {})
-                again[key] = _decided_as(gone, record.header.seq, landed)
+                again[key] = decided_as(gone, record.header.seq, landed)
 
     def _apply(self, through: int) -> None:
         """Let everything count that is visible through a slot."""
@@ -266,60 +248,74 @@ class LandedNow:
                 self.objects.pop(key, None)
             self.objects |= self._due.pop(slot)
         for slot in sorted(slot for slot in self._replacing if slot <= self.applied_through):
-            self._replace(slot, *self._replacing.pop(slot))
+            self._replace(slot, self._replacing.pop(slot))
+        self.promotions.apply(self.applied_through)
 
-    def _replace(self, slot: int, listed: Replaced, purpose: Purpose) -> None:
+    def _replace(self, slot: int, replacing: _Replacing) -> None:
+        record, listed = replacing.record, replacing.listed
         keys = (each.landed.upload.key for each in listed.retire)
         retired = [found for key in keys if (found := self.objects.pop(key, None))]
+        copied: Sequence[CountingObject] = retired if record.instead != -1 else ()
+        if changes_rows(record.purpose, record.undoes):
+            before = self._before.get(record.undoes)
+            ranges = before.ranges if before else self._landed_again(replacing)
+            copied = before.objects if before else ()
+            self._before[slot] = _Before(self._swapped(replacing, ranges), retired)
+        originals = {unplanned(each.key): each for each in copied}
         former = [each for each in retired if not self.is_present(each)]
         for new in listed.objects:
-            counting = self._counting(slot, new, former)
-            self.objects[counting.key] = replace(counting, purpose=purpose)
+            counting = originals.get(unplanned(new.landed.upload.key))
+            if counting is None:
+                counting = self._counting(replacing, new, former)
+                counting = replace(counting, since=_since(record, counting, retired))
+            else:
+                counting = decided_as(counting, slot, new.landed)
+            self.objects[counting.key] = counting
+
+    def _landed_again(self, replacing: _Replacing) -> list[LandedRange]:
+        record, listed = replacing.record, replacing.listed
+        slot, time = record.header.seq, datetime.fromisoformat(record.header.time)
+        generation = listed.made_by.generation if listed.made_by else -1
+        return [
+            LandedRange(slot, each, generation, time, replacing.lives[each.piece.topic_partition])
+            for each in listed.landed_again
+        ]
+
+    def _swapped(self, replacing: _Replacing, ranges: Iterable[LandedRange]) -> list[LandedRange]:
+        """Put these ranges in the place of those that a REPLACE concerns, and return the latter."""
+        gone, lives = list[LandedRange](), replacing.lives
+        for slice_ in replacing.record.slices:
+            tp, offsets = slice_.topic_partition, slice_.offsets
+            kept = list[LandedRange]()
+            for each in self.ranges.get(tp, ()):
+                start = each.piece.offsets.start
+                is_gone = each.life == lives[tp] and start in offsets
+                (gone if is_gone else kept).append(each)
+            kept += (each for each in ranges if each.piece.topic_partition == tp)
+            self.ranges[tp] = sorted(kept, key=lambda each: (each.life, each.piece))
+        return gone
 
     def _counting(
-        self, slot: int, new: NewObject, former: Iterable[CountingObject]
+        self, replacing: _Replacing, new: NewObject, former: Iterable[CountingObject]
     ) -> CountingObject:
+        slot, lives_then = replacing.record.header.seq, replacing.lives
         name = object_names.origin(self.group, new.landed.upload.key)
         tps = {TopicPartition(name.topic, section.partition) for section in new.sections}
-        lives = {(tp, self.lives.get(tp, -1)) for tp in tps}
+        lives = {(tp, lives_then.get(tp, self.lives.get(tp, -1))) for tp in tps}
         made = CountingObject(
             RetiringObject(slot, new.landed),
             name.topic,
             name.generation,
             new.sections,
             frozenset(lives),
+            replacing.record.purpose,
         )
-        before = {life for each in former if _overlap(made, each) for life in each.lives}
+        before = {life for each in former if overlap(made, each) for life in each.lives}
         return replace(made, lives=made.lives | before) if before else made
 
 
-def output_partition(key: str) -> str:
-    """The folders of a data object's key that its records choose, with those above its topic's."""
-    destination, below = folders.split_destination(key)
-    inner = below.partition("/")[2].rpartition("/")[0]
-    return f"{destination}/{inner}" if destination else inner
-
-
-def by_topic_partition(
-    objects: Iterable[CountingObject],
-) -> Mapping[TopicPartition, list[OffsetRange]]:
-    """Where the rows of objects come from."""
-    found: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
-    for each in objects:
-        for slice_ in each.slices:
-            found[slice_.topic_partition].append(slice_.offsets)
-    return found
-
-
-def _decided_as(each: CountingObject, slot: int, landed: LandedObject) -> CountingObject:
-    return replace(each, retiring=RetiringObject(slot, landed))
-
-
-def _overlap(one: CountingObject, other: CountingObject) -> bool:
-    return one.topic == other.topic and any(
-        a.topic_partition == b.topic_partition
-        and a.offsets.start < b.offsets.end
-        and b.offsets.start < a.offsets.end
-        for a in one.slices
-        for b in other.slices
-    )
+def _since(record: Replace, made: CountingObject, retired: Iterable[CountingObject]) -> int:
+    """Since when the rows of a new object are there, in this one or in what it was made of."""
+    if changes_rows(record.purpose, record.undoes):
+        return record.header.seq
+    return max((each.since for each in retired if overlap(made, each)), default=-1)

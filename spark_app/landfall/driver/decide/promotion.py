@@ -9,11 +9,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from landfall.driver.decide.backfill import Backfill, covering
-from landfall.driver.decide.landed_now import CountingObject, LandedNow
+from landfall.driver.decide.counting import CountingObject
+from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Purpose, object_names
+from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.replacement_lists import LandedAgain, NewObject
+from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
 from landfall.objects import Upload
 
 TopicIds = Collection[tuple[TopicPartition, str]]
@@ -39,11 +41,13 @@ class Promotion:
         slices: the ranges.
         retire: the live objects that have the rows of the ranges.
         promoted: the objects of the side lane, in the order of their new keys.
+        landed_again: the slices of the side lane, in order.
     """
 
     slices: tuple[Slice, ...]
     retire: tuple[CountingObject, ...]
     promoted: tuple[Promoted, ...]
+    landed_again: tuple[LandedAgain, ...] = ()
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -68,6 +72,11 @@ def check_landed(side: LandedNow, slices: Collection[Slice], topic_ids: TopicIds
         _check_slice(side, slice_)
     if others := set(side.ranges) - {each.topic_partition for each in slices}:
         raise _refused(f"{min(others)}: it is landed, and the plan does not name it")
+    if side.replays:
+        raise _refused(
+            "dead letters of it were replayed, so that its counts are not those of its slices: "
+            "discard it, and plan another one"
+        )
     if side.missing or side.given_up or next(side.waiting, None):
         raise _refused("something that it decided is lost, or not visible yet: run it again")
     if len(side.made_by) > 1:
@@ -114,16 +123,32 @@ def promotion(
         if member is None or member.topic_id != topic_id:
             raise _refused(f"{tp}: it has left the group, or its topic was created again")
     now = covering(live, {each.topic_partition: each.offsets for each in slices})
-    _check_unchanged(now, slices, planned_at)
+    _check_unchanged(live, now, slices, planned_at)
     promoted = (
         Promoted(each, object_names.renamed(each.key, live.applied_through))
         for each in side.objects.values()
     )
     by_key = tuple(sorted(promoted, key=lambda each: each.key))
-    return Promotion(now.slices, now.retire, by_key)
+    again = (span.landed for slice_ in now.slices for span in side.present(slice_.topic_partition))
+    return Promotion(now.slices, now.retire, by_key, tuple(again))
 
 
-def _check_unchanged(now: Backfill, slices: Collection[Slice], planned_at: int) -> None:
+def why_too_large(made: Promotion) -> str:
+    """Why one REPLACE cannot promote it; empty if it can."""
+    objects, folders = len(made.retire) + len(made.promoted), len(made.folders)
+    if not objects:
+        return "backfill: neither it nor the live group has any object of its ranges"
+    if objects > MAX_OBJECTS or folders > MAX_FOLDERS:
+        return (
+            f"backfill: {objects} objects in {folders} folders would be replaced, more than "
+            f"{MAX_OBJECTS} in {MAX_FOLDERS}: discard it, and make several that choose less"
+        )
+    return ""
+
+
+def _check_unchanged(
+    live: LandedNow, now: Backfill, slices: Collection[Slice], planned_at: int
+) -> None:
     if {*now.slices} != {*slices}:
         other = min({*now.slices} ^ {*slices})
         raise _refused(
@@ -131,11 +156,18 @@ def _check_unchanged(now: Backfill, slices: Collection[Slice], planned_at: int) 
             f"others, of {other}: discard it, and plan another one"
         )
     for each in now.retire:
-        if each.retiring.slot > planned_at and each.purpose is not Purpose.COMPACT:
+        if each.since > planned_at:
             raise _refused(
-                f"{each.key} was put there in slot {each.retiring.slot}, after the plan, which was "
-                f"made of slot {planned_at}: discard it, and plan another one"
+                f"{each.key} has rows that were put there in slot {each.since}, after the plan, "
+                f"which was made of slot {planned_at}: discard it, and plan another one"
             )
+    for slice_ in slices:
+        for span in live.present(slice_.topic_partition):
+            if span.slot > planned_at and span.piece.offsets.start in slice_.offsets:
+                raise _refused(
+                    f"{span.piece} was landed in slot {span.slot}, after the plan, which was made "
+                    f"of slot {planned_at}: discard it, and plan another one"
+                )
 
 
 def _refused(message: str) -> Stalled:

@@ -1,0 +1,28 @@
+"""Asks DuckDB what the hours of a topic hold: how many rows, with cents, and with a user.
+
+Run ``python examples/backfill/hours.py FOLDER``, with the folder of the topic. Needs duckdb.
+"""
+
+import sys
+
+import duckdb
+
+QUERY = """
+select hr, count(*), count(json->>'cents'), count(json->>'user')
+from read_ndjson_objects('{}/*/*/*.gz', hive_partitioning = true) group by hr order by hr
+"""
+
+
+def main(folder: str) -> None:
+    """Print a line per hour."""
+    try:
+        found = duckdb.sql(QUERY.format(folder)).fetchall()
+    except duckdb.Error as error:
+        raise SystemExit(str(error).partition("\n")[0]) from None
+    for hour, rows, cents, users in found:
+        counted = f"rows {rows}  with cents {cents}  with user {users}"
+        sys.stdout.write(f"hr={hour}  {counted}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

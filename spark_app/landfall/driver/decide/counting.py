@@ -1,0 +1,122 @@
+"""Slices that are landed and objects that count, as ``landfall.driver.decide.landed_now`` has them.
+
+Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from landfall.ledger import Purpose, folders, object_names
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import LandedAgain, RetiringObject, Section
+from landfall.ledger.task_results import LandedObject
+
+
+@dataclass(frozen=True, slots=True)
+class LandedRange:
+    """A slice that a COMMIT landed, or a backfill by its REPLACE.
+
+    Attributes:
+        slot: of the COMMIT or REPLACE.
+        landed: the slice with its counters.
+        generation: that landed it.
+        time: when the record was written.
+        life: the slot in which the topic partition entered.
+    """
+
+    slot: int
+    landed: LandedAgain
+    generation: int
+    time: datetime
+    life: int
+
+    @property
+    def piece(self) -> Slice:
+        """The slice."""
+        return self.landed.piece
+
+
+@dataclass(frozen=True, slots=True)
+class CountingObject:
+    """An object that counts, or that will once it is visible.
+
+    Attributes:
+        retiring: as what it is named if it retires.
+        topic: its topic.
+        generation: that its name has.
+        sections: where its rows come from.
+        lives: of which lives of topic partitions its rows are: the slots in which they entered.
+        purpose: of the REPLACE that put it in the place of others; None if it was landed.
+        since: the slot since which these rows are there, in this object or another one.
+    """
+
+    retiring: RetiringObject
+    topic: str
+    generation: int
+    sections: tuple[Section, ...]
+    lives: frozenset[tuple[TopicPartition, int]]
+    purpose: Purpose | None = None
+    since: int = -1
+
+    @property
+    def landed(self) -> LandedObject:
+        """The object as it was decided."""
+        return self.retiring.landed
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+        return self.landed.upload.key
+
+    @property
+    def folder(self) -> str:
+        """The folder that it is in."""
+        return self.key.rpartition("/")[0]
+
+    @property
+    def slices(self) -> Iterator[Slice]:
+        """From the first record to the last, per section."""
+        for each in self.sections:
+            tp = TopicPartition(self.topic, each.partition)
+            yield Slice(tp, OffsetRange(each.first_offset, each.last_offset + 1))
+
+
+def output_partition(key: str) -> str:
+    """The folders of a data object's key that its records choose, with those above its topic's."""
+    destination, below = folders.split_destination(key)
+    inner = below.partition("/")[2].rpartition("/")[0]
+    return f"{destination}/{inner}" if destination else inner
+
+
+def by_topic_partition(
+    objects: Iterable[CountingObject],
+) -> Mapping[TopicPartition, list[OffsetRange]]:
+    """Where the rows of objects come from."""
+    found: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
+    for each in objects:
+        for slice_ in each.slices:
+            found[slice_.topic_partition].append(slice_.offsets)
+    return found
+
+
+def unplanned(key: str) -> str:
+    """The key of an object without the slot that it was put in the place of others by."""
+    return object_names.renamed(key, 0)
+
+
+def decided_as(each: CountingObject, slot: int, landed: LandedObject) -> CountingObject:
+    """The object as another record decides it, with the same rows."""
+    return replace(each, retiring=RetiringObject(slot, landed))
+
+
+def overlap(one: CountingObject, other: CountingObject) -> bool:
+    """Whether both may have rows of the same records."""
+    return one.topic == other.topic and any(
+        a.topic_partition == b.topic_partition
+        and a.offsets.start < b.offsets.end
+        and b.offsets.start < a.offsets.end
+        for a in one.slices
+        for b in other.slices
+    )

@@ -1,0 +1,197 @@
+"""Promotes a backfill: what it has landed takes the place of what was live.
+
+A generator, as ``landfall.driver.undo``: it yields what it waits for, and the thread that appends
+to the lane sends it the result. ``landfall.driver.promotion`` says what is copied, and under which
+names.
+
+The ledger knows which backfill a REPLACE promotes. So a promotion that is asked for twice is made
+once, also if the first answer was lost; once it is undone, it may be made again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from landfall.api.spec import ConsumerGroup
+from landfall.api.values import plural
+from landfall.api.verbs import Answer, Outcome, PromoteRequest
+from landfall.driver.decide.counting import CountingObject
+from landfall.driver.decide.promotion import Promotion, promotion, why_too_large
+from landfall.driver.landed_ledger import read_landed
+from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.promotion import Lanes, prepare_promotion
+from landfall.driver.replay import Steps
+from landfall.driver.side_lane import SidePlan, read_plan
+from landfall.driver.undo import ReplacingEffects
+from landfall.errors import LandfallError, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Decision, roots
+from landfall.ledger.task_results import ObjectKind
+from landfall.objects import is_made_by
+from landfall.publish.building import replacement_problems
+from landfall.store import Store
+from landfall.store.below import SlotsBelow
+from landfall.store.copying import copied
+from landfall.store.probe import probe_replacing
+
+Result = TypeVar("Result")
+
+
+class _Lent(Executor):
+    """A pool that whoever uses it does not end."""
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """See ``Executor``."""
+        return self._pool.submit(fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> Any:
+        """See ``Executor``."""
+        return self._pool.map(fn, *iterables, **options)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as the base's
+        """Do nothing: the pool is its owner's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to promote."""
+
+    lanes: Lanes
+    plan: SidePlan
+    promotion: Promotion
+
+
+@dataclass(frozen=True)
+class Promoting:
+    """Reads what a backfill has landed, and copies it into uploads in the live root.
+
+    Attributes:
+        group: the live group.
+        store: where everything is.
+        lane: the live ledger.
+        token: what is in the metadata of each copy.
+        specs: the stored specs that the live ledger will name, by generation, if whoever promotes
+            opens the lane for it.
+    """
+
+    group: ConsumerGroup
+    store: Store
+    lane: Lane
+    token: str
+    specs: Mapping[int, str] = field(default_factory=dict)
+
+    def found(self, name: str) -> _Found | int | str:
+        """What there is to promote; the slot of its REPLACE if it is promoted; or why not.
+
+        Raises:
+            Retry: the store does not answer, or something live is not visible yet.
+        """
+        return _or_refusal(lambda: self._found(name))
+
+    def planned(self, found: _Found, copiers: Executor) -> PlannedReplacement | str:
+        """The copies, ready to be recorded; or why there are none.
+
+        Raises:
+            Retry: the store does not answer. What was copied is aborted.
+        """
+        lanes, plan = found.lanes, found.plan
+        for why in copiers.map(self._why_not_retired, found.promotion.retire):
+            if why:
+                return why
+        return _or_refusal(
+            lambda: prepare_promotion(lanes, plan, self.token, copied, lambda _: _Lent(copiers))
+        )
+
+    def _why_not_retired(self, each: CountingObject) -> str:
+        """Why an object cannot retire: the driver would stop at it, and keep no copy."""
+        upload = each.landed.upload
+        stat = self.store.stat(upload.key)
+        if stat is None or is_made_by(upload, stat):
+            return ""
+        return (
+            f"backfill: {upload.key} was overwritten: it has {stat.size} bytes, and the ledger "
+            f"says {upload.size}, with another token or ETag: move it to where no reader looks, "
+            "and ask again"
+        )
+
+    def _found(self, name: str) -> _Found | int | str:
+        try:
+            root = roots.side_root(self.lane.group, name)
+        except ValueError as error:
+            return f"backfill: {error}"
+        below = SlotsBelow(self.store, root)
+        plan, live = read_plan(below, name), read_landed(self.lane)
+        if (slot := live.promotions.of(name)) >= 0:
+            return slot
+        if problems := replacement_problems(self.group):
+            return f"backfill: {problems[0]}"
+        live.specs.update(self.specs)
+        side = read_landed(self.lane.elsewhere(below))
+        ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
+        made = promotion(live, side, plan.slices, ids, plan.read_through)
+        return why_too_large(made) or _Found(Lanes(self.store, root, live, side), plan, made)
+
+
+def _or_refusal(work: Callable[[], Result]) -> Result | str:
+    """The result, or why there is none: asking again would not help."""
+    try:
+        return work()
+    except Stalled as stalled:
+        return str(stalled)
+
+
+def promote(
+    request: PromoteRequest, promoting: Promoting, decision: Decision, effects: ReplacingEffects
+) -> Steps:
+    """Put what a backfill has landed in the place of the live objects of the same ranges.
+
+    Raises:
+        Fenced: another driver has opened the lane.
+        LandfallError: a store does not answer. Nothing is recorded.
+    """
+    name, pool = request.name, effects.pool
+    found: _Found | int | str = yield pool.submit(promoting.found, name)
+    if isinstance(found, int):
+        return Answer(Outcome.DONE, message=f"{name} is promoted already, in slot {found}")
+    if isinstance(found, str):
+        return Answer(Outcome.REFUSED, message=found)
+    texts = (_text(name, found.promotion),)
+    if request.dry_run:
+        return Answer(Outcome.DRY_RUN, texts)
+    yield pool.submit(probe_replacing, promoting.store, promoting.token)
+    plan: PlannedReplacement | str = yield pool.submit(
+        partial(promoting.planned, found, effects.copiers)
+    )
+    if isinstance(plan, str):
+        return Answer(Outcome.REFUSED, message=plan)
+    if refusal := effects.why_not(plan):
+        _abort(promoting.store, plan)
+        return Answer(Outcome.FAILED, message=f"{refusal}: try again")
+    after = effects.record(plan, decision)
+    undo = f"`landfall undo {after.seq}` takes it back"
+    return Answer(Outcome.DONE, texts, f"recorded in slot {after.seq}; {undo}")
+
+
+def _abort(store: Store, plan: PlannedReplacement) -> None:
+    for upload in plan.uploads:
+        with suppress(LandfallError):  # what is left is aborted as an orphan
+            store.abort(upload.key, upload.upload_id)
+
+
+def _text(name: str, made: Promotion) -> str:
+    """What takes the place of what, in a line."""
+    new = [each.source.landed for each in made.promoted]
+    old = [each.landed for each in made.retire]
+    instead = plural(len(old), "object")
+    text = f"REPLACE: {plural(len(new), 'object')} of {name}, instead of {instead}"
+    for kind, what in ((ObjectKind.DATA, "rows"), (ObjectKind.DEAD_LETTERS, "dead letters")):
+        now, before = (sum(o.rows for o in some if o.kind is kind) for some in (new, old))
+        if now or before:
+            text += f"; {now} {what}, instead of {before}"
+    return text

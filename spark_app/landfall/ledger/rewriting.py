@@ -1,0 +1,166 @@
+"""Which offsets were landed again: by a backfill, or by what undid it. Pure.
+
+A REPLACE of a backfill puts the rows of whole ranges into other objects. Two of them need not have
+a folder in common, if what was live had no row of a range. So a state remembers the ranges, each
+with the REPLACE that was the last to do that, and refuses a plan that does not know it as applied.
+
+Dead letters that retired so must not be replayed, and those that took their place may. Which of
+them an object is, its name says: it has the slot that its REPLACE was planned by. A REPLAY since a
+plan is an obstacle, too, as its objects are not among those that retire.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from landfall.ledger.object_names import Origin
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+
+MAX_RANGES = 10_000
+"""How many ranges a state tells apart; those of long ago are joined if there are more."""
+FORGOTTEN = -2
+"""Instead of the slot of a plan that is not known any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Offsets of a topic partition that were landed again.
+
+    Attributes:
+        offsets: which.
+        slot: of the last REPLACE that did it, or undid it.
+        plan: the slot that it was planned by, which the names of its objects have.
+        generation: the highest one that had named objects of the topic partition by then.
+    """
+
+    offsets: OffsetRange
+    slot: int
+    plan: int
+    generation: int
+
+
+ByTopicPartition = Mapping[TopicPartition, tuple[Rewritten, ...]]
+
+
+def touched(
+    rewritten: ByTopicPartition, slices: Iterable[Slice]
+) -> Iterator[tuple[Slice, Rewritten]]:
+    """What shares offsets with these slices, with the slice."""
+    for slice_ in slices:
+        for each in rewritten.get(slice_.topic_partition, ()):
+            if _overlap(each.offsets, slice_.offsets):
+                yield slice_, each
+
+
+def rewrite(
+    rewritten: ByTopicPartition, new: Mapping[TopicPartition, Rewritten]
+) -> ByTopicPartition:
+    """The ranges with these instead of what they share offsets with."""
+    after = dict(rewritten)
+    for tp, each in new.items():
+        kept = [rest for old in after.get(tp, ()) for rest in _without(old, each.offsets)]
+        after[tp] = _in_order([*kept, each])
+    return _bounded(after)
+
+
+def given_up(rewritten: ByTopicPartition, slot: int, by: Rewritten) -> ByTopicPartition:
+    """The ranges of a REPLACE that another one was recorded instead of; ``by`` has any offsets."""
+    if not any(each.slot == slot for ranges in rewritten.values() for each in ranges):
+        return rewritten
+    return {
+        tp: tuple(replace(by, offsets=r.offsets) if r.slot == slot else r for r in ranges)
+        for tp, ranges in rewritten.items()
+    }
+
+
+def of_slot(rewritten: ByTopicPartition, slot: int) -> Sequence[Slice]:
+    """The ranges of which a REPLACE was the last, sorted."""
+    return sorted(
+        Slice(tp, each.offsets)
+        for tp, ranges in rewritten.items()
+        for each in ranges
+        if each.slot == slot
+    )
+
+
+def why_not_replayed(rewritten: ByTopicPartition, letters: Origin, applied_through: int) -> str:
+    """Why a dead-letter object must not be replayed; empty if it may be.
+
+    Whether the generation is above the one that wrote it, is not asked here.
+
+    Args:
+        rewritten: the ranges that were landed again.
+        letters: what its name says.
+        applied_through: the slot up to which everything is visible.
+    """
+    tp = _tp(letters)
+    found = _range_of(rewritten, letters)
+    if found is None:
+        return "" if letters.plan == -1 else "it has retired"
+    if letters.plan != found.plan:
+        return f"it has retired: {tp} {found.offsets} was landed again in slot {found.slot}"
+    if found.slot > applied_through:
+        return f"the REPLACE in slot {found.slot} is not applied yet"
+    return ""
+
+
+def least_generation(
+    rewritten: ByTopicPartition, letters: Origin, replayed: Iterable[Origin]
+) -> int:
+    """The least generation that may replay a dead-letter object.
+
+    A replay names its objects by generation and offset, so it must not be done by a generation
+    that may have replayed other dead letters of these offsets, before they were landed again.
+    """
+    least, found = letters.generation + 1, _range_of(rewritten, letters)
+    if found and any(_tp(o) == _tp(letters) and o.start in found.offsets for o in replayed):
+        least = max(least, found.generation + 1)
+    return least
+
+
+def _range_of(rewritten: ByTopicPartition, letters: Origin) -> Rewritten | None:
+    ranges = rewritten.get(_tp(letters), ())
+    return next((each for each in ranges if letters.start in each.offsets), None)
+
+
+def _tp(origin: Origin) -> TopicPartition:
+    return TopicPartition(origin.topic, origin.partition)
+
+
+def _overlap(one: OffsetRange, other: OffsetRange) -> bool:
+    return one.start < other.end and other.start < one.end
+
+
+def _without(old: Rewritten, gone: OffsetRange) -> Iterator[Rewritten]:
+    """What is left of a range."""
+    start, end = old.offsets.start, old.offsets.end
+    for left in ((start, min(end, gone.start)), (max(start, gone.end), end)):
+        if left[0] < left[1]:
+            yield replace(old, offsets=OffsetRange(*left))
+
+
+def _in_order(ranges: Iterable[Rewritten]) -> tuple[Rewritten, ...]:
+    return tuple(sorted(ranges, key=lambda each: each.offsets))
+
+
+def _bounded(rewritten: Mapping[TopicPartition, tuple[Rewritten, ...]]) -> ByTopicPartition:
+    """The ranges; if there are too many, the older half of each topic partition is joined."""
+    if sum(map(len, rewritten.values())) <= MAX_RANGES:
+        return rewritten
+    slots = sorted(each.slot for ranges in rewritten.values() for each in ranges)
+    through = slots[len(slots) // 2]
+    return {tp: _joined(ranges, through) for tp, ranges in rewritten.items()}
+
+
+def _joined(ranges: Sequence[Rewritten], through: int) -> tuple[Rewritten, ...]:
+    """The ranges, each run of those that are as old as a slot joined into one, with its gaps."""
+    found: list[Rewritten] = []
+    for each in ranges:
+        last = found[-1] if found else None
+        if last and max(last.slot, each.slot) <= through:
+            offsets = OffsetRange(last.offsets.start, each.offsets.end)
+            generation = max(last.generation, each.generation)
+            slot = max(last.slot, each.slot)
+            found[-1] = Rewritten(offsets, slot, FORGOTTEN, generation)
+        else:
+            found.append(each)
+    return tuple(found)

@@ -1,0 +1,26 @@
+"""The real loop and backfills that are promoted, under all that may become of both.
+
+``tests.model.promoting`` has all orders in which plans and replays race, and a broken twin of each
+rule. Here the same rules are those of drivers, stores and processes.
+"""
+
+import pytest
+
+from landfall.ledger import rewriting
+from tests.crashes.playing import play_promotions
+
+SCHEDULES, CHUNKS = 24, 3
+FIRST, SEARCHED = 38, 400
+"""The first schedule that a broken rule is looked for in, and the last."""
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_whatever_is_landed_again_every_record_is_in_one_object(chunk: int) -> None:
+    play_promotions(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
+
+
+def test_dead_letters_that_retired_must_not_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rewriting, "why_not_replayed", lambda *_: "")
+
+    with pytest.raises(AssertionError, match="make crash-hunt PROMOTIONS=1"):
+        play_promotions(FIRST, SEARCHED)
