@@ -71,7 +71,8 @@ audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, 
 
 crds: setup ## Generate crds/, the chart's copy, and the pages and pictures of docs/ that come from the code
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
-	@cp crds/consumergroups.landfall.dev.yaml charts/landfall/files/
+	@$(BIN)/python -m landfall_operator.api.backfill_crd > crds/.new && mv crds/.new crds/backfills.landfall.dev.yaml
+	@cp crds/*.landfall.dev.yaml charts/landfall/files/
 	@$(BIN)/python -m dev.docs
 
 fmt: setup ## Format the code and fix what can be fixed

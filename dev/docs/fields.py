@@ -36,15 +36,13 @@ _WORDS = {"object": "mapping", "string": "text", "integer": "number", "boolean":
 def page() -> str:
     """The whole file."""
     properties = schema()["properties"]
-    return "\n".join(
-        [HEAD, *_section("spec", properties["spec"]), *_section("status", properties["status"])]
-    )
+    spec, status = properties["spec"], properties["status"]
+    return "\n".join([HEAD, *section("spec", spec, with_weight=True), *section("status", status)])
 
 
-def _section(path: str, node: Schema) -> Iterator[str]:
-    """A mapping, then the mappings in it."""
+def section(path: str, node: Schema, *, with_weight: bool = False) -> Iterator[str]:
+    """A mapping, then the mappings in it; of a group's spec with what a change leads to."""
     fields = node["properties"]
-    with_weight = path.startswith("spec")
     yield f"## `{path}`\n"
     if "description" in node:
         yield f"{prose(node['description'])}\n"
@@ -58,7 +56,8 @@ def _section(path: str, node: Schema) -> Iterator[str]:
     for name, child in fields.items():
         below = child.get("items", child)
         if "properties" in below and not _of_kubernetes(below):
-            yield from _section(f"{path}.{name}{'[]' if 'items' in child else ''}", below)
+            inner = f"{path}.{name}{'[]' if 'items' in child else ''}"
+            yield from section(inner, below, with_weight=with_weight)
 
 
 def _of_kubernetes(node: Schema) -> bool:

@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from dev.docs import alerts, commands, contracts, fields, pictures, records, stages, status
+from dev.docs import (
+    alerts,
+    backfills,
+    commands,
+    contracts,
+    fields,
+    pictures,
+    records,
+    stages,
+    status,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -13,6 +23,7 @@ def generated() -> Mapping[str, str]:
     return {
         "architecture.md": contracts.page(),
         "reference/fields.md": fields.page(),
+        "reference/backfill.md": backfills.page(),
         "reference/cli.md": commands.landfall(),
         "reference/operator.md": commands.operator(),
         "reference/alerts.md": alerts.page(),

@@ -29,6 +29,8 @@ from landfall_operator import logs
 from landfall_operator.core.cache import GROUP, ObjectCache
 from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
+from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
+from landfall_operator.runtime.backfills import Backfills, Scope
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.first_lists import FirstLists
@@ -36,6 +38,7 @@ from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
 from landfall_operator.runtime.leader_election import Lease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.namespaces import Namespaces, run_kopf
+from landfall_operator.runtime.promotions import HttpPromotionClient
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
@@ -119,6 +122,20 @@ class Operator:
             self._kube, self._cache, self._queue.wake, settings.namespaces, settings.interval
         )
         self._first_lists = FirstLists(self._kube, self._cache, self._queue.wake)
+        passes = BackfillPass(
+            BackfillParts(
+                self._kube,
+                self._cache,
+                drivers,
+                HttpPromotionClient(self._session, metrics, check),
+                events,
+                pool,
+                settings.context,
+                now,
+            )
+        )
+        scope = Scope(lambda: self._namespaces.watched, self._knows_groups)
+        self._backfills = Backfills(self._kube, passes, metrics, scope)
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
@@ -158,6 +175,7 @@ class Operator:
             self._lease.keep(),
             self._namespaces.watch(self._watch),
             self._namespaces.keep_checking(),
+            self._backfills.keep_managing(),
             self._resync(),
         )
 
@@ -216,6 +234,9 @@ class Operator:
                     self._first_lists.wake(key)
             except LandfallError as error:
                 log.warning("resync failed: %s", error)
+
+    def _knows_groups(self) -> bool:
+        return self._first_lists.complete and not self._namespaces.problem
 
     def _snapshot(self) -> OperatorSnapshot:
         return OperatorSnapshot(

@@ -10,12 +10,14 @@ from uuid import uuid4
 
 import pytest
 
+from landfall.api.backfill_report import OldAndNew, RowCounts, parse_report
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import main
+from landfall.cli.backfill_land import REPORT
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.landed_ledger import read_landed
@@ -82,6 +84,17 @@ def check_difference(found: Any, topic: str) -> None:
     ]
 
 
+def check_report(group: ConsumerGroup) -> None:
+    """The report in the side lane says what was landed, and how it differs."""
+    body = open_stores(side_spec(group, "fix")).read(REPORT)
+    found = parse_report(body or b"")
+    assert found
+    assert (found.phase, found.offsets, found.landed_offsets) == ("Compared", ROWS, ROWS)
+    assert found.rows == RowCounts(old=ROWS - 1, new=ROWS, only_old=ROWS - 1, only_new=ROWS)
+    assert found.dead_letters == OldAndNew(old=1, new=0)
+    assert (found.differing, found.output_partitions) == (2, 2)
+
+
 def check_promotion(scene: Scene, group: ConsumerGroup, plan: SidePlan) -> set[str]:
     """Prepare the promotion, and abort its uploads; returns the keys of what would retire."""
     side = side_group(group, plan)
@@ -132,8 +145,9 @@ def test_bad_code_is_landed_again_and_compared(
     # The live group goes on with good code, and aborts what no COMMIT of its own names.
     scene.kafka.produce(topic, events(ROWS, LATER))
     assert land(group, None).code is ExitCode.OK
-    again = processes.backfill(scene.document(**GOOD), "fix")
+    again = processes.backfill(scene.document(**GOOD), "fix", action="land")
     assert again.end() == ExitCode.OK, again.said
+    check_report(group)
 
     plan = read_plan(open_stores(side_spec(group, "fix")), "fix")
     assert is_whole(side_group(group, plan))

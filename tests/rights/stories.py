@@ -1,4 +1,4 @@
-"""Scenarios that together need every right: three of the operator and one of a driver's Spark.
+"""Scenarios that together need every right: four of the operator and one of a driver's Spark.
 
 The operator runs with a fake kubelet and fake drivers.
 """
@@ -133,6 +133,35 @@ def repeats(stage: Stage) -> None:
         )
 
 
+def corrects(stage: Stage) -> None:
+    """A Backfill of a group is started, and deleted with its side lane."""
+    stage.groups.create(document())
+    metadata = {"name": "fix", "namespace": stage.groups.namespace}
+    manifest = {
+        "apiVersion": "landfall.dev/v1alpha1",
+        "kind": "Backfill",
+        "metadata": metadata,
+        "spec": {"group": "clicks", "last": "1h"},
+    }
+    with _operator(stage):
+        stage.until_phase("Running")
+        stage.groups.kubectl("create", "-f", "-", manifest=manifest)
+        stage.until(lambda: stage.names("pods"), lambda seen: "pod/backfill-fix" in seen)
+        stage.groups.kubectl("delete", "cgb", "fix", "--wait=false")
+        stage.until(lambda: stage.names("pods"), lambda seen: "pod/discard-fix" in seen)
+        # The fake kubelet runs drivers only.
+        end = {"name": "driver", "state": {"terminated": {"exitCode": 0}}, **_CONTAINER}
+        status = {"status": {"phase": "Succeeded", "containerStatuses": [end]}}
+        stage.groups.kubectl(
+            *("patch", "pod", "discard-fix", "--subresource=status", "--type=merge"),
+            *("-p", json.dumps(status)),
+        )
+        stage.until(lambda: stage.names("cgb"), lambda seen: not seen)
+
+
+_CONTAINER = {"image": "", "imageID": "", "ready": False, "restartCount": 0}
+
+
 def executes(stage: Stage) -> None:
     """A driver's Spark creates executors, replaces one that failed, removes one, and ends."""
     with Spark(stage.groups).running() as spark:
@@ -162,6 +191,7 @@ STORIES = (
     Story(lands, OPERATOR, OPERATORS),
     Story(upgrades, OPERATOR, OPERATORS),
     Story(repeats, OPERATOR, OPERATORS),
+    Story(corrects, OPERATOR, OPERATORS),
     Story(executes, DRIVER, DRIVERS),
 )
 

@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 Json = dict[str, Any]
 
-RESOURCE = Path(__file__).resolve().parents[2] / "crds" / "consumergroups.landfall.dev.yaml"
+RESOURCES = Path(__file__).resolve().parents[2] / "crds"
 MERGE = "application/merge-patch+json"
 _UNCHECKED = "some validation rules were not checked"
 """The API server's note that it skipped the validation rules because of a wrong type."""
@@ -55,7 +55,7 @@ def changed(base: Json, path: str, value: object) -> Json:
 def install(cluster: Cluster) -> None:
     """Install the CustomResourceDefinition of ``crds/``; returns when it is served."""
     with locked(cluster.kubeconfig.with_suffix(".install")):  # by one worker at a time
-        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(RESOURCE))
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(RESOURCES))
         eventually(lambda: _served(cluster), bool)
 
 

@@ -235,14 +235,16 @@ class Processes:
         env = {STRIKE: strike, GATE: str(gate or "")}
         return self.run(document, *until, "--http-port", "0", "--verbose", env=env)
 
-    def backfill(self, document: dict[str, Any], name: str, strike: str = "") -> Process:
-        """Run ``landfall backfill run``, with a store that kills it where a strike says."""
+    def backfill(
+        self, document: dict[str, Any], name: str, strike: str = "", action: str = "run"
+    ) -> Process:
+        """Run ``landfall backfill run`` or ``land``; a strike says where the store kills it."""
         if strike:
             _strike(document)
         number = len(self.begun)
         group = self.folder / f"{number}.yaml"
         group.write_text(yaml.safe_dump(document))
-        command = ["backfill", "run", str(group), name, "--max-cores", "2", "--verbose"]
+        command = ["backfill", action, str(group), name, "--max-cores", "2", "--verbose"]
         return self._start(command, self.folder / f"{number}.log", {STRIKE: strike, GATE: ""})
 
     def pod(self, document: dict[str, Any], revision: str, strike: str = "") -> Pod:

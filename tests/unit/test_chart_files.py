@@ -15,9 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts/landfall"
 
 
-def test_the_chart_has_the_same_definition_as_crds() -> None:
+@pytest.mark.parametrize("name", ["consumergroups", "backfills"])
+def test_the_chart_has_the_same_definition_as_crds(name: str) -> None:
     ours, charts = (
-        folder / "consumergroups.landfall.dev.yaml" for folder in (ROOT / "crds", CHART / "files")
+        folder / f"{name}.landfall.dev.yaml" for folder in (ROOT / "crds", CHART / "files")
     )
 
     assert charts.read_text() == ours.read_text(), "run `make crds`"

@@ -9,6 +9,12 @@ The rules for pods include those of a driver: Kubernetes lets nobody grant right
 - apiGroups: [landfall.dev]
   resources: [consumergroups/status]
   verbs: [patch]
+- apiGroups: [landfall.dev]
+  resources: [backfills]
+  verbs: [list, patch]
+- apiGroups: [landfall.dev]
+  resources: [backfills/status]
+  verbs: [patch]
 - apiGroups: [""]
   resources: [pods]
   verbs: [create, get, list, watch, delete, deletecollection]
@@ -47,7 +53,7 @@ namespace that is deleted, whose groups would otherwise keep it from going: thei
 */}}
 {{- define "landfall.finalizerRights" -}}
 - apiGroups: [landfall.dev]
-  resources: [consumergroups]
+  resources: [consumergroups, backfills]
   verbs: [list, patch]
 - apiGroups: [landfall.dev]
   resources: [consumergroups/status]

@@ -323,7 +323,7 @@ def _version() -> dict[str, Any]:
                 "labelSelectorPath": ".status.selector",
             },
         },
-        "additionalPrinterColumns": [_column(*column) for column in COLUMNS],
+        "additionalPrinterColumns": [column(*each) for each in COLUMNS],
         "schema": {"openAPIV3Schema": schema()},
     }
 
@@ -380,9 +380,10 @@ def at(node: Schema, path: str) -> Schema:
     return node
 
 
-def _column(name: str, kind: str, path: str, description: str, priority: int) -> dict[str, Any]:
-    column = {"name": name, "type": kind, "jsonPath": path, "description": description}
-    return {**column, "priority": priority} if priority else column
+def column(name: str, kind: str, path: str, description: str, priority: int) -> dict[str, Any]:
+    """A column of ``COLUMNS`` as the definition has it."""
+    made = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return {**made, "priority": priority} if priority else made
 
 
 def to_yaml() -> str:

@@ -50,11 +50,22 @@ no others (``landfall_operator.objects.pod_templates.spark_defaults``).
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The ``ConsumerGroup`` that owns all objects of a group."""
+    """The ``ConsumerGroup`` that owns all objects of a group, or another resource of Landfall's."""
 
     name: str
     namespace: str
     uid: str
+    kind: str = "ConsumerGroup"
+
+    def reference(self) -> Json:
+        """The reference in the metadata of what it owns."""
+        return {
+            "apiVersion": names.API_VERSION,
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": True,
+        }
 
 
 def shared_objects(
@@ -101,7 +112,7 @@ def config_map(
     data = {
         "group.json": group_file(group),
         "spark-defaults.conf": spark_defaults(group, image, executors, context),
-        "executor.json": _json(executor_template(group, context)),
+        "executor.json": as_json(executor_template(group, context)),
     }
     name = names.config_name(owner.name, manifest_hash(data))
     base = _object(owner, "v1", "ConfigMap", name, revision_of(group))
@@ -177,15 +188,7 @@ def _object(
             "name": name,
             "namespace": owner.namespace,
             "labels": names.labels(owner.name, revision=revision),
-            "ownerReferences": [
-                {
-                    "apiVersion": names.API_VERSION,
-                    "kind": "ConsumerGroup",
-                    "name": owner.name,
-                    "uid": owner.uid,
-                    "controller": True,
-                }
-            ],
+            "ownerReferences": [owner.reference()],
         },
     }
 
@@ -245,9 +248,9 @@ def _network_policy(owner: Owner, context: OperatorContext) -> Json:
             "policyTypes": ["Ingress"],
             "ingress": [
                 # Metrics are scraped from any namespace; status and metrics hold no secrets.
-                {"ports": [_tcp(HTTP_PORT)]},
-                {"ports": [_tcp(CONTROL_PORT)], "from": [operator]},
-                {"ports": [_tcp(DRIVER_PORT), _tcp(BLOCK_PORT)], "from": [executors]},
+                {"ports": [tcp(HTTP_PORT)]},
+                {"ports": [tcp(CONTROL_PORT)], "from": [operator]},
+                {"ports": [tcp(DRIVER_PORT), tcp(BLOCK_PORT)], "from": [executors]},
             ],
         },
     }
@@ -265,9 +268,11 @@ def _disruption_budget(owner: Owner) -> Json:
     }
 
 
-def _tcp(port: int) -> dict[str, Any]:
+def tcp(port: int) -> dict[str, Any]:
+    """A port of a NetworkPolicy."""
     return {"protocol": "TCP", "port": port}
 
 
-def _json(value: Json) -> str:
+def as_json(value: Json) -> str:
+    """A document in a ConfigMap."""
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

@@ -14,6 +14,7 @@ lists them.
 import sys
 from typing import Any
 
+from landfall_operator.api.backfill import PLURAL as BACKFILLS
 from landfall_operator.api.crd import GROUP, PLURAL
 from landfall_operator.api.yaml_text import yaml_text
 from landfall_operator.objects.manifests import DRIVER_RULES
@@ -32,6 +33,8 @@ _APPLY = "list watch create patch"
 GROUPS: tuple[Rule, ...] = (
     _rule(GROUP, PLURAL, "list watch patch"),
     _rule(GROUP, f"{PLURAL}/status", "patch"),
+    _rule(GROUP, BACKFILLS, "list patch"),
+    _rule(GROUP, f"{BACKFILLS}/status", "patch"),
     *DRIVER_RULES,
     _rule("", "serviceaccounts services", _APPLY),
     _rule("", "configmaps", f"{_APPLY} delete"),
@@ -46,13 +49,13 @@ GROUPS: tuple[Rule, ...] = (
 
 
 FINALIZERS: tuple[Rule, ...] = (
-    _rule(GROUP, PLURAL, "list patch"),
+    _rule(GROUP, f"{PLURAL} {BACKFILLS}", "list patch"),
     _rule(GROUP, f"{PLURAL}/status", "patch"),
 )
 """The rules for the whole cluster where the others are in Roles of single namespaces.
 
-A namespace that is deleted loses its RoleBindings first. Without these rights the finalizer of its
-groups could not be removed, and the namespace would never go.
+A namespace that is deleted loses its RoleBindings first. Without these rights the finalizers of its
+groups and backfills could not be removed, and the namespace would never go.
 """
 
 

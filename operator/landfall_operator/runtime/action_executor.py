@@ -192,7 +192,7 @@ class ActionExecutor:
                 )
             except NotFound:
                 return None
-            self._tokens[target.key] = _token_of(secret)
+            self._tokens[target.key] = token_of(secret)
         return self._tokens[target.key]
 
     def forget(self, key: Key) -> None:
@@ -371,7 +371,7 @@ def _as_json(status: GroupStatus) -> Json:
     return status.model_dump(mode="json", by_alias=True)
 
 
-def _token_of(secret: Json) -> str:
+def token_of(secret: Json) -> str:
     """The control token; empty if the Secret has none that can be sent."""
     try:
         return base64.b64decode(secret["data"]["token"], validate=True).decode("ascii").strip()

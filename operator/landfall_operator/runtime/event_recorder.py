@@ -1,4 +1,4 @@
-"""Kubernetes Events about groups: one object per group, reason and message that counts repetitions.
+"""Kubernetes Events: one object per resource, reason and message that counts repetitions.
 
 The name is derived from these three, so a restarted operator keeps counting in the same object.
 """
@@ -59,7 +59,7 @@ def manifest(owner: Owner, action: EmitEvent, now: datetime) -> Json:
         "metadata": {"name": f"{owner.name}.{digest}", "namespace": owner.namespace},
         "involvedObject": {
             "apiVersion": names.API_VERSION,
-            "kind": "ConsumerGroup",
+            "kind": owner.kind,
             "name": owner.name,
             "namespace": owner.namespace,
             "uid": owner.uid,

@@ -19,6 +19,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from landfall import __version__
+from landfall_operator.runtime.backfill_metrics import BackfillCollector, BackfillSnapshot
 from landfall_operator.runtime.group_metrics import GROUP_LABELS, GroupCollector, GroupSnapshot
 
 _REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -48,15 +49,18 @@ class Metrics:
     Attributes:
         registry: What ``/metrics`` exposes.
         group_snapshots: By namespace and name; the reconciler writes them, each scrape reads them.
+        backfill_snapshots: The same of Backfills, as they were listed last.
     """
 
     def __init__(self, operator: Callable[[], OperatorSnapshot]) -> None:
         """``operator`` is called at each scrape."""
         own = self.registry = CollectorRegistry()
         self.group_snapshots: dict[tuple[str, str], GroupSnapshot] = {}
+        self.backfill_snapshots: dict[tuple[str, str], BackfillSnapshot] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=own)
         own.register(GroupCollector(self.group_snapshots))
+        own.register(BackfillCollector(lambda: self.backfill_snapshots))
         own.register(_OperatorCollector(operator))
         info = Info("landfall_operator", "Version of the operator", registry=own)
         info.info({"version": __version__})
@@ -66,6 +70,9 @@ class Metrics:
     def _count_work(self) -> None:
         self.passes = self._counter(
             "landfall_operator_passes", "Reconcile passes, by outcome", "outcome"
+        )
+        self.backfill_passes = self._counter(
+            "landfall_operator_backfill_passes", "Passes over Backfills, by outcome", "outcome"
         )
         self.pass_seconds = self._histogram(
             "landfall_operator_pass_duration_seconds",

@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable
 import kopf
 
 from landfall.errors import Retry
+from landfall_operator.api.backfill import KIND as BACKFILL
+from landfall_operator.core.backfill_snapshot import FINALIZER as DISCARD
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects.names import FINALIZER
 from landfall_operator.objects.overlay import Json
@@ -140,19 +142,20 @@ class Namespaces:
             watcher.check_rights(self._kube, (namespace,))
 
     async def _release(self, namespace: str) -> None:
-        """Let the deleted groups of a namespace go; their drivers end with the namespace."""
-        try:
-            page = await asyncio.to_thread(self._kube.page, GROUP, namespace, "")
-            for group in page.items:
-                finalizers = group["metadata"].get("finalizers", [])
-                if "deletionTimestamp" in group["metadata"] and FINALIZER in finalizers:
-                    await asyncio.to_thread(self._remove_finalizer, group)
-        except (Retry, RequestRejected, NotFound) as error:
-            log.info("groups of namespace %s not released: %s", namespace, error)
+        """Let the deleted groups and backfills of a namespace go; their pods end with it."""
+        for kind, finalizer in ((GROUP, FINALIZER), (BACKFILL, DISCARD)):
+            try:
+                page = await asyncio.to_thread(self._kube.page, kind, namespace, "")
+                for body in page.items:
+                    finalizers = body["metadata"].get("finalizers", [])
+                    if "deletionTimestamp" in body["metadata"] and finalizer in finalizers:
+                        await asyncio.to_thread(self._remove_finalizer, kind, finalizer, body)
+            except (Retry, RequestRejected, NotFound) as error:
+                log.info("%ss of namespace %s not released: %s", kind, namespace, error)
 
-    def _remove_finalizer(self, group: Json) -> None:
-        metadata = group["metadata"]
-        others = [name for name in metadata["finalizers"] if name != FINALIZER]
+    def _remove_finalizer(self, kind: str, finalizer: str, body: Json) -> None:
+        metadata = body["metadata"]
+        others = [name for name in metadata["finalizers"] if name != finalizer]
         patch = {
             "metadata": {
                 "finalizers": others,
@@ -160,8 +163,8 @@ class Namespaces:
                 "resourceVersion": metadata["resourceVersion"],
             }
         }
-        self._kube.merge(GROUP, metadata["namespace"], metadata["name"], patch)
-        log.info("group %s/%s released", metadata["namespace"], metadata["name"])
+        self._kube.merge(kind, metadata["namespace"], metadata["name"], patch)
+        log.info("%s %s/%s released", kind, metadata["namespace"], metadata["name"])
 
 
 async def run_kopf(

@@ -11,7 +11,7 @@ import msgspec
 from rich.markup import escape
 
 from landfall.api.contract import ExitCode
-from landfall.api.spec import GroupSpec
+from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.cli.progress import progress
@@ -22,6 +22,7 @@ from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import check_landed
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.side_lane import (
+    PLAN,
     SidePlan,
     discard,
     read_plan,
@@ -90,25 +91,7 @@ def backfill(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _plan(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
-    live = opened.live
-    if not live.group.spec.source.landed:
-        live.group.spec.source.require_kafka()
-    landed = read_landed(live.lane)
-    if landed.slot < 0:
-        raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
-    choice = Choice(
-        frozenset(arguments.topic),
-        arguments.landed_from,
-        arguments.landed_until,
-        arguments.generations,
-        tuple(arguments.output_partition),
-        arguments.objects,
-    )
-    found = chosen(landed, choice)
-    generation = live.group.spec.generation
-    plan = side_plan(opened.name, landed, found, generation, datetime.now(UTC))
-    if not arguments.dry_run:
-        store_plan(opened.store, plan)
+    plan, found = make_plan(opened, arguments, is_stored=not arguments.dry_run)
     if arguments.json:
         print(msgspec.json.encode(plan).decode())
     else:
@@ -116,6 +99,39 @@ def _plan(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
         if arguments.dry_run:
             console.err().print("nothing is written: --dry-run")
     return ExitCode.OK
+
+
+def make_plan(
+    opened: OpenBackfill, arguments: argparse.Namespace, *, is_stored: bool
+) -> tuple[SidePlan, Backfill]:
+    """The plan of what the arguments choose, written down or not.
+
+    Raises:
+        Stalled: SPEC_INVALID, nothing is chosen, or what cannot be landed again; or there is
+            another plan of this name.
+        NothingToCheck: the group has no ledger.
+        Retry: a store does not answer, or something chosen is not visible yet.
+    """
+    live, now = opened.live, datetime.now(UTC)
+    if not live.group.spec.source.landed:
+        live.group.spec.source.require_kafka()
+    landed = read_landed(live.lane)
+    if landed.slot < 0:
+        raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
+    choice = Choice(
+        frozenset(arguments.topic),
+        now - arguments.last if arguments.last else arguments.landed_from,
+        arguments.landed_until,
+        arguments.generations,
+        tuple(arguments.output_partition),
+        arguments.objects,
+        arguments.share,
+    )
+    found = chosen(landed, choice)
+    plan = side_plan(opened.name, landed, found, live.group.spec.generation, now)
+    if is_stored:
+        store_plan(opened.store, plan)
+    return plan, found
 
 
 def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
@@ -152,11 +168,8 @@ def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
 def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     # The other commands need neither Spark nor Kafka.
     from landfall.driver.run import Options, run_group  # noqa: PLC0415
-    from landfall.driver.side_source import side_group_of  # noqa: PLC0415
 
-    backup = GroupStore.of(arguments.backup).group if arguments.backup else None
-    live, now = opened.live.group, lambda: datetime.now(UTC)
-    group = side_group_of(live, opened.plan, opened.store, backup, now)
+    group = group_to_run(opened, arguments)
     options = Options(goal=opened.plan.goal, master=f"local[{arguments.max_cores}]", http_port=0)
     with progress(console.err()) as show_status:
         # Inside this block, as in ``landfall.cli.run``.
@@ -165,6 +178,21 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     if code is ExitCode.OK:
         opened.check_landed(opened.landed())
     return code
+
+
+def group_to_run(opened: OpenBackfill, arguments: argparse.Namespace) -> ConsumerGroup:
+    """The group that lands the plan, from the source of the live group or from a backup.
+
+    Raises:
+        Stalled: SPEC_INVALID, the group has another generation than the plan, or the backup does
+            not have all of the ranges.
+        Retry: a store does not answer.
+    """
+    from landfall.driver.side_source import side_group_of  # noqa: PLC0415  # as above
+
+    backup = GroupStore.of(arguments.backup).group if arguments.backup else None
+    live, now = opened.live.group, lambda: datetime.now(UTC)
+    return side_group_of(live, opened.plan, opened.store, backup, now)
 
 
 # -------------------------------------------------------------------------------------- status
@@ -227,7 +255,10 @@ def _as_document(
 # ------------------------------------------------------------------------------------- discard
 
 
-def _discard(opened: OpenBackfill, _: argparse.Namespace) -> ExitCode:
+def _discard(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
+    if arguments.if_planned and opened.store.read(PLAN) is None:
+        console.err().print(f"{escape(opened.name)}: it is not planned, so there is nothing")
+        return ExitCode.OK
     count = discard(opened.live.group, opened.store, opened.name, lambda: datetime.now(UTC))
     console.err().print(f"{escape(opened.name)}: {console.counted(count, 'object')} deleted")
     return ExitCode.OK

@@ -1,19 +1,19 @@
 """The arguments of ``landfall backfill``, and the help texts that explain them.
 
 Like ``landfall.cli.arguments``, this module imports nothing heavy. The commands below ``backfill``
-are functions of ``landfall.cli.backfill``, but for ``compare``.
+are functions of ``landfall.cli.backfill``, but for ``compare`` and ``land``.
 """
 
 import argparse
-import json
 import os
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from landfall.cli.numbers import natural
+from landfall.api.contract import TERMINATION_FILE
+from landfall.cli.backfill_values import cores, generations, moment, object_keys, percentage
+from landfall.cli.lease_arguments import duration
+from landfall.cli.numbers import natural, port
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, its summary and its description."""
@@ -28,6 +28,7 @@ it: then it takes the place of that, and `landfall undo` brings that back.
   run       land them, or go on where it was stopped
   status    show how far it is
   compare   compare what it landed with what is live, row by row
+  land      plan, run and compare in one command, for a job that is started again
   discard   delete what it landed
 
 `landfall promote` puts it in the place of what is live.
@@ -54,7 +55,7 @@ examples:
 """,
     )
     below = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_plan, _run, _status, _compare, _discard):
+    for add in (_plan, _run, _status, _compare, _land, _discard):
         add(nested(below))
 
 
@@ -94,18 +95,7 @@ def _add_choice(command: argparse.ArgumentParser) -> None:
         metavar="TOPIC",
         help="only this topic; may be given several times",
     )
-    command.add_argument(
-        "--landed-from",
-        type=moment,
-        metavar="TIME",
-        help="only what was committed at or after this time, such as 2026-11-21T05:00Z",
-    )
-    command.add_argument(
-        "--landed-until",
-        type=moment,
-        metavar="TIME",
-        help="only what was committed before this time",
-    )
+    _add_choice_of_time(command)
     command.add_argument(
         "--generations",
         type=generations,
@@ -129,6 +119,35 @@ def _add_choice(command: argparse.ArgumentParser) -> None:
         help="only what has rows in the objects of this file: a JSON list of keys, or a document "
         "with a list `wrong` of objects that have a `key` each",
     )
+    command.add_argument(
+        "--share",
+        type=percentage,
+        metavar="N%",
+        help="only so many of the topic partitions that are chosen otherwise, at least one; which "
+        "ones depends on their names alone",
+    )
+
+
+def _add_choice_of_time(command: argparse.ArgumentParser) -> None:
+    since = command.add_mutually_exclusive_group()
+    since.add_argument(
+        "--last",
+        type=duration,
+        metavar="TIME",
+        help="only what was committed in so much time before now, such as 1h",
+    )
+    since.add_argument(
+        "--landed-from",
+        type=moment,
+        metavar="TIME",
+        help="only what was committed at or after this time, such as 2026-11-21T05:00Z",
+    )
+    command.add_argument(
+        "--landed-until",
+        type=moment,
+        metavar="TIME",
+        help="only what was committed before this time",
+    )
 
 
 def _run(new: NewCommand) -> None:
@@ -149,6 +168,10 @@ examples:
 """,
     )
     _add_names(command)
+    _add_running(command)
+
+
+def _add_running(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--backup",
         type=Path,
@@ -210,6 +233,65 @@ examples:
     _add_json(command)
 
 
+def _land(new: NewCommand) -> None:
+    command = new(
+        "land",
+        "plan, land and compare in one command",
+        """\
+Plan a backfill unless it is planned, land it, and compare it: for a job that runs unattended.
+However it ends, run it again to go on; once all is compared, it says so again at once. The exit
+code is 0 then, whatever differs, and 2 or 4 if running it again would not help.
+
+examples:
+  landfall backfill land group.yaml fix-ts --generations 7 --max-cores 2
+  landfall backfill land group.yaml try --last 1h --share 10% --json report.json
+""",
+    )
+    _add_names(command)
+    _add_choice(command)
+    _add_running(command)
+    command.add_argument(
+        "--sample",
+        type=natural,
+        default=1,
+        metavar="N",
+        help="report so many rows that only one of them has, per output partition (default: "
+        "%(default)s)",
+    )
+    command.add_argument(
+        "--master",
+        metavar="MASTER",
+        help="the Spark master, instead of --max-cores; configured: the one that Spark's own "
+        "configuration names",
+    )
+    _add_reporting(command)
+
+
+def _add_reporting(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the report to this file, as JSON"
+    )
+    command.add_argument(
+        "--http-port",
+        type=port,
+        metavar="N",
+        help="serve the report at /status on this port while it runs (default: nowhere)",
+    )
+    command.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="the address to serve it on (default: %(default)s)",
+    )
+    command.add_argument(
+        "--termination-file",
+        type=Path,
+        default=Path(TERMINATION_FILE),
+        metavar="FILE",
+        help="write the report here, too, if the file exists (default: %(default)s)",
+    )
+
+
 def _discard(new: NewCommand) -> None:
     command = new(
         "discard",
@@ -224,12 +306,17 @@ examples:
 """,
     )
     _add_names(command)
+    command.add_argument(
+        "--if-planned",
+        action="store_true",
+        help="end well if it was never planned, so that there is nothing to delete",
+    )
 
 
 def _add_names(command: argparse.ArgumentParser) -> None:
     action = command.prog.rpartition(" ")[2]
-    if action == "compare":
-        command.set_defaults(command="backfill_compare")
+    if action in {"compare", "land"}:
+        command.set_defaults(command=f"backfill_{action}")
     else:
         command.set_defaults(command="backfill", action=action)
     command.add_argument(
@@ -240,61 +327,3 @@ def _add_names(command: argparse.ArgumentParser) -> None:
 
 def _add_json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def moment(text: str) -> datetime:
-    """A time, in UTC if it names no time zone.
-
-    Raises:
-        ArgumentTypeError: it is none.
-    """
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be a time such as 2026-11-21T05:00Z, got {text!r}"
-        ) from None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def generations(text: str) -> range:
-    """A generation, or the first and the last of several.
-
-    Raises:
-        ArgumentTypeError: the text is neither.
-    """
-    match = re.fullmatch("([0-9]{1,10})(?:-([0-9]{1,10}))?", text, re.ASCII)
-    found = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
-    if not found:
-        raise argparse.ArgumentTypeError(f"must be generations such as 7 or 5-7, got {text!r}")
-    return found
-
-
-def cores(text: str) -> int:
-    """A number of cores.
-
-    Raises:
-        ArgumentTypeError: it is none from 1 to 9999.
-    """
-    if not re.fullmatch("[1-9][0-9]{0,3}", text, re.ASCII):
-        raise argparse.ArgumentTypeError(f"must be a number from 1 to 9999, got {text!r}")
-    return int(text)
-
-
-def object_keys(text: str) -> frozenset[str]:
-    """The keys in a file: a JSON list of them, or a document that lists wrong objects.
-
-    Raises:
-        ArgumentTypeError: it cannot be read, or is neither.
-    """
-    try:
-        found = json.loads(Path(text).read_text("utf-8"))
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
-    if isinstance(found, dict) and isinstance(found.get("wrong"), list):
-        found = [each.get("key") for each in found["wrong"] if isinstance(each, dict)]
-    if not isinstance(found, list) or not found or not all(isinstance(key, str) for key in found):
-        raise argparse.ArgumentTypeError(f"{text}: expected a list of keys")
-    return frozenset(found)

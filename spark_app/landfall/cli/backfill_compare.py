@@ -1,7 +1,7 @@
 """``landfall backfill compare``: what a backfill landed, against what is live, row by row."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 
 import msgspec
@@ -36,6 +36,21 @@ def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
         Retry: a store does not answer, or something live is not visible yet.
     """
     opened = OpenBackfill(GroupStore.of(arguments.group), arguments.name)
+    found = list(compared(opened, arguments.sample))
+    if arguments.json:
+        print(msgspec.json.encode(_document(opened.name, found)).decode())
+    else:
+        _show(found)
+    is_same = all(each.is_same for each in found)
+    return ExitCode.OK if is_same else ExitCode.FAULT
+
+
+def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
+    """What differs in each folder, with samples of so many rows.
+
+    Raises:
+        Stalled, Retry: as ``backfill_compare``.
+    """
     plan, live, side = opened.plan, read_landed(opened.live.lane), opened.landed()
     if (slot := live.promotions.of(opened.name)) >= 0:
         raise Stalled(
@@ -47,13 +62,7 @@ def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
     spec = opened.live.group.spec
     old = replace(_lane(opened.live.store, spec, live, found.retire), may_be_damaged=True)
     new = _lane(opened.store, opened.spec, side, side.objects.values())
-    compared = list(differences(old, new, arguments.sample))
-    if arguments.json:
-        print(msgspec.json.encode(_document(opened.name, compared)).decode())
-    else:
-        _show(compared)
-    is_same = all(each.is_same for each in compared)
-    return ExitCode.OK if is_same else ExitCode.FAULT
+    return differences(old, new, sample)
 
 
 def _lane(
@@ -72,7 +81,7 @@ def _lane(
     return Lane(store, files, made_by)
 
 
-def _totals(compared: Iterable[Difference]) -> tuple[Difference, Difference]:
+def totals(compared: Iterable[Difference]) -> tuple[Difference, Difference]:
     """All folders of data together, and all of dead letters."""
     some = list(compared)
     letters = [each for each in some if each.has_dead_letters]
@@ -84,7 +93,7 @@ def _show(compared: list[Difference]) -> None:
     table = console.table(*names, ">OBJECTS", ">NEW", ">BYTES", ">NEW")
     for each in compared:
         _add_row(table, each.folder, each)
-    data, letters = _totals(compared)
+    data, letters = totals(compared)
     _add_row(table, "all data", data)
     _add_row(table, "all dead letters", letters)
     out = console.out()
@@ -95,7 +104,7 @@ def _show(compared: list[Difference]) -> None:
     for each in compared:
         for title, samples in (("old", each.old_sample), ("new", each.new_sample)):
             for sample in samples:
-                out.print(f"{title}  {escape(_as_text(sample))}")
+                out.print(f"{title}  {escape(as_text(sample))}")
 
 
 def _summary(data: Difference, letters: Difference) -> str:
@@ -115,14 +124,15 @@ def _add_row(table: Table, name: str, each: Difference) -> None:
     table.add_row(escape(name), *map(console.count, numbers), *sizes)
 
 
-def _as_text(sample: Sample) -> str:
+def as_text(sample: Sample) -> str:
+    """The row with where it is, in one line."""
     offset = "" if sample.offset is None else f" offset {sample.offset}"
     text = sample.text if len(sample.text) <= MAX_TEXT else f"{sample.text[:MAX_TEXT]}…"
     return f"{sample.key}:{sample.row}{offset}  {text}"
 
 
 def _document(name: str, compared: list[Difference]) -> Mapping[str, object]:
-    data, letters = _totals(compared)
+    data, letters = totals(compared)
     return {
         "name": name,
         "same": data.is_same and letters.is_same,

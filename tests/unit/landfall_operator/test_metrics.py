@@ -14,9 +14,11 @@ from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
+from landfall_operator.runtime.backfill_metrics import BACKFILL_FAMILIES, BackfillSnapshot
 from landfall_operator.runtime.group_metrics import GROUP_FAMILIES, GroupSnapshot
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.cluster_model import START, World, group
+from tests.support.seen_backfills import compared
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 PROCESS_PREFIXES = ("process_", "python_")
@@ -103,7 +105,8 @@ def test_the_page_lists_every_name_and_no_other(running: World) -> None:
     listed = set(re.findall(r"`(landfall_[a-z_]+[a-z])`", PAGE.read_text()))
 
     exported = {name for family in families for name in exposed(family)}
-    assert listed == exported | {as_scraped(name) for name in GROUP_FAMILIES}
+    of_groups = {as_scraped(name) for name in GROUP_FAMILIES}
+    assert listed == exported | of_groups | {*BACKFILL_FAMILIES}
 
 
 def exposed(family: Metric) -> Iterator[str]:
@@ -120,3 +123,17 @@ def as_scraped(declared: str) -> str:
         if GROUP_FAMILIES[declared][0].__name__.startswith("Counter")
         else declared
     )
+
+
+def test_a_backfill_has_its_metrics() -> None:
+    made = metrics()
+    status = compared()
+    made.backfill_snapshots = {("logs", "fix"): BackfillSnapshot("logs", "fix", "clicks", status)}
+
+    samples = scraped(made)
+
+    assert samples["landfall_backfill_phase", "fix", "clicks", "Compared"] == 1
+    assert samples["landfall_backfill_phase", "fix", "clicks", "Failed"] == 0
+    assert samples["landfall_backfill_offsets", "fix", "clicks"] == 200
+    assert samples["landfall_backfill_landed_offsets", "fix", "clicks"] == 200
+    assert samples["landfall_backfill_differing_output_partitions", "fix", "clicks"] == 1

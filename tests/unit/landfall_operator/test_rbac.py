@@ -52,6 +52,8 @@ def test_all_rules_are_printed() -> None:
 
 def test_the_rights_in_the_whole_cluster_only_let_groups_go() -> None:
     assert {(resource, verb) for _, resource, verb in single(rbac.FINALIZERS)} == {
+        ("backfills", "list"),
+        ("backfills", "patch"),
         ("consumergroups", "list"),
         ("consumergroups", "patch"),
         ("consumergroups/status", "patch"),

@@ -6,11 +6,13 @@ edge, as a merged one may, the range grows until none does. So the objects that 
 the rows of the ranges, and others take the place of all of them.
 """
 
+import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
+from fractions import Fraction
 
 from landfall.driver.decide.counting import (
     CountingObject,
@@ -28,6 +30,10 @@ from landfall.ledger.task_results import ObjectKind
 Ranges = Mapping[TopicPartition, OffsetRange]
 
 
+class NothingChosen(Stalled):
+    """No slice is chosen: perhaps nothing was landed in that time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which slices are landed again: those for which all of this holds; all without anything.
@@ -41,6 +47,8 @@ class Choice:
         output_partitions: with rows in these output partitions; ``*``, ``?`` and ``[…]`` stand for
             text as in a shell.
         keys: with rows in these objects.
+        share: of so many of the topic partitions for which that holds, at least one; which ones is
+            decided by their names, so that a second plan takes the same. None for all.
     """
 
     topics: frozenset[str] = frozenset()
@@ -49,6 +57,7 @@ class Choice:
     generations: range = range(0)
     output_partitions: tuple[str, ...] = ()
     keys: frozenset[str] = frozenset()
+    share: Fraction | None = None
 
     def takes_range(self, landed: LandedRange) -> bool:
         """Whether a slice was landed in time, of a topic that is chosen."""
@@ -103,7 +112,8 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
     """What a choice lands again.
 
     Raises:
-        Stalled: SPEC_INVALID, nothing is chosen, or what is chosen cannot be landed again.
+        NothingChosen: no slice is chosen.
+        Stalled: SPEC_INVALID, what is chosen cannot be landed again, or is not there.
         Retry: something of it is not visible yet.
     """
     _check_names(landed, choice)
@@ -119,8 +129,19 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
             first, last = taken[0].piece.offsets, taken[-1].piece.offsets
             ranges[tp] = OffsetRange(first.start, last.end)
     if not ranges:
-        raise _refused("no slice is chosen that is landed and visible")
-    return covering(landed, ranges)
+        raise NothingChosen(
+            Reason.SPEC_INVALID, "backfill: no slice is chosen that is landed and visible"
+        )
+    return covering(landed, _share_of(ranges, choice.share))
+
+
+def _share_of(ranges: Ranges, share: Fraction | None) -> Ranges:
+    """The ranges of a share of the topic partitions, at least one."""
+    if share is None:
+        return ranges
+    count = max(1, round(share * len(ranges)))
+    ranked = sorted(ranges, key=lambda tp: hashlib.sha256(str(tp).encode()).digest())
+    return {tp: ranges[tp] for tp in ranked[:count]}
 
 
 def covering(landed: LandedNow, ranges: Ranges) -> Backfill:

@@ -1,0 +1,145 @@
+"""The status of a ``Backfill``, which the operator writes. Pure.
+
+``phase`` and ``promotion`` are the operator's intent log: an operator that restarts at any point
+reads them and goes on. Everything else can be observed again. The docstrings of fields are the
+descriptions that ``kubectl explain`` shows.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from landfall.api.pod_spec import Model
+from landfall_operator.api.status_values import Count, Moment
+
+
+class BackfillPhase(StrEnum):
+    """What becomes of a backfill; ``landfall_operator.core.backfills`` has the transitions."""
+
+    PENDING = "Pending"
+    """Something is missing before it can start, such as its group."""
+    PLANNING = "Planning"
+    """Its driver starts, and chooses the ranges."""
+    LANDING = "Landing"
+    """Its driver lands the ranges in the side lane."""
+    COMPARING = "Comparing"
+    """Its driver compares what it landed with what is live."""
+    COMPARED = "Compared"
+    """It is landed and compared, and nothing has taken the place of anything."""
+    PROMOTING = "Promoting"
+    """The group's driver is asked to put it in the place of the live objects."""
+    PROMOTED = "Promoted"
+    """It has taken the place of the live objects, by the REPLACE in ``ledgerSlot``."""
+    FAILED = "Failed"
+    """It cannot be landed, compared or promoted; ``message`` says why."""
+    DISCARDED = "Discarded"
+    """It is being deleted, and its side lane with it."""
+
+
+RUNNING = frozenset({BackfillPhase.PLANNING, BackfillPhase.LANDING, BackfillPhase.COMPARING})
+"""The phases in which its driver runs."""
+
+
+class OldAndNew(Model):
+    """An amount that is live, and the one in the side lane."""
+
+    old: Count
+    """What is live, of the ranges."""
+    new: Count
+    """What the backfill has landed."""
+
+
+class RowCounts(OldAndNew):
+    """Rows that are live, and those in the side lane."""
+
+    only_old: Count
+    """Rows that only the live objects have."""
+    only_new: Count
+    """Rows that only the backfill has."""
+
+
+class Comparison(Model):
+    """What the backfill landed, against what is live, row by row."""
+
+    rows: RowCounts
+    """Rows of data."""
+    dead_letters: OldAndNew
+    """Dead letters."""
+    bytes: OldAndNew
+    """Bytes of data objects."""
+    output_partitions: Count
+    """Output partitions that either has."""
+    differing: Count
+    """Output partitions whose rows are not the same."""
+    sample: tuple[str, ...] = ()
+    """Some of the rows that only one of them has, with object and row number."""
+    records_per_second: Count = 0
+    """Records that were landed per second."""
+
+
+class BackfillCondition(Model):
+    """A condition, by the Kubernetes API conventions."""
+
+    type: Literal["Compared", "Promoted", "Failed"]
+    """Type of the condition."""
+    status: Literal["True", "False"]
+    """Whether the condition holds."""
+    reason: str
+    """The phase, or a word for the failure."""
+    message: str = ""
+    """Explanation of the status."""
+    observed_generation: Count
+    """The metadata.generation that this refers to."""
+    last_transition_time: Moment
+    """When the condition's status last changed."""
+
+
+class Promotion(Model):
+    """The request to the group's driver to promote the side lane."""
+
+    id: str
+    """Names the request: a driver carries it out once."""
+    since: Moment
+    """When it was made."""
+
+
+class BackfillStatus(Model):
+    """Observed state of the backfill."""
+
+    observed_generation: Count = 0
+    """The metadata.generation that the status refers to."""
+    phase: BackfillPhase = BackfillPhase.PENDING
+    """What becomes of it."""
+    reason: str | None = None
+    """One word for what it waits for, or for why it failed."""
+    message: str = ""
+    """Explanation of the phase."""
+    revision: str | None = None
+    """The revision of the group whose spec lands it."""
+    side_lane: str | None = None
+    """Name of its side lane: the one that `landfall backfill` and `landfall promote` take."""
+    offsets: Count | None = None
+    """Offsets of the ranges; absent before they are planned."""
+    landed_offsets: Count = 0
+    """Offsets of them that are landed."""
+    percent: Count | None = None
+    """Share of the offsets that is landed."""
+    progress: str | None = None
+    """The same as text, such as `43%`."""
+    eta: str | None = None
+    """Time until all is landed at the present speed, such as `12m`."""
+    records_per_second: Count | None = None
+    """Records that are landed per second."""
+    started: Moment | None = None
+    """When its driver was first started."""
+    ended: Moment | None = None
+    """When it was compared, or failed."""
+    comparison: Comparison | None = None
+    """What it landed, against what is live; absent before it is compared."""
+    promotion: Promotion | None = None
+    """The request to promote it; absent before it is made."""
+    ledger_slot: Count | None = None
+    """Slot of the group's ledger with the REPLACE by which it was promoted: `landfall undo` takes
+    it.
+    """
+    conditions: tuple[BackfillCondition, ...] = ()
+    """Compared, Promoted and Failed."""

@@ -1,0 +1,294 @@
+"""The objects of a Backfill: the files that it is landed by, and the pods that land and discard it.
+
+The pod that lands is like a driver's, with the user's pod settings, but it runs one command and
+ends: ``landfall backfill land``. No Service, no NetworkPolicy and no selector of the group takes it
+for the group's driver, nor its executors for the group's. The ConfigMap is made once and never
+changes, so a pod that is started again lands by the same spec. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from landfall.api.contract import (
+    CONTROL_TOKEN_FILE,
+    EXECUTORS,
+    GROUP_FILE,
+    HTTP_PORT,
+    KNOWN_LEDGER,
+    PEERS,
+    REVISION,
+)
+from landfall.api.spec import ConsumerGroup
+from landfall_operator.api.backfill import BackfillSpec
+from landfall_operator.api.revisions import group_file
+from landfall_operator.objects import names
+from landfall_operator.objects.manifests import Owner, as_json, tcp
+from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import (
+    BLOCK_PORT,
+    CONTROL_FOLDER,
+    DRIVER_PORT,
+    GROUP_FOLDER,
+    SECRETS_FOLDER,
+    OperatorContext,
+    driver_template,
+    executor_template,
+    spark_defaults,
+)
+
+BACKFILL_LABEL = "landfall.dev/backfill"
+LANDS, LANDS_EXECUTOR, DISCARDS = "backfill", "backfill-executor", "backfill-discard"
+"""The values of ``ROLE_LABEL``."""
+CORES_ANNOTATION = "landfall.dev/max-cores"
+"""What ``maxCores`` was when a pod was started."""
+IMAGE_ANNOTATION = "landfall.dev/image"
+"""Of the ConfigMap: the image that lands the backfill."""
+GROUP_KEY, OBJECTS_KEY, BACKUP_KEY = "group.json", "objects.json", "backup.json"
+GROUP_PATH = f"{GROUP_FOLDER}/{GROUP_KEY}"
+_UID_DIGITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Lander:
+    """By what a backfill is landed.
+
+    Attributes:
+        group: the group, with the spec that lands it.
+        image: the image that runs it.
+        backup: the group from whose landed objects the records are read, if not from Kafka.
+    """
+
+    group: ConsumerGroup
+    image: str
+    backup: ConsumerGroup | None = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Names of the Secrets by which the backup is read, sorted."""
+        roots = self.backup.spec.roots if self.backup else ()
+        references = (root.access.credentials_secret_ref for root in roots)
+        return tuple(sorted({reference.name for reference in references if reference}))
+
+
+def object_name(backfill: str) -> str:
+    """Name of the ConfigMap, the NetworkPolicy and the pod that lands."""
+    return f"backfill-{backfill}"
+
+
+def discard_name(backfill: str) -> str:
+    """Name of the pod that discards."""
+    return f"discard-{backfill}"
+
+
+def side_lane_name(backfill: str, uid: str) -> str:
+    """Name of the side lane.
+
+    The name of a side lane is never used again, but that of a Backfill may be.
+    """
+    return f"{backfill}-{uid.replace('-', '')[:_UID_DIGITS]}"
+
+
+def config_map(owner: Owner, spec: BackfillSpec, lander: Lander, context: OperatorContext) -> Json:
+    """What the pods read: the group file, Spark's properties, the executors' template."""
+    executors = executor_template(lander.group, context)
+    executors["metadata"]["labels"] |= _labels(owner, spec.group, LANDS_EXECUTOR)
+    _mount(executors, "executor", lander.secrets)
+    data = {
+        GROUP_KEY: group_file(lander.group),
+        OBJECTS_KEY: spec.keys(),
+        "spark-defaults.conf": spark_defaults(lander.group, lander.image, 1, context),
+        "executor.json": as_json(executors),
+    }
+    if lander.backup:
+        data[BACKUP_KEY] = group_file(lander.backup)
+    made = _object(owner, "v1", "ConfigMap", object_name(owner.name), spec.group)
+    made["metadata"]["annotations"] = {IMAGE_ANNOTATION: lander.image}
+    return {**made, "data": data, "immutable": True}
+
+
+def network_policy(owner: Owner, spec: BackfillSpec) -> Json:
+    """Spark's ports are open to the executors of the backfill, its report to everyone."""
+    name = object_name(owner.name)
+    executors = {"podSelector": {"matchLabels": _selector(owner, LANDS_EXECUTOR)}}
+    return {
+        **_object(owner, "networking.k8s.io/v1", "NetworkPolicy", name, spec.group),
+        "spec": {
+            "podSelector": {"matchLabels": _selector(owner, LANDS)},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"ports": [tcp(HTTP_PORT)]},
+                {"ports": [tcp(DRIVER_PORT), tcp(BLOCK_PORT)], "from": [executors]},
+            ],
+        },
+    }
+
+
+def landing_pod(owner: Owner, spec: BackfillSpec, lander: Lander, context: OperatorContext) -> Json:
+    """The pod that lands and compares; it runs Spark, and owns its executors."""
+    objects = ["--objects", f"{GROUP_FOLDER}/{OBJECTS_KEY}"] if spec.objects else []
+    backup = ["--backup", f"{GROUP_FOLDER}/{BACKUP_KEY}"] if lander.backup else []
+    command = [
+        *("land", GROUP_PATH, side_lane_name(owner.name, owner.uid)),
+        *spec.choice(),
+        *objects,
+        *backup,
+        *("--master", "configured", "--host", "0.0.0.0", "--http-port", str(HTTP_PORT)),  # noqa: S104  # the operator asks from outside
+    ]
+    made = _pod(owner, lander.group, lander.image, context)
+    made["metadata"]["name"] = object_name(owner.name)
+    made["metadata"]["labels"] = {
+        **made["metadata"].get("labels", {}),
+        **_labels(owner, spec.group, LANDS),
+    }
+    made["metadata"].setdefault("annotations", {})[CORES_ANNOTATION] = cores_text(spec)
+    container = _container(made)
+    container["args"] = ["landfall", "backfill", *command]
+    container["env"] = [*container["env"], *_spark(spec, lander.group)]
+    container["ports"] = [
+        {"name": "http", "containerPort": HTTP_PORT},
+        {"name": "spark", "containerPort": DRIVER_PORT},
+        {"name": "blocks", "containerPort": BLOCK_PORT},
+    ]
+    _mount(made, "driver", lander.secrets)
+    return made
+
+
+def discarding_pod(
+    owner: Owner, spec: BackfillSpec, lander: Lander, context: OperatorContext
+) -> Json:
+    """The pod that deletes what is in the side lane."""
+    made = _pod(owner, lander.group, lander.image, context)
+    made["metadata"]["name"] = discard_name(owner.name)
+    made["metadata"]["labels"] = {
+        **made["metadata"].get("labels", {}),
+        **_labels(owner, spec.group, DISCARDS),
+    }
+    # It asks the API server for nothing.
+    made["spec"]["automountServiceAccountToken"] = False
+    lane = side_lane_name(owner.name, owner.uid)
+    _container(made)["args"] = [
+        *("landfall", "backfill", "discard", GROUP_PATH, lane, "--if-planned")
+    ]
+    return made
+
+
+def cores_text(spec: BackfillSpec) -> str:
+    """``maxCores`` as the annotation has it."""
+    return "" if spec.max_cores is None else str(spec.max_cores)
+
+
+def executor_count(spec: BackfillSpec, group: ConsumerGroup) -> tuple[int, int]:
+    """How many executors land a backfill, and how many cores each has."""
+    cores = group.spec.executor.cores
+    most = cores if spec.max_cores is None else spec.max_cores
+    return max(1, most // cores), min(most, cores)
+
+
+def _spark(spec: BackfillSpec, group: ConsumerGroup) -> list[Json]:
+    executors, cores = executor_count(spec, group)
+    conf = {
+        "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
+        "spark.driver.host": "$(POD_IP)",
+        "spark.driver.bindAddress": "$(POD_IP)",
+        # maxCores may change while the ConfigMap stays.
+        "spark.executor.instances": str(executors),
+        "spark.executor.cores": str(cores),
+    }
+    arguments = " ".join(f"--conf {key}={value}" for key, value in conf.items())
+    fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
+    return [
+        *(
+            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+            for name, path in fields.items()
+        ),
+        {"name": "SPARK_CONF_DIR", "value": GROUP_FOLDER},
+        {"name": "PYSPARK_SUBMIT_ARGS", "value": f"{arguments} pyspark-shell"},
+    ]
+
+
+def _pod(owner: Owner, group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
+    """A pod like the group's driver, without what makes it one."""
+    template = driver_template(group, image, object_name(owner.name), context)
+    metadata, spec = template["metadata"], template["spec"]
+    annotations = metadata.get("annotations", {})
+    users = {key: value for key, value in annotations.items() if key != names.DIGEST_ANNOTATION}
+    labels = {k: v for k, v in metadata["labels"].items() if k != names.REVISION_LABEL}
+    made = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "namespace": owner.namespace,
+            "labels": labels,
+            "annotations": users,
+            "ownerReferences": [owner.reference()],
+        },
+        "spec": {
+            **spec,
+            # A container that failed is started again, with growing pauses.
+            "restartPolicy": "OnFailure",
+            "volumes": _without(spec["volumes"], "name", "control"),
+        },
+    }
+    container = _container(made)
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe", "ports"):
+        container.pop(probe, None)
+    container["volumeMounts"] = _without(container["volumeMounts"], "mountPath", CONTROL_FOLDER)
+    container["env"] = [each for each in container["env"] if each["name"] not in _OF_DRIVERS]
+    return made
+
+
+_OF_DRIVERS = frozenset(
+    {
+        *(GROUP_FILE, REVISION, PEERS, CONTROL_TOKEN_FILE, EXECUTORS, KNOWN_LEDGER),
+        *("POD_NAME", "POD_IP", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"),
+    }
+)
+"""The environment of a driver that says what it lands, and how it runs Spark."""
+
+
+def _container(pod: Json, name: str = "driver") -> Json:
+    containers: Sequence[Json] = pod["spec"]["containers"]
+    return next(each for each in containers if each["name"] == name)
+
+
+def _mount(pod: Json, name: str, secrets: Sequence[str]) -> None:
+    """Mount Secrets in a container, unless it has them."""
+    container = _container(pod, name)
+    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    for number, secret in enumerate(secrets):
+        path, volume = f"{SECRETS_FOLDER}/{secret}", f"backup-{number}"
+        if path not in mounted:
+            mount = {"name": volume, "mountPath": path, "readOnly": True}
+            container["volumeMounts"] = [*container["volumeMounts"], mount]
+            source = {"name": volume, "secret": {"secretName": secret}}
+            pod["spec"]["volumes"] = [*pod["spec"]["volumes"], source]
+
+
+def _without(items: Sequence[Json], key: str, value: str) -> list[Json]:
+    return [each for each in items if each.get(key) != value]
+
+
+def _selector(owner: Owner, role: str) -> dict[str, str]:
+    return {BACKFILL_LABEL: owner.name, names.ROLE_LABEL: role}
+
+
+def _labels(owner: Owner, group: str, role: str) -> dict[str, str]:
+    """Labels of a pod. The group's are there, too: rules of a cluster may go by them."""
+    return {**names.labels(group, role), **_selector(owner, role)}
+
+
+def _object(owner: Owner, api_version: str, kind: str, name: str, group: str) -> Json:
+    """An object that is not a pod, without the label by which a group finds its objects."""
+    labels: dict[str, Any] = names.labels(group)
+    del labels[names.GROUP_LABEL]
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": owner.namespace,
+            "labels": {**labels, BACKFILL_LABEL: owner.name},
+            "ownerReferences": [owner.reference()],
+        },
+    }

@@ -1,0 +1,322 @@
+"""One pass over a Backfill: observe, decide, store the status, act.
+
+Everything is read from the API server anew: the pods by name, and what the running one says. The
+status is stored before anything is done, so an operator that restarts goes on from it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, assert_never
+
+from landfall.api.backfill_report import BackfillReport, parse_report
+from landfall.errors import Retry
+from landfall_operator.api.backfill import KIND
+from landfall_operator.api.backfill_status import BackfillStatus
+from landfall_operator.api.revisions import parse_group_file
+from landfall_operator.core import backfill_actions, backfills, inputs
+from landfall_operator.core.actions import EmitEvent
+from landfall_operator.core.backfill_snapshot import (
+    FINALIZER,
+    RETRY,
+    BackfillObservation,
+    BackfillPod,
+    Missing,
+    PromotionAnswer,
+    landing_spec,
+    observation,
+    pod_of,
+)
+from landfall_operator.core.cache import ObjectCache
+from landfall_operator.objects import backfill_pods, names
+from landfall_operator.objects.backfill_pods import Lander
+from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import OperatorContext
+from landfall_operator.runtime.action_executor import difference, token_of
+from landfall_operator.runtime.driver_client import DriverClient
+from landfall_operator.runtime.event_recorder import EventRecorder
+from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
+from landfall_operator.runtime.promotions import PromotionClient
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class BackfillParts:
+    """What passes work with.
+
+    Attributes:
+        kube: the API server; its calls block, and run in ``pool``.
+        cache: the groups, and what they own.
+        drivers: asks the pod that lands for its report.
+        promotions: asks the driver of the group.
+        events: posts Events.
+        pool: the threads.
+        context: settings of the operator that pods depend on.
+        clock: returns the present time.
+    """
+
+    kube: KubeClient
+    cache: ObjectCache
+    drivers: DriverClient
+    promotions: PromotionClient
+    events: EventRecorder
+    pool: Executor
+    context: OperatorContext
+    clock: Callable[[], datetime]
+
+
+class BackfillPass:
+    """Runs passes; the caller runs at most one per Backfill at a time."""
+
+    def __init__(self, parts: BackfillParts) -> None:
+        """Nothing is remembered between passes."""
+        self._parts = parts
+
+    async def run(self, body: Json) -> None:
+        """Run one pass over a Backfill, as it was listed.
+
+        Raises:
+            Conflict: somebody else changed it meanwhile.
+            LandfallError: a request failed; the next pass goes on.
+        """
+        observed = await self._observe(body)
+        decision = backfills.decide(observed)
+        await self._store(body, decision.status)
+        for action in decision.actions:
+            await self._execute(body, observed, action)
+
+    # -------------------------------------------------------------------------------------- observe
+
+    async def _observe(self, body: Json) -> BackfillObservation:
+        parts, spec = self._parts, body.get("spec", {})
+        key = (body["metadata"]["namespace"], str(spec.get("group", "")))
+        landing = landing_spec(
+            key[1],
+            spec.get("revision"),
+            parts.cache.groups.get(key),
+            parts.cache.owned(key),
+            parts.context.image,
+        )
+        landing = self._with_backup(landing, key[0], spec.get("backup"))
+        observed = observation(body, parts.clock(), landing)
+        if observed.spec is None:
+            return observed
+        pod = await self._pod(key[0], backfill_pods.object_name(observed.name))
+        observed = replace(observed, pod=pod)
+        if observed.deleted:
+            name = backfill_pods.discard_name(observed.name)
+            observed = replace(observed, discarding=await self._pod(key[0], name))
+        elif pod and pod.address and not pod.is_over:
+            observed = replace(observed, report=await self._report(pod.address))
+        if backfills.wants_answer(observed):
+            observed = replace(observed, answer=await self._ask(observed))
+        return observed
+
+    def _with_backup(
+        self, landing: Lander | Missing, namespace: str, backup: str | None
+    ) -> Lander | Missing:
+        if isinstance(landing, Missing) or not backup:
+            return landing
+        resource = self._parts.cache.groups.get((namespace, backup))
+        if resource is None or resource.spec is None:
+            return Missing("BackupNotFound", f"there is no valid ConsumerGroup {backup} here")
+        return replace(landing, backup=resource.spec)
+
+    async def _pod(self, namespace: str, name: str) -> BackfillPod | None:
+        try:
+            return pod_of(await self._in_thread(self._parts.kube.find, "Pod", namespace, name))
+        except NotFound:
+            return None
+
+    async def _report(self, address: str) -> BackfillReport | None:
+        body = await self._parts.drivers.status(address)
+        return parse_report(body) if body else None
+
+    async def _ask(self, observed: BackfillObservation) -> PromotionAnswer:
+        """Ask the driver that lands the group, if one runs."""
+        parts, spec = self._parts, observed.spec
+        assert spec
+        key = (observed.namespace, spec.group)
+        request, lane = observed.status.promotion, observed.status.side_lane
+        group = parts.cache.groups.get(key)
+        if group is None or request is None or lane is None:
+            return PromotionAnswer("failed", f"there is no ConsumerGroup {spec.group} any more")
+        pods = inputs.reachable_pods(parts.cache.owned(key))
+        pod = pods.get(group.status.rollout.active or "")
+        if pod is None:
+            return PromotionAnswer("failed", "no driver of the group runs; it waits for one")
+        try:
+            name = names.control_name(spec.group)
+            token = token_of(await self._in_thread(parts.kube.get, "Secret", key[0], name))
+        except NotFound:
+            token = ""
+        if not token:
+            return PromotionAnswer("failed", "the group has no control token yet")
+        return await parts.promotions.promote(pod["status"]["podIP"], token, lane, request.id)
+
+    # ---------------------------------------------------------------------------------------- store
+
+    async def _store(self, body: Json, status: BackfillStatus) -> None:
+        """Store what has changed of the status.
+
+        Raises:
+            Conflict: the Backfill has changed since it was listed; nothing was stored.
+        """
+        stored = body.get("status", {})
+        new = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        changed = difference(stored, new)
+        if not changed:
+            return
+        metadata = body["metadata"]
+        patch = {
+            "metadata": {"resourceVersion": metadata["resourceVersion"]},
+            "status": changed,
+        }
+        done = await self._in_thread(
+            self._parts.kube.merge,
+            *(KIND, metadata["namespace"], metadata["name"], patch, "status"),
+        )
+        metadata["resourceVersion"] = done["metadata"]["resourceVersion"]
+
+    # ---------------------------------------------------------------------------------------- apply
+
+    async def _execute(
+        self, body: Json, observed: BackfillObservation, action: backfill_actions.BackfillAction
+    ) -> None:
+        match action:
+            case backfill_actions.AddFinalizer():
+                await self._set_finalizer(body, present=True)
+            case backfill_actions.RemoveFinalizer():
+                await self._set_finalizer(body, present=False)
+            case backfill_actions.RemoveRetry():
+                await self._patch(body, {"annotations": {RETRY: None}})
+            case backfill_actions.StartLanding(landing):
+                await self._start(observed, landing)
+            case backfill_actions.StartDiscarding():
+                await self._discard(body, observed)
+            case backfill_actions.DeletePod(uid):
+                name = backfill_pods.object_name(observed.name)
+                await self._delete_pod(observed.namespace, name, uid)
+            case EmitEvent():
+                await self._emit(observed, action)
+            case _:
+                assert_never(action)
+
+    async def _start(self, observed: BackfillObservation, landing: Lander) -> None:
+        """Create the ConfigMap unless it exists, the NetworkPolicy, and the pod.
+
+        A pod that is started again lands by the ConfigMap that exists, whatever the group's spec
+        is by then.
+
+        Raises:
+            Retry: the API server refuses the pod, as while the group's ServiceAccount is missing.
+        """
+        parts, owner, spec = self._parts, _owner(observed), observed.spec
+        assert spec
+        manifest = backfill_pods.config_map(owner, spec, landing, parts.context)
+        lander = _lander(await self._created(manifest, owner))
+        await self._in_thread(parts.kube.apply, backfill_pods.network_policy(owner, spec))
+        pod = backfill_pods.landing_pod(owner, spec, lander, parts.context)
+        await self._created(pod, owner)
+
+    async def _discard(self, body: Json, observed: BackfillObservation) -> None:
+        """Create the pod that discards; if nothing can, let the Backfill go."""
+        parts, owner, spec = self._parts, _owner(observed), observed.spec
+        assert spec
+        name = backfill_pods.object_name(observed.name)
+        try:
+            pinned = await self._in_thread(parts.kube.find, "ConfigMap", owner.namespace, name)
+        except NotFound:  # nothing was ever started
+            await self._set_finalizer(body, present=False)
+            return
+        pod = backfill_pods.discarding_pod(owner, spec, _lander(pinned), parts.context)
+        has_group = (owner.namespace, spec.group) in parts.cache.groups
+        if not has_group and pod["spec"]["serviceAccountName"] == names.driver_name(spec.group):
+            del pod["spec"]["serviceAccountName"]  # it went with the group
+        try:
+            await self._created(pod, owner)
+        except RequestRejected as error:
+            # As in a namespace that is being deleted: what is in the store stays there.
+            log.warning("side lane not discarded: %s", error, extra=_fields(observed))
+            await self._set_finalizer(body, present=False)
+
+    async def _created(self, manifest: Json, owner: Owner) -> Json:
+        """The object, created now or before.
+
+        Raises:
+            Retry: it belongs to something else.
+        """
+        kube, metadata = self._parts.kube, manifest["metadata"]
+        try:
+            return await self._in_thread(kube.create, manifest)
+        except Conflict:
+            kind, name = manifest["kind"], metadata["name"]
+            found = await self._in_thread(kube.find, kind, metadata["namespace"], name)
+        owners = {each["uid"] for each in found["metadata"].get("ownerReferences", [])}
+        if owner.uid not in owners:
+            raise Retry(f"{names.reference(manifest)} belongs to something else")
+        return found
+
+    async def _delete_pod(self, namespace: str, name: str, uid: str) -> None:
+        try:
+            await self._in_thread(self._parts.kube.delete, "Pod", namespace, name, uid)
+        except NotFound:
+            return
+
+    async def _set_finalizer(self, body: Json, *, present: bool) -> None:
+        """Add or remove the finalizer; those of others stay."""
+        metadata = body["metadata"]
+        others = [name for name in metadata.get("finalizers", []) if name != FINALIZER]
+        await self._patch(body, {"finalizers": [*others, FINALIZER] if present else others})
+
+    async def _patch(self, body: Json, changed: dict[str, Any]) -> None:
+        metadata = body["metadata"]
+        same = {name: metadata[name] for name in ("uid", "resourceVersion")}
+        merge = partial(self._parts.kube.merge, KIND, metadata["namespace"], metadata["name"])
+        try:
+            done = await self._in_thread(merge, {"metadata": {**same, **changed}})
+        except NotFound:
+            return
+        metadata["resourceVersion"] = done["metadata"]["resourceVersion"]
+
+    async def _emit(self, observed: BackfillObservation, event: EmitEvent) -> None:
+        """Log an event and post it; one that cannot be posted is only logged."""
+        level = logging.WARNING if event.kind == "Warning" else logging.INFO
+        log.log(level, "%s", event.message, extra={**_fields(observed), "reason": event.reason})
+        try:
+            await self._in_thread(self._parts.events.post, _owner(observed), event)
+        except (Retry, NotFound, RequestRejected) as error:
+            log.info("event not posted: %s", error, extra=_fields(observed))
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(
+            self._parts.pool, partial(call, *args, **kwargs)
+        )
+
+
+def _lander(pinned: Json) -> Lander:
+    """What the ConfigMap of a backfill says of who lands it."""
+    data, annotations = pinned["data"], pinned["metadata"]["annotations"]
+    backup = data.get(backfill_pods.BACKUP_KEY)
+    return Lander(
+        parse_group_file(data[backfill_pods.GROUP_KEY]),
+        annotations[backfill_pods.IMAGE_ANNOTATION],
+        parse_group_file(backup) if backup else None,
+    )
+
+
+def _owner(observed: BackfillObservation) -> Owner:
+    return Owner(observed.name, observed.namespace, observed.uid, KIND)
+
+
+def _fields(observed: BackfillObservation) -> dict[str, str]:
+    return {"backfill": f"{observed.namespace}/{observed.name}"}

@@ -1,0 +1,170 @@
+"""Manages Backfills, beside the groups: lists them every few seconds, and runs a pass over each.
+
+They are few, live for hours, and wait for pods, so they are listed instead of watched: a definition
+or a right that is missing then costs the groups nothing, and is found again by itself. A pass that
+fails is repeated with the next list, and cannot hold up another one. Whatever goes wrong here, the
+groups are managed by other parts of the operator.
+
+Between passes nothing is remembered but what the metrics show.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from landfall.errors import Fenced, LandfallError, Retry
+from landfall_operator.api.backfill import KIND
+from landfall_operator.core.backfill_snapshot import RETRY, status_of
+from landfall_operator.core.backfills import is_settled
+from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.backfill_metrics import BackfillSnapshot
+from landfall_operator.runtime.backfill_pass import BackfillPass
+from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
+from landfall_operator.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 5.0
+"""Seconds between two lists."""
+PER_NAMESPACE = 0.2
+"""Seconds more for each namespace beyond the first: each is one request."""
+PASS_SECONDS = 90.0
+"""A pass that takes longer is given up; the next one goes on by what is in the cluster."""
+CONCURRENT_PASSES = 8
+SETTLED_LISTS = 12
+"""Of a backfill that nothing goes on with, only every so many lists lead to a pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where backfills are managed.
+
+    Attributes:
+        namespaces: returns the namespaces that are watched; empty for the whole cluster.
+        is_ready: returns whether the groups are all known, and may be watched.
+    """
+
+    namespaces: Callable[[], tuple[str, ...]]
+    is_ready: Callable[[], bool]
+
+
+class Backfills:
+    """Lists the Backfills, and has a pass run over each."""
+
+    def __init__(
+        self,
+        kube: KubeClient,
+        passes: BackfillPass,
+        metrics: Metrics,
+        scope: Scope,
+        interval: float = INTERVAL,
+    ) -> None:
+        """Nothing is listed yet."""
+        self._kube = kube
+        self._passes = passes
+        self._metrics = metrics
+        self._scope = scope
+        self._interval = interval
+        self._slots = asyncio.Semaphore(CONCURRENT_PASSES)
+        self._problems: dict[str | None, str] = {}
+        self._lists = 0
+
+    async def keep_managing(self) -> None:
+        """Manage them until the task is canceled.
+
+        Raises:
+            Fenced: This operator is no longer the leader.
+        """
+        while True:
+            namespaces = self._scope.namespaces()
+            if self._scope.is_ready():
+                try:
+                    await self.manage(namespaces)
+                except Fenced:
+                    raise
+                except Exception:  # an error in here must not end the operator
+                    log.exception("backfills not managed")
+            await asyncio.sleep(self._interval + PER_NAMESPACE * max(0, len(namespaces) - 1))
+
+    async def manage(self, namespaces: tuple[str, ...]) -> None:
+        """List them once, and run a pass over each that needs one.
+
+        Raises:
+            Fenced: This operator is no longer the leader.
+        """
+        bodies = [
+            body for namespace in namespaces or (None,) for body in await self._listed(namespace)
+        ]
+        self._metrics.backfill_snapshots = {
+            (each.namespace, each.name): each for each in map(_snapshot, bodies)
+        }
+        due = [*self._due(bodies)]
+        self._lists += 1
+        for result in await asyncio.gather(*map(self._pass, due), return_exceptions=True):
+            if isinstance(result, Fenced | asyncio.CancelledError):
+                raise result
+
+    def _due(self, bodies: list[Json]) -> Iterator[Json]:
+        for body in bodies:
+            metadata, status = body["metadata"], status_of(body.get("status", {}))
+            promote = body.get("spec", {}).get("promote", "")
+            is_new = status.observed_generation != metadata.get("generation")
+            asks = "deletionTimestamp" in metadata or RETRY in metadata.get("annotations", {})
+            is_turn = not self._lists % SETTLED_LISTS
+            if is_new or asks or is_turn or not is_settled(status, promote):
+                yield body
+
+    async def _listed(self, namespace: str | None) -> list[Json]:
+        """All of a namespace, or of the cluster; none if they cannot be listed now."""
+        found: list[Json] = []
+        rest, problem = "", ""
+        try:
+            while True:
+                page = await asyncio.to_thread(self._kube.page, KIND, namespace, "", rest)
+                found += page.items
+                if not (rest := page.rest):
+                    break
+        except NotFound:
+            problem = "the CustomResourceDefinition of Backfills is missing"
+        except RequestRejected as error:
+            problem = str(error)
+        except Retry as error:
+            log.info("backfills not listed: %s", error)
+            return []
+        if problem and self._problems.get(namespace) != problem:
+            log.warning("backfills are not managed: %s", problem)
+        self._problems[namespace] = problem
+        return found
+
+    async def _pass(self, body: Json) -> None:
+        name = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+        fields = {"backfill": name}
+        outcome = "failed"
+        try:
+            async with self._slots, asyncio.timeout(PASS_SECONDS):
+                await self._passes.run(body)
+            outcome = "done"
+        except Fenced:
+            raise
+        except Conflict as error:
+            outcome = "conflict"
+            log.info("backfill changed during the pass: %s", error, extra=fields)
+        except TimeoutError:
+            log.warning("pass over a backfill given up after %g s", PASS_SECONDS, extra=fields)
+        except LandfallError as error:
+            log.warning("pass over a backfill failed: %s", error, extra=fields)
+        except Exception:  # an error in the handling of one must not stop the others
+            log.exception("pass over a backfill failed", extra=fields)
+        finally:
+            self._metrics.backfill_passes.labels(outcome).inc()
+
+
+def _snapshot(body: Json) -> BackfillSnapshot:
+    metadata = body["metadata"]
+    return BackfillSnapshot(
+        metadata["namespace"],
+        metadata["name"],
+        str(body.get("spec", {}).get("group", "")),
+        status_of(body.get("status", {})),
+    )

@@ -1,0 +1,88 @@
+"""Asks the driver of a group to promote a backfill, by its control port.
+
+Unlike a command, the request is answered with what became of it. It is the same request as that of
+``landfall promote``, and asking again with the same id waits on, so nothing is done twice.
+"""
+
+import ipaddress
+import json
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Protocol, get_args
+
+import aiohttp
+
+from landfall.api.contract import CONTROL_PORT
+from landfall_operator.core.backfill_snapshot import PromotionAnswer, PromotionOutcome
+from landfall_operator.objects.names import OPERATOR
+from landfall_operator.runtime.metrics import Metrics
+
+PATH = "/control/promote"
+TIMEOUT_SECONDS = 30.0
+"""A driver answers that it is waiting after twenty seconds."""
+_OUTCOMES = frozenset(get_args(PromotionOutcome))
+
+
+class PromotionClient(Protocol):
+    """The driver of a group, as a pass over a backfill sees it."""
+
+    async def promote(self, address: str, token: str, side_lane: str, id_: str) -> PromotionAnswer:
+        """Ask to promote a side lane, or ask again by the same id."""
+
+
+class HttpPromotionClient:
+    """Sends requests to the addresses of the drivers' pods."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        metrics: Metrics,
+        before_request: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Use a session that the caller closes.
+
+        ``before_request`` is called before each request and prevents it by raising Fenced.
+        """
+        self._session = session
+        self._metrics = metrics
+        self._before_request = before_request
+
+    async def promote(self, address: str, token: str, side_lane: str, id_: str) -> PromotionAnswer:
+        """See ``PromotionClient``."""
+        self._before_request()
+        host = f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
+        outcome = "error"
+        try:
+            request = self._session.post(
+                f"http://{host}:{CONTROL_PORT}{PATH}",
+                json={"name": side_lane, "who": OPERATOR, "why": "promote: Automatic", "id": id_},
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS),
+            )
+            async with request as response:
+                outcome, body = str(response.status), await response.text()
+                return parse_answer(response.status, body)
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            return PromotionAnswer("failed", f"the group's driver does not answer: {error}")
+        finally:
+            self._metrics.driver_requests.labels(PATH, outcome).inc()
+
+
+def parse_answer(code: int, body: str) -> PromotionAnswer:
+    """What a driver answered."""
+    match code:
+        case HTTPStatus.NOT_FOUND:
+            return PromotionAnswer("failed", "the group's driver is of a release without promotion")
+        case HTTPStatus.UNAUTHORIZED:
+            return PromotionAnswer("failed", "the group's driver does not take the control token")
+    try:
+        answer = json.loads(body)
+        outcome, message = answer["outcome"], str(answer.get("message", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return PromotionAnswer("failed", f"the group's driver answers {code}, and not what it does")
+    if code == HTTPStatus.BAD_REQUEST or outcome not in _OUTCOMES:
+        return PromotionAnswer("failed", message or f"the group's driver answers {code}")
+    found = re.search(r"\bslot (\d+)", message)
+    slot = int(found[1]) if found and outcome == "done" else None
+    return PromotionAnswer(outcome, message, slot)

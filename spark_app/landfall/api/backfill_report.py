@@ -1,0 +1,106 @@
+"""What ``landfall backfill land`` reports: while it runs over HTTP, and at its end in a document.
+
+The document is in the root of the side lane, ``_landfall/report.json``, and in the termination
+message of the pod. The names of the fields are a persisted format, which ``version`` numbers. Pure.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+VERSION: Final = 1
+MAX_BYTES = 4096
+"""Kubernetes keeps so many bytes of a termination message."""
+
+
+class LandingPhase(StrEnum):
+    """What ``landfall backfill land`` is doing, or how it ended."""
+
+    PLANNING = "Planning"
+    LANDING = "Landing"
+    COMPARING = "Comparing"
+    COMPARED = "Compared"
+    FAILED = "Failed"
+    """Running it again would not help; ``reason`` and ``message`` say why."""
+
+
+class _Reported(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class OldAndNew(_Reported):
+    """An amount that is live, and the one in the side lane."""
+
+    old: int
+    new: int
+
+
+class RowCounts(OldAndNew):
+    """Rows of both, and those that only one of them has."""
+
+    only_old: int
+    only_new: int
+
+
+class BackfillReport(_Reported):
+    """How far a backfill is, and what came of it.
+
+    Attributes:
+        version: of this format.
+        phase: what is being done, or how it ended.
+        offsets: of the ranges; None before they are planned.
+        landed_offsets: how many of them are landed.
+        records_per_second: that were landed per second.
+        rows: of data; this and what follows is None before they are compared.
+        dead_letters: how many.
+        bytes: of data objects.
+        output_partitions: that either has.
+        differing: output partitions whose rows are not the same.
+        sample: rows that only one of them has, a line each.
+        reason: one word for why it failed, or why it is tried again.
+        message: the same in words.
+    """
+
+    version: int = VERSION
+    phase: str = LandingPhase.PLANNING
+    offsets: int | None = None
+    landed_offsets: int = 0
+    records_per_second: int = 0
+    rows: RowCounts | None = None
+    dead_letters: OldAndNew | None = None
+    bytes: OldAndNew | None = None
+    output_partitions: int | None = None
+    differing: int | None = None
+    sample: tuple[str, ...] = ()
+    reason: str = ""
+    message: str = ""
+
+    def changed(self, **fields: object) -> "BackfillReport":
+        """A copy with other values of these fields."""
+        return self.model_copy(update=fields)
+
+    def as_json(self) -> str:
+        """The report as one line of JSON."""
+        return self.model_dump_json(by_alias=True, exclude_none=True)
+
+
+def termination_message(report: BackfillReport) -> str:
+    """The report in a line that Kubernetes keeps whole, with as many samples as fit in."""
+    while len((line := report.as_json()).encode()) > MAX_BYTES and report.sample:
+        report = report.changed(sample=report.sample[:-1])
+    if len(line.encode()) > MAX_BYTES:
+        # JSON may need six bytes for a character.
+        return report.changed(message=report.message[: MAX_BYTES // 8]).as_json()
+    return line
+
+
+def parse_report(text: str | bytes) -> BackfillReport | None:
+    """The report in a text; None if it is none, as what the runtime says of a killed process."""
+    try:
+        return BackfillReport.model_validate_json(text)
+    except ValidationError:
+        return None

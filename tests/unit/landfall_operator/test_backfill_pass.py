@@ -1,0 +1,395 @@
+"""Passes over Backfills against an API server in memory, from apply to deletion."""
+
+import asyncio
+from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from landfall.api.backfill_report import BackfillReport, OldAndNew, RowCounts
+from landfall.errors import Fenced
+from landfall_operator.api.revisions import revision_of
+from landfall_operator.core.backfill_snapshot import PromotionAnswer
+from landfall_operator.core.cache import ObjectCache
+from landfall_operator.objects.manifests import Owner, controller_revision
+from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
+from landfall_operator.runtime.backfills import Backfills, Scope
+from landfall_operator.runtime.driver_client import Command
+from landfall_operator.runtime.event_recorder import EventRecorder
+from landfall_operator.runtime.kube_client import NotFound, Request, RequestRejected
+from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from tests.support.api_objects import deployed, resource, stored
+from tests.support.cluster_model import SITE, group
+from tests.support.fake_api import FakeApi
+
+NAMESPACE = "logs"
+BACKFILLS = f"/apis/landfall.dev/v1alpha1/namespaces/{NAMESPACE}/backfills"
+CORE = f"/api/v1/namespaces/{NAMESPACE}"
+POD, DISCARDS = f"{CORE}/pods/backfill-fix", f"{CORE}/pods/discard-fix"
+POOL = ThreadPoolExecutor(2)
+COMPARED = BackfillReport(
+    phase="Compared",
+    offsets=10,
+    landed_offsets=10,
+    rows=RowCounts(old=10, new=10, only_old=1, only_new=1),
+    dead_letters=OldAndNew(old=0, new=0),
+    bytes=OldAndNew(old=5, new=5),
+    output_partitions=1,
+    differing=1,
+    message="the rows differ",
+)
+
+
+@dataclass
+class Drivers:
+    """Drivers that answer what they are told to."""
+
+    reports: dict[str, bytes] = field(default_factory=dict)
+    answer: PromotionAnswer = PromotionAnswer("waiting", "in flight")  # noqa: RUF009  # frozen
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    async def status(self, address: str) -> bytes | None:
+        return self.reports.get(address)
+
+    async def send(self, address: str, command: Command, token: str) -> None:
+        raise AssertionError((address, command, token))
+
+    async def promote(self, address: str, token: str, side_lane: str, id_: str) -> PromotionAnswer:
+        self.asked.append((address, token, side_lane, id_))
+        return self.answer
+
+
+class Scene:
+    """An operator with one group, and the Backfill `fix` of it."""
+
+    def __init__(self) -> None:
+        self.api, self.cache, self.drivers = FakeApi(), ObjectCache(), Drivers()
+        self.metrics = Metrics(lambda: OperatorSnapshot(True, 1, 0.0))
+        self.now = datetime(2026, 11, 26, 10, tzinfo=UTC)
+        self.spec = group(output={"url": "s3://logs/clicks"})
+        self.has_group(resource())
+        parts = BackfillParts(
+            self.api,
+            self.cache,
+            self.drivers,
+            self.drivers,
+            EventRecorder(self.api, self.metrics, lambda: self.now),
+            POOL,
+            SITE,
+            lambda: self.now,
+        )
+        scope = Scope(lambda: (NAMESPACE,), lambda: True)
+        self.backfills = Backfills(self.api, BackfillPass(parts), self.metrics, scope)
+
+    def has_group(self, body: dict[str, Any]) -> None:
+        """The cache has the group, and its driver's pod."""
+        body["status"] = {"rollout": {"active": revision_of(self.spec)}}
+        self.cache.put("ConsumerGroup", body)
+        deployment = stored(deployed(self.spec))
+        self.cache.put("Deployment", deployment)
+        owner = Owner("clicks", NAMESPACE, "u")
+        record = controller_revision(owner, self.spec, "recorded", 1)
+        self.cache.put("ControllerRevision", stored(record, uid="record"))
+        pod = {
+            "metadata": {
+                "name": "driver-pod",
+                "namespace": NAMESPACE,
+                "uid": "p",
+                "resourceVersion": "5",
+                "creationTimestamp": "2026-11-21T12:00:00Z",
+                "labels": deployment["spec"]["template"]["metadata"]["labels"],
+            },
+            "status": {"phase": "Running", "podIP": "10.0.0.1"},
+        }
+        self.cache.put("Pod", pod)
+        secret = {
+            "kind": "Secret",
+            "metadata": {"name": "clicks-control", "namespace": NAMESPACE},
+            "data": {"token": b64encode(b"token").decode()},
+        }
+        self.api.store(f"{CORE}/secrets/clicks-control", secret)
+
+    def apply(self, **spec: Any) -> None:
+        body = self.api.objects.get(f"{BACKFILLS}/fix", {"metadata": {"generation": 0}})
+        metadata = {"name": "fix", "namespace": NAMESPACE, "uid": "uid-1", **body["metadata"]}
+        metadata["generation"] += 1
+        whole = {"group": "clicks", "promote": "Manual", **spec}
+        self.api.store(f"{BACKFILLS}/fix", {**body, "metadata": metadata, "spec": whole})
+
+    def passes(self, count: int = 1) -> dict[str, Any]:
+        """Run passes; returns the Backfill, or nothing once it is gone."""
+        for _ in range(count):
+            asyncio.run(self.backfills.manage((NAMESPACE,)))
+            found = self.api.objects.get(f"{BACKFILLS}/fix")
+            metadata = found["metadata"] if found else {}
+            if "deletionTimestamp" in metadata and not metadata["finalizers"]:
+                del self.api.objects[f"{BACKFILLS}/fix"]
+        return self.api.objects.get(f"{BACKFILLS}/fix", {})
+
+    @property
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.objects[f"{BACKFILLS}/fix"].get("status", {})
+        return found
+
+    def pod(self, path: str = POD, **status: Any) -> None:
+        """The kubelet says this of a pod."""
+        body = self.api.objects[path]
+        self.api.store(path, {**body, "status": {"containerStatuses": [], **status}})
+
+    def runs(self, report: BackfillReport) -> None:
+        state = {"name": "driver", "state": {"running": {"startedAt": "2026-11-26T10:00:00Z"}}}
+        self.pod(phase="Running", podIP="10.0.0.9", containerStatuses=[state])
+        self.drivers.reports["10.0.0.9"] = report.as_json().encode()
+
+    def ends(self, code: int, message: str = "", path: str = POD) -> None:
+        over = {"terminated": {"exitCode": code, "message": message, "reason": "Completed"}}
+        state = {"name": "driver", "state": over}
+        self.pod(path, phase="Succeeded" if not code else "Running", containerStatuses=[state])
+
+    def delete(self) -> None:
+        body = self.api.objects[f"{BACKFILLS}/fix"]
+        body["metadata"]["deletionTimestamp"] = self.now.isoformat()
+        self.api.store(f"{BACKFILLS}/fix", body)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def is_promoted(scene: Scene) -> None:
+    """Bring the Backfill to the request to promote."""
+    scene.apply(promote="Automatic")
+    scene.passes(2)
+    scene.ends(0, COMPARED.as_json())
+    scene.passes(2)
+
+
+def test_it_is_landed_compared_and_shown(scene: Scene) -> None:
+    scene.apply(maxCores=3)
+
+    scene.passes()
+    assert scene.api.objects[f"{BACKFILLS}/fix"]["metadata"]["finalizers"] == [
+        "landfall.dev/discard"
+    ]
+    scene.passes()
+    pod = scene.api.objects[POD]
+    assert pod["spec"]["containers"][0]["image"] == "good"
+    assert scene.status["phase"] == "Planning"
+
+    scene.runs(BackfillReport(phase="Landing", offsets=10, landed_offsets=4))
+    scene.passes()
+    assert (scene.status["phase"], scene.status["progress"]) == ("Landing", "40%")
+
+    scene.ends(0, COMPARED.as_json())
+    scene.passes()
+    assert (scene.status["phase"], scene.status["message"]) == ("Compared", "the rows differ")
+    assert scene.metrics.backfill_snapshots[NAMESPACE, "fix"].group == "clicks"
+    reasons = {body["reason"] for path, body in scene.api.objects.items() if "/events/" in path}
+    assert reasons == {"Started", "Compared"}
+
+
+def test_a_pod_that_is_gone_is_started_again_by_the_same_spec(scene: Scene) -> None:
+    scene.apply()
+    scene.passes(2)
+    before = scene.api.objects.pop(POD)
+    changed = resource(version=2)
+    changed["spec"]["output"]["format"] = "Parquet"
+    scene.has_group(changed)
+
+    scene.passes()
+
+    after = scene.api.objects[POD]
+    assert after["spec"] == before["spec"]
+    assert (
+        "Parquet" not in scene.api.objects[f"{CORE}/configmaps/backfill-fix"]["data"]["group.json"]
+    )
+
+
+def test_a_revision_is_landed_by_its_record(scene: Scene) -> None:
+    changed = resource(version=2)
+    changed["spec"]["generation"] = 9
+    scene.has_group(changed)
+    scene.apply(revision=revision_of(scene.spec))
+
+    scene.passes(2)
+
+    assert scene.status["revision"] == revision_of(scene.spec)
+    scene.apply(revision="g7-none")
+    scene.api.objects.pop(POD)
+    scene.passes()
+    assert scene.status["reason"] == "RevisionNotFound"
+
+
+def test_a_group_that_comes_later_is_waited_for(scene: Scene) -> None:
+    scene.cache.drop("ConsumerGroup", resource())
+    scene.apply()
+
+    scene.passes(2)
+    assert (scene.status["phase"], scene.status["reason"]) == ("Pending", "GroupNotFound")
+    later = resource(version=9, uid="other")
+    scene.has_group(later)
+    scene.passes()
+    assert scene.status["phase"] == "Planning"
+
+
+def test_a_backup_that_is_missing_is_waited_for(scene: Scene) -> None:
+    scene.apply(backup="archive")
+
+    scene.passes(2)
+    assert (scene.status["phase"], scene.status["reason"]) == ("Pending", "BackupNotFound")
+    scene.cache.put("ConsumerGroup", resource(version=3, uid="b", name="archive"))
+    scene.passes()
+
+    assert scene.status["phase"] == "Planning"
+    data = scene.api.objects[f"{CORE}/configmaps/backfill-fix"]["data"]
+    assert "s3://logs/archive" in data["backup.json"]
+    assert "--backup" in scene.api.objects[POD]["spec"]["containers"][0]["args"]
+
+
+def test_a_promotion_is_asked_of_the_active_driver_by_the_same_request(scene: Scene) -> None:
+    is_promoted(scene)
+    assert scene.drivers.asked == []
+
+    scene.passes(2)
+
+    request = scene.status["promotion"]["id"]
+    assert scene.drivers.asked == [("10.0.0.1", "token", "fix-uid1", request)] * 2
+    assert scene.status["phase"] == "Promoting"
+    scene.drivers.answer = PromotionAnswer("done", "recorded in slot 12", 12)
+    scene.passes()
+    assert (scene.status["phase"], scene.status["ledgerSlot"]) == ("Promoted", 12)
+
+
+def test_without_a_driver_a_promotion_waits(scene: Scene) -> None:
+    is_promoted(scene)
+    scene.cache.forget(NAMESPACE)
+    scene.cache.put("ConsumerGroup", resource(version=20, uid="u2"))
+
+    scene.passes()
+
+    assert (scene.status["phase"], scene.status["reason"]) == ("Promoting", "PromotionWaits")
+    assert scene.drivers.asked == []
+
+
+def test_a_deleted_one_discards_its_side_lane_and_goes(scene: Scene) -> None:
+    scene.apply()
+    scene.passes(2)
+    scene.delete()
+
+    scene.passes()
+    assert POD not in scene.api.objects
+    scene.passes()
+    assert scene.api.objects[DISCARDS]["spec"]["containers"][0]["args"][2] == "discard"
+    assert scene.status["phase"] == "Discarded"
+    scene.passes()
+    scene.ends(0, path=DISCARDS)
+    assert scene.passes() == {}
+
+
+def test_it_can_be_deleted_after_its_group(scene: Scene) -> None:
+    scene.apply()
+    scene.passes(2)
+    scene.cache.forget(NAMESPACE)
+    scene.delete()
+
+    scene.passes(2)
+
+    assert "serviceAccountName" not in scene.api.objects[DISCARDS]["spec"]
+
+
+def test_it_goes_where_no_pod_can_be_created(scene: Scene) -> None:
+    scene.apply()
+    scene.passes(2)
+    scene.delete()
+    scene.passes()
+
+    def refuse(request: Request) -> None:
+        if request.verb == "create":
+            raise RequestRejected("the namespace is being terminated", HTTPStatus.FORBIDDEN)
+
+    scene.api.before = refuse
+    assert scene.passes() == {}
+
+
+def test_what_others_changed_meanwhile_is_looked_at_anew(scene: Scene) -> None:
+    scene.apply()
+    scene.passes()
+
+    def change(request: Request) -> None:
+        if request.verb == "patch_status":
+            scene.api.before = lambda _: None
+            scene.apply(promote="Never")
+
+    scene.api.before = change
+    scene.passes()
+    assert scene.status["phase"] == "Pending"
+    assert POD not in scene.api.objects
+    assert scene.passes()["status"]["phase"] == "Planning"
+
+
+def test_what_nothing_goes_on_with_is_left_alone(scene: Scene) -> None:
+    scene.apply()
+    scene.passes(2)
+    scene.ends(0, COMPARED.as_json())
+    scene.passes()
+    asked = len(scene.api.requests)
+
+    scene.passes(5)
+
+    assert len(scene.api.requests) == asked + 5  # a list each
+    scene.apply(promote="Automatic")
+    scene.passes()
+    assert scene.status["phase"] == "Promoting"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotFound("404"), RequestRejected("backfills is forbidden", HTTPStatus.FORBIDDEN)],
+)
+def test_without_the_definition_or_a_right_nothing_fails(
+    scene: Scene, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(request: Request) -> None:
+        if request.kind.name == "Backfill":
+            raise error
+
+    scene.apply()
+    scene.api.before = fail
+    with caplog.at_level("WARNING"):
+        scene.passes(3)
+
+    assert [record.message for record in caplog.records].count(caplog.records[0].message) == 1
+    scene.api.before = lambda _: None
+    scene.passes(2)
+    assert scene.status["phase"] == "Planning"
+
+
+def test_a_pass_that_breaks_does_not_stop_the_others(scene: Scene) -> None:
+    scene.apply()
+    other = {"metadata": {"name": "a", "namespace": NAMESPACE}, "spec": {"group": "clicks"}}
+    scene.api.store(f"{BACKFILLS}/a", other)
+
+    def break_other(request: Request) -> None:
+        if request.path.endswith("/backfills/a"):
+            raise ZeroDivisionError
+
+    scene.api.before = break_other
+    scene.passes(2)
+
+    assert scene.status["phase"] == "Planning"
+
+
+def test_an_operator_that_is_not_the_leader_any_more_stops(scene: Scene) -> None:
+    def fence(request: Request) -> None:
+        if request.method != "GET":
+            raise Fenced("the lease is lost")
+
+    scene.apply()
+    scene.api.before = fence
+    with pytest.raises(Fenced):
+        scene.passes()
