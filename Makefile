@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite cluster-times sim model crash-hunt chaos rights bench bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite cluster-times sim model crash-hunt chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or 
 chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
 
+chaos-replace: ready ## Kill drivers that merge objects, undo merges, break the store, and read all the while (MINUTES=5 SEED=n)
+	@$(BIN)/python -m tests.chaos.replace $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
+
 model: setup ## Check the protocol in every order of its steps, and show what each rule prevents
 	@$(BIN)/python -m tests.model $(ARGS)
 
@@ -144,6 +147,9 @@ rights: setup ## Remove the RBAC rules of operator and drivers one by one, and l
 
 bench: ready ## Measure the sink, or whole runs beside Spark Structured Streaming (ARGS=--whole; ARGS=--help lists the options)
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+bench-backfill: ready ## Measure landing ranges again, from Kafka and from a backup, beside landing them (ARGS=--live: the lag of a live group)
+	@$(BIN)/python -m tests.bench.backfill $(ARGS)
 
 bench-idle: ready ## Measure groups of 1,000 and 10,000 idle topic partitions (ARGS=--help lists the options)
 	@$(BIN)/python -m tests.bench.idle $(ARGS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dev.docs.text import prose
 from landfall.api import contract
+from landfall.api.compaction_status import CompactionStatus
 from landfall.api.feed_status import FeedStatus
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/http.md"
@@ -24,6 +25,7 @@ KINDS: Mapping[str, type] = {
     "publishers[]": contract.PublisherStatus,
     "completeness[]": contract.TopicCompleteness,
     "feeds[]": FeedStatus,
+    "compaction": CompactionStatus,
 }
 """The types by where they are in the document."""
 
@@ -49,6 +51,7 @@ PLAIN: Mapping[str, str] = {
     "revision": "revision of the driver",
     "workers": "see [`workers`](#workers)",
     "feeds": "see [`feeds[]`](#feeds)",
+    "compaction": "see [`compaction`](#compaction); null without spec.compact",
     "topic": "name of the topic",
     "partition": "number of the Kafka partition",
     "total": "commits in the ledger since its first slot",

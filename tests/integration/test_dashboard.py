@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from dev.tools import promtool
+from landfall.api.compaction_status import CompactionStatus
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
@@ -45,6 +46,9 @@ LAKE = PublisherStatus.model_validate(
 )
 HITS = FeedStatus(
     "hits", 5, 1000, landed_parts=7, parked_parts=1, undecided_parts=0, ignored_parts=1
+)
+MERGING = CompactionStatus(
+    2, 30, merged_objects=20, new_objects=2, merged_bytes=900, duplicates=1, failures=1
 )
 VARIABLES = {"$namespace": ".*", "$group": ".*", "$__rate_interval": "5m"}
 
@@ -92,7 +96,7 @@ def driver(world: World) -> CollectorRegistry:
         failures_by_reason={"StoreUnavailable": 1},
     )
     # A group has topics or files; here, one driver has both.
-    status = replace(driver_report.status, feeds=(HITS,))
+    status = replace(driver_report.status, feeds=(HITS,), compaction=MERGING)
     registry = CollectorRegistry()
     registry.register(StatusCollector(lambda: (status, counters)))
     return registry

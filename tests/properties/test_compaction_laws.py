@@ -1,14 +1,18 @@
 """What is planned to be merged: nothing is lost, nothing is there twice, and merges fit."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.driver.decide.compaction import MAX_MERGED, Merge, MergeRules, plan_merges
 from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.formats.external_sort import ExternalSort
+from landfall.formats.sort_keys import json_sort_key
 from landfall.ledger import Purpose
 from landfall.ledger.merged_objects import Mergeable, sections_of
 from landfall.ledger.object_names import MAX_KEY_BYTES, ObjectName, origin, parse_key, renamed
@@ -17,6 +21,13 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
 
 LANE = ("shop", "0")
+JSON_VALUES = st.one_of(
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=3),
+    st.none(),
+    st.lists(st.booleans(), max_size=2),
+)
 BELOW, TARGET = 64, 256
 
 
@@ -53,6 +64,35 @@ def order(each: Mergeable) -> tuple[int, int]:
 def merges(objects: Sequence[Mergeable], **rules: object) -> Sequence[Merge]:
     made = {"below": BELOW, "target": TARGET, **rules}
     return plan_merges(LANE, objects, MergeRules(**made)).merges  # type: ignore[arg-type]
+
+
+def in_order(value: object) -> tuple[object, ...]:
+    """What rows are sorted by: numbers, then texts, then what is neither, then what is missing."""
+    match value:
+        case int() | float():
+            return 0, value
+        case str():
+            return 1, value.encode()
+        case None:
+            return (3,)
+        case _:
+            return 2, json.dumps(value).encode()
+
+
+@given(values=st.lists(JSON_VALUES, max_size=60), memory=st.sampled_from([1, 300, 2**20]))
+def test_rows_are_sorted_by_their_values_and_stay_in_order_where_these_are_equal(
+    values: list[object], memory: int
+) -> None:
+    key_of, sort = json_sort_key(("a",)), ExternalSort(memory)
+    rows = [json.dumps({"n": n, "a": value}).encode() for n, value in enumerate(values)]
+    for at in range(0, len(rows), 7):
+        some = rows[at : at + 7]
+        keys = pa.array(map(key_of, some), pa.binary())
+        sort.add(keys, pa.RecordBatch.from_arrays([pa.array(some, pa.binary())], ["row"]))
+
+    found = [row for table in sort.tables() for row in table["row"].to_pylist()]
+
+    assert found == sorted(rows, key=lambda row: in_order(json.loads(row)["a"]))
 
 
 @given(objects=folders())

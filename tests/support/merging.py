@@ -30,6 +30,8 @@ class MergedFolder:
     Attributes:
         output: how its objects are made.
         dedupe: how duplicates are left out.
+        sort: the field by which rows are sorted; empty if they are not.
+        spec: what the group has besides.
         store: where it is.
         sources: its objects, in order.
     """
@@ -38,6 +40,8 @@ class MergedFolder:
     dedupe: RowDedupe | None = None
     store: MemoryStore = field(default_factory=MemoryStore)
     sources: list[Mergeable] = field(default_factory=list)
+    sort: str = ""
+    spec: dict[str, object] = field(default_factory=dict)
 
     @classmethod
     def of(cls, format_: str, **output: object) -> "MergedFolder":
@@ -48,6 +52,11 @@ class MergedFolder:
     def deduped(self, key: str, keep: Keep = Keep.FIRST) -> "MergedFolder":
         """The same folder, in which duplicates are left out."""
         self.dedupe = RowDedupe(key=key, keep=keep)
+        return self
+
+    def sorted(self, field: str) -> "MergedFolder":
+        """The same folder, in which rows of merged objects are sorted."""
+        self.sort = field
         return self
 
     @property
@@ -93,8 +102,9 @@ class MergedFolder:
 
     def share(self) -> MergeShare:
         """What a task is given to merge all."""
-        merge = Merge(self.output, tuple(self.sources), self.dedupe)
-        return MergeShare(group(), "token", READ_THROUGH, (merge,))
+        sort = tuple(self.sort.split(".")) if self.sort else ()
+        merge = Merge(self.output, tuple(self.sources), self.dedupe, sort)
+        return MergeShare(group(**self.spec), "token", READ_THROUGH, (merge,))
 
     def merged(self) -> Merged:
         """What all are merged into, which is completed."""

@@ -242,6 +242,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.decode.timestamp.field": {"maxLength": 1024},
     "spec.decode.timestamp.separator": {"maxLength": 16},
     "spec.compact.dedupe.key": {"maxLength": 1024},
+    "spec.compact.sort": {"maxLength": 1024},
     "spec.source.kafka.groupId": {"maxLength": 255},
     "spec.source.files": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["topic"]},
     "spec.output.url": {"maxLength": 2048},

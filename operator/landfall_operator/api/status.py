@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Literal
 
 from landfall.api.pod_spec import Model
+from landfall_operator.api.compaction_status import CompactionStatus
 from landfall_operator.api.feed_status import FeedStatus
 from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
@@ -351,6 +352,8 @@ class GroupStatus(Model):
     """How many files are pending and how many parts are parked, such as `1.2k pending, 3 parked`;
     absent without spec.source.files.
     """
+    compaction: CompactionStatus | None = None
+    """What is merged of small objects; absent without spec.compact."""
     autoscaling: AutoscalingStatus | None = None
     """The last decision of the autoscaler."""
     plan: PlanStatus | None = None

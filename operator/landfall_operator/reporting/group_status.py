@@ -35,6 +35,7 @@ from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
+from landfall_operator.reporting.compaction import compaction_status
 from landfall_operator.reporting.conditions import conditions
 from landfall_operator.reporting.feeds import feed_statuses, files_text
 from landfall_operator.reporting.publishers import published_text, publisher_statuses
@@ -90,6 +91,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         runs=run_statuses(observed, desired),
         feeds=feeds or None,
         files=files_text(feeds),
+        compaction=compaction_status(observed, desired),
         autoscaling=_autoscaling(desired),
         plan=desired.plan,
         rollout=desired.rollout,

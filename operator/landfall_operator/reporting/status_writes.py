@@ -37,7 +37,9 @@ _ESSENCE = re.compile(
     r"\.(phase|reason|observed_generation|conditions\.\d+\.(type|status|reason)"
     r"|publishers\.\d+\.(name|state|blocked)|(schedule|idle)\.sleeping|idle\.next_look|runs\.0\.(until|ended))"
 )
-_MEASURED = re.compile(r"\.(lag|commits|rate|autoscaling|conditions|publishers|feeds)\..*")
+_MEASURED = re.compile(
+    r"\.(lag|commits|rate|autoscaling|conditions|publishers|feeds|compaction)\..*"
+)
 _READ_BACK = re.compile(r"\.autoscaling\.(desired|ineffective(\..*)?)")
 # What follows from other fields: the text of a number, the order of the worst, the last commit.
 _DERIVED = re.compile(

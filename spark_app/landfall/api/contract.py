@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
+from landfall.api.compaction_status import CompactionStatus
 from landfall.api.feed_status import FeedStatus
 from landfall.api.run_status import ScheduleStatus
 
@@ -392,8 +393,8 @@ class Status:
     publishers: tuple[PublisherStatus, ...] = ()
     """Those of ``spec.publish`` that this driver runs. Drivers before version 3 report none."""
     completeness: tuple[TopicCompleteness, ...] = ()
-    """Of each topic that is complete up to a time, or held. In a summary, the first that are held.
-    """
+    """Of each topic with a time, or held. In a summary, the first that are held."""
     schedule: ScheduleStatus | None = None
     """Of a group that lands closed ranges."""
     feeds: tuple[FeedStatus, ...] = ()
+    compaction: CompactionStatus | None = None

@@ -84,6 +84,7 @@ class GroupProgress:
         publishers: how far each publisher is.
         complete_until: by topic, the event time before which everything has landed, ISO 8601.
         feeds: what has become of the files of each feed, as far as the ledger says.
+        unapplied_replacements: REPLACEs that are not known to be done.
     """
 
     group: str
@@ -102,6 +103,7 @@ class GroupProgress:
     publishers: tuple[PublisherProgress, ...] = ()
     complete_until: Mapping[str, str] = field(default_factory=dict)
     feeds: tuple[FeedStatus, ...] = ()
+    unapplied_replacements: int = 0
 
 
 def status(arguments: argparse.Namespace) -> ExitCode:
@@ -197,6 +199,7 @@ def _progress(
         lag_records=None if source_error else sum(lags),
         last_commit=state.last_commit_time,
         unapplied_commits=len(state.unapplied),
+        unapplied_replacements=len(state.replacing),
         totals=state.totals,
         partitions=partitions,
         source_error=source_error,
@@ -245,6 +248,7 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
                 "dead letters": console.count(totals.dead_lettered),
                 "filtered": console.count(totals.filtered),
                 **({} if progress.feeds else _without_record(totals)),
+                **_replaced(progress),
             }
         )
     )
@@ -266,6 +270,20 @@ def _without_record(totals: Totals) -> dict[str, str]:
     return {
         "invisible": console.count(totals.invisible),
         "skipped": console.count(totals.skipped),
+    }
+
+
+def _replaced(progress: GroupProgress) -> dict[str, str]:
+    """What was merged or replaced, if anything was."""
+    totals = progress.totals
+    if not totals.retired:
+        return {}
+    by = f"{console.count(totals.retired)} by {console.count(totals.replacing)}"
+    under_way = console.count(progress.unapplied_replacements)
+    busy = f" ({under_way} under way)" if progress.unapplied_replacements else ""
+    return {
+        "replaced objects": f"{by}{busy}",
+        **({"duplicates": console.count(totals.duplicates)} if totals.duplicates else {}),
     }
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock
 
+from landfall.api.compaction_status import CompactionStatus
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.compaction_planner import CompactionPlanner
 from landfall.driver.deps import DriverDeps
@@ -35,35 +36,15 @@ RETRY_PAUSE = timedelta(minutes=5)
 """After something failed, or a plan was refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionStatus:
-    """What compaction has done since the driver started.
-
-    Attributes:
-        waiting_folders: folders with objects to merge, now or once they are complete.
-        merged_objects: objects that were recorded to retire.
-        new_objects: those that take their place.
-        merged_bytes: what these have.
-        duplicates: rows that were left out.
-        error: why something was not merged last; empty if nothing was in the way.
-    """
-
-    waiting_folders: int = 0
-    merged_objects: int = 0
-    new_objects: int = 0
-    merged_bytes: int = 0
-    duplicates: int = 0
-    error: str = ""
-
-
 @dataclass
 class _Counts:
-    """What was recorded so far."""
+    """What was recorded so far, and how often that failed."""
 
     objects: int = 0
     new: int = 0
     bytes: int = 0
     duplicates: int = 0
+    failures: int = 0
 
     def add(self, plan: PlannedReplacement) -> None:
         """Count a plan that was recorded."""
@@ -95,7 +76,7 @@ class Compacting:
         self._ready: PlannedReplacement | None = None
         self._taken: PlannedReplacement | None = None
         self._seen, self._looked, self._next = -1, -1, deps.clock()
-        self._counts, self._error, self._waiting = _Counts(), "", 0
+        self._counts, self._problem = _Counts(), ""
 
     def observe(self, state: State) -> None:
         """Take note of the ledger, in every pass of the driver: perhaps there is something to do.
@@ -146,7 +127,8 @@ class Compacting:
     def refused(self, _: PlannedReplacement, why: str) -> None:
         """The plan is not recorded, and never will be; the caller aborts its uploads."""
         log.warning("merge refused", extra={"why": why})
-        self._taken, self._error = None, why
+        self._taken, self._problem = None, why
+        self._counts.failures += 1
         self._next, self._seen = self._deps.clock() + RETRY_PAUSE, -1
 
     @property
@@ -159,11 +141,6 @@ class Compacting:
             plans = [plan for plan in (self._ready, self._taken) if plan]
         return frozenset(upload.upload_id for plan in plans for upload in plan.uploads)
 
-    @property
-    def problem(self) -> str:
-        """See ``CompactionStatus.error``."""
-        return self._error
-
     def stop(self) -> Iterable[Upload]:
         """Do nothing more; returns the uploads of the plan that nobody has taken, to be aborted."""
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -174,9 +151,16 @@ class Compacting:
     @property
     def status(self) -> CompactionStatus:
         """How compaction is doing."""
-        counts = self._counts
+        counts, (folders, objects) = self._counts, self._planner.waiting
         return CompactionStatus(
-            self._waiting, counts.objects, counts.new, counts.bytes, counts.duplicates, self._error
+            waiting_folders=folders,
+            waiting_objects=objects,
+            merged_objects=counts.objects,
+            new_objects=counts.new,
+            merged_bytes=counts.bytes,
+            duplicates=counts.duplicates,
+            failures=counts.failures,
+            problem=self._problem,
         )
 
     @property
@@ -198,9 +182,9 @@ class Compacting:
             log.exception("compaction failed unexpectedly")
         if problem:
             self._seen = -1
+            self._counts.failures += 1
         if problem or plan:
-            self._error = problem
-        self._waiting = self._planner.waiting
+            self._problem = problem
         self._next = self._deps.clock() + (RETRY_PAUSE if problem else INTERVAL)
         with self._lock:
             self._ready = plan

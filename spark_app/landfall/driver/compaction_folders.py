@@ -10,7 +10,7 @@ by then stay as they are.
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from landfall.api.spec import Compact, ConsumerGroup, TopicSpecs
@@ -108,9 +108,13 @@ class Folders:
         return sorted(found, key=lambda each: (each.end, each.path))
 
     @property
-    def waiting(self) -> int:
-        """How many folders there is something to do in, now or once they are complete."""
-        return sum(not each.is_settled for each in self.folders.values())
+    def waiting(self) -> tuple[int, int]:
+        """Folders with something to do, now or once they are complete; objects of complete ones.
+
+        Objects that come late count at once, and are merged only when nothing more has come.
+        """
+        open_ = [each for each in self.folders.values() if not each.is_settled]
+        return len(open_), sum(len(each.objects) for each in open_ if self._is_over(each))
 
     def next_due(self) -> datetime | None:
         """When a complete folder is to be merged next, without anything new in the ledger."""
@@ -200,11 +204,10 @@ class Folders:
                 gone = objects.pop(key)
                 specs[path, gone.name.generation] = gone.spec
         for new in listed.objects:
-            made = Mergeable(slot, new.landed, "", new.sections, new.mixed)
+            made = Mergeable(slot, new.landed, "", new.sections, new.mixed, new.sorted)
             spec = specs.get((made.folder, made.name.generation))
             if spec is not None:
-                made = Mergeable(slot, new.landed, spec, new.sections, new.mixed)
-                self.folders[made.folder].objects[made.key] = made
+                self.folders[made.folder].objects[made.key] = replace(made, spec=spec)
         for path in {path for path, _ in specs}:
             self.folders[path].is_settled = False
 

@@ -44,8 +44,8 @@ class CompactionPlanner:
         self._specs: dict[str, TopicSpecs] = {}
         self._extensions: dict[tuple[str, str], str | None] = {}
         self._may_replace = False
-        self.waiting = 0
-        """Folders with objects to merge, now or once they are complete."""
+        self.waiting = (0, 0)
+        """Folders with objects to merge, now or once complete, and objects of complete ones."""
         self.next_due: datetime | None = None
         """When there is something to do next without anything new in the ledger."""
 
@@ -98,7 +98,7 @@ class CompactionPlanner:
                 if chosen.is_full():
                     break  # the rest of the folder once this is applied
                 output = self._output(folder.topic, sources[0].spec)
-                chosen.add(Merge(output, sources, rules.dedupe))
+                chosen.add(Merge(output, sources, rules.dedupe, rules.sort_path))
         else:
             folder.is_settled = True
         return _problem(folder, found.refused[0]) if found.refused else ""

@@ -9,6 +9,7 @@ from functools import partial
 from landfall.driver.deps import DriverDeps
 from landfall.driver.orphan_uploads import OrphanFilter, OrphanSweep
 from landfall.errors import LandfallError
+from landfall.ledger import retired_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.objects import Upload
@@ -24,6 +25,11 @@ LISTING_PATIENCE = timedelta(minutes=1)
 PROBE_AGE = timedelta(hours=1)
 """Older probe uploads belong to a driver that died while it probed the store. A younger one may
 belong to a driver that is starting now.
+"""
+
+COPY_AGE = timedelta(days=1)
+"""Older uploads of copies of replaced objects belong to a driver that died while it copied. Into a
+younger one this driver may copy.
 """
 
 Offsets = Mapping[TopicPartition, int]
@@ -91,7 +97,8 @@ class Housekeeping:
         """
         self._last_sweep = now
         fenced = OrphanFilter(is_ours, None, frozenset(decided))
-        self._first_sweep.start(fenced, OrphanFilter(_is_probe, now - PROBE_AGE))
+        probes = OrphanFilter(_is_probe, now - PROBE_AGE)
+        self._first_sweep.start(fenced, probes, OrphanFilter(_is_kept, now - COPY_AGE))
 
     def await_first_listing(self, wait: Callable[[], None], tell: Callable[[], None]) -> None:
         """Return once the first listing has ended, or has taken too long; tasks may start then.
@@ -132,7 +139,8 @@ class Housekeeping:
         """
         if self._last_sweep is not None and now - self._last_sweep >= SWEEP_INTERVAL:
             self._last_sweep = now
-            self._later_sweeps.start(OrphanFilter(is_ours, now - age, frozenset(decided)))
+            tasks = OrphanFilter(is_ours, now - age, frozenset(decided))
+            self._later_sweeps.start(tasks, OrphanFilter(_is_kept, now - COPY_AGE))
 
     def finish(self) -> None:
         """Return when all work under way has ended; orphans that remain are for the next driver."""
@@ -143,6 +151,10 @@ class Housekeeping:
 
 def _is_probe(key: str) -> bool:
     return key.startswith(PROBES)
+
+
+def _is_kept(key: str) -> bool:
+    return retired_names.ANY_RETIRED.match(key) is not None
 
 
 def _log_errors(what: str, do: Callable[[], object]) -> None:

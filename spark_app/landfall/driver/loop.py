@@ -282,6 +282,7 @@ class Driver:
             held=self._committer.finalizing.held,
             due=self._goal.due,
             feeds=self._feeds.statuses(self.writer.state),
+            compaction=self._replacements.planner.status,
         )
 
     def _report(self) -> None:
@@ -362,8 +363,7 @@ class Driver:
         """Return when something happened, or when it is time to look at the log again.
 
         Raises:
-            Fenced: another driver has opened the lane. It is raised only here, where no step of a
-                pass is half done.
+            Fenced: another driver has opened the lane; raised only here, between whole passes.
         """
         self._notifier.wait(self.group.spec.tuning.poll_interval)
         if self._newer_owner:

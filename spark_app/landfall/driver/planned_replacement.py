@@ -6,6 +6,7 @@ from functools import partial
 from typing import Protocol
 
 from landfall import ledger
+from landfall.api.compaction_status import CompactionStatus
 from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replacement, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -122,8 +123,8 @@ class Planner(Protocol):
         ...
 
     @property
-    def problem(self) -> str:
-        """Why something is not planned that should be; empty if nothing is in the way."""
+    def status(self) -> CompactionStatus | None:
+        """What it has to do and has done; None if it does nothing."""
         ...
 
     def observe(self, state: State) -> None:
@@ -155,7 +156,7 @@ class NoPlanner:
     """Plans nothing."""
 
     protected = frozenset[str]()
-    problem = ""
+    status: CompactionStatus | None = None
 
     def observe(self, state: State) -> None:
         """See ``Planner``."""

@@ -125,7 +125,9 @@ class Replacements:
         """What goes on, and what the planner cannot do; empty if nothing."""
         running = plural(len(self._running), "record")
         busy = f"putting objects in the place of others: {running}" if self._running else ""
-        wrong = f"objects are not merged: {self.planner.problem}" if self.planner.problem else ""
+        status = self.planner.status
+        problem = status.problem if status else ""
+        wrong = f"objects are not merged: {problem}" if problem else ""
         return "\n".join(filter(None, (busy, wrong)))
 
     def why_not(self, plan: PlannedReplacement) -> str:

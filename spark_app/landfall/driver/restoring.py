@@ -30,6 +30,8 @@ from landfall.store.copying import copied
 AHEAD = 64
 """Copies that are begun before the first of them is waited for."""
 
+_Contents = tuple[tuple[Section, ...], bool, bool]
+"""Sections of an object, and whether they are mixed and sorted."""
 WhereKept = Callable[[str], str]
 """The key of the object that has the content of one with a former key."""
 
@@ -110,20 +112,18 @@ class Restoring:
                 Reason.OBJECT_LOST, f"{source}: the copy of {before.key} is gone"
             ) from None
 
-    def _sections(
-        self, back: Iterable[RetiringObject]
-    ) -> Mapping[str, tuple[tuple[Section, ...], bool]]:
+    def _sections(self, back: Iterable[RetiringObject]) -> Mapping[str, _Contents]:
         """What objects hold, by key: of those that were merged, what their lists say."""
-        found, read = dict[str, tuple[tuple[Section, ...], bool]](), set[int]()
+        found, read = dict[str, _Contents](), set[int]()
         for each in back:
             key, landed = each.landed.upload.key, each.landed
             origin = object_names.origin(self.lane.group, key)
             whole = Section(origin.partition, landed.rows, landed.first_offset, landed.last_offset)
-            found.setdefault(key, ((whole,), False))
+            found.setdefault(key, ((whole,), False, False))
             if origin.plan >= 0 and each.slot not in read:
                 read.add(each.slot)
                 for new in read_list(self.lane, self.state, each.slot)[1].objects:
-                    found[new.landed.upload.key] = new.sections, new.mixed
+                    found[new.landed.upload.key] = new.sections, new.mixed, new.sorted
         return found
 
 

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from operator import attrgetter
 
 from landfall import __version__
+from landfall.api.compaction_status import CompactionStatus
 from landfall.api.contract import (
     VERSION,
     CommitStatus,
@@ -81,6 +82,7 @@ class DriverProgress:
         held: topics that are not complete though their time has come, and why.
         due: what is to be landed now.
         feeds: what has become of the files of feeds.
+        compaction: what is to be merged, and what was; None for a group that merges nothing.
     """
 
     time: datetime
@@ -97,6 +99,7 @@ class DriverProgress:
     held: tuple[HeldTopic, ...] = ()
     due: Due = WHATEVER_COMES
     feeds: tuple[FeedStatus, ...] = ()
+    compaction: CompactionStatus | None = None
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
@@ -160,6 +163,7 @@ def driver_report(
         repairing=progress.repairing,
         schedule=schedule_status(group, progress),
         feeds=progress.feeds,
+        compaction=progress.compaction,
     )
     return StatusReport(summary, partial(_with_partitions, group, progress))
 

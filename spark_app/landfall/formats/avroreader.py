@@ -183,10 +183,18 @@ def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
         ValueError: it is damaged, or no Avro file.
     """
     for _, column, _ in _blocks(stream):
-        if pa.types.is_struct(column.type):
-            yield pa.RecordBatch.from_struct_array(column)
-        else:
-            yield pa.RecordBatch.from_arrays([column], ["value"])
+        yield _as_batch(column)
+
+
+def block_batch(header: Header, block: RawBlock, contents: bytes) -> pa.RecordBatch:
+    """The values of a block as columns, as ``batches`` has them; ValueError if damaged."""
+    return _as_batch(_column(header.root[0], block.count, contents, block.end))
+
+
+def _as_batch(column: pa.Array) -> pa.RecordBatch:
+    if pa.types.is_struct(column.type):
+        return pa.RecordBatch.from_struct_array(column)
+    return pa.RecordBatch.from_arrays([column], ["value"])
 
 
 def _blocks(stream: BinaryIO) -> Iterator[tuple[Node, pa.Array, bool]]:

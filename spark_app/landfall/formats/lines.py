@@ -1,11 +1,16 @@
 """Delimited rows: reading them back, and merging objects of them."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import BinaryIO
+
+import pyarrow as pa
 
 from landfall.api.spec import Codec
 from landfall.formats import Row, codecs
+from landfall.formats.external_sort import Keyed, RowSorter
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee
+from landfall.formats.sort_keys import json_sort_key
 
 KeyOf = Callable[[bytes], bytes | None]
 """Reads the key of a row."""
@@ -87,6 +92,28 @@ class LinesMerger:
         """See ``Merger``."""
         return self._compressor.finish()
 
+    def sorter(self, path: tuple[str, ...], memory: int) -> RowSorter:
+        """See ``Sorter``; the merger is used for nothing else then."""
+        return RowSorter(partial(self._keyed, json_sort_key(path)), self._sorted, memory)
+
+    def _keyed(self, key_of: Callable[[bytes], bytes], source: BinaryIO) -> Iterator[Keyed]:
+        if self._key is None:
+            raise NotMergeableError("rows have no fields")
+        rows, size = list[bytes](), 0
+        for read in split(codecs.decompress(self._codec, source), self._delimiter):
+            rows.append(read.value or b"")
+            size += len(rows[-1])
+            if size >= _BLOCK_BYTES or len(rows) == _ROWS:
+                yield _batch(key_of, rows)
+                rows, size = [], 0
+        yield _batch(key_of, rows)
+
+    def _sorted(self, tables: Iterator[pa.Table]) -> Iterator[bytes]:
+        for table in tables:
+            lines = [line for row in table["row"].to_pylist() for line in (row, self._delimiter)]
+            yield self._compressor.compress(b"".join(lines))
+        yield self.finish()
+
     def _copied(self, source: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
         if isinstance(self._compressor, codecs.GzipCompressor):
             yield from codecs.copied_gzip(self._compressor, source)
@@ -111,6 +138,11 @@ class LinesMerger:
         if lines:
             yield self._compressor.compress(b"".join(lines))
         self.rows += row + 1
+
+
+def _batch(key_of: Callable[[bytes], bytes], rows: list[bytes]) -> Keyed:
+    keys = pa.array(map(key_of, rows), pa.binary())
+    return keys, pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], ["row"])
 
 
 class _Counter:

@@ -1,11 +1,17 @@
 """Avro files, merged: blocks are copied with another sync marker."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import BinaryIO
 
+import numpy as np
+import pyarrow as pa
+
 from landfall.formats import avroreader
+from landfall.formats.external_sort import Keyed, RowSorter
 from landfall.formats.merged_columns import column_keys
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee
+from landfall.formats.sort_keys import column_sort_keys
 
 _HEAD_BYTES = 64 * 1024
 
@@ -19,6 +25,7 @@ class AvroMerger:
         """``compress`` compresses a block, and ``number`` encodes a long."""
         self._compress, self._number = compress, number
         self._header: avroreader.Header | None = None
+        self._head = b""
         self.rows = 0
 
     def schema_of(self, read: ReadRange, size: int) -> str:
@@ -35,12 +42,10 @@ class AvroMerger:
         """See ``Merger``."""
         tee = Tee(source)
         file = avroreader.Source(tee)  # type: ignore[arg-type]  # it reads only
-        header = avroreader.read_header(file)
-        if self._header is None:
-            self._header = header
-            yield tee.take()
-        elif header.metadata != self._header.metadata:
-            raise NotMergeableError("its schema is not that of the objects before it")
+        is_first = self._header is None
+        header = self._take_header(file, tee)
+        if is_first:
+            yield self._head
         row = 0
         for block in avroreader.raw_blocks(file, header):
             tee.take()
@@ -54,6 +59,38 @@ class AvroMerger:
     def finish(self) -> bytes:
         """See ``Merger``."""
         return b""
+
+    def _take_header(self, file: avroreader.Source, tee: Tee) -> avroreader.Header:
+        """Read what a file begins with; that of the first one is the new object's."""
+        header = avroreader.read_header(file)
+        if self._header is None:
+            self._header, self._head = header, tee.take()
+        elif header.metadata != self._header.metadata:
+            raise NotMergeableError("its schema is not that of the objects before it")
+        return header
+
+    def sorter(self, path: tuple[str, ...], memory: int) -> RowSorter:
+        """See ``Sorter``; the merger is used for nothing else then."""
+        return RowSorter(partial(self._keyed, path), self._sorted, memory)
+
+    def _keyed(self, path: tuple[str, ...], source: BinaryIO) -> Iterator[Keyed]:
+        tee = Tee(source)
+        file = avroreader.Source(tee)  # type: ignore[arg-type]  # it reads only
+        header = self._take_header(file, tee)
+        for block in avroreader.raw_blocks(file, header):
+            tee.take()
+            contents = header.contents(block)
+            columns = avroreader.block_batch(header, block, contents)
+            ends = pa.py_buffer(np.array(header.bounds(block, contents), np.int32))
+            buffers = [None, ends, pa.py_buffer(contents)]
+            rows = pa.Array.from_buffers(pa.binary(), block.count, buffers)
+            yield column_sort_keys(columns, path), pa.RecordBatch.from_arrays([rows], ["row"])
+
+    def _sorted(self, tables: Iterator[pa.Table]) -> Iterator[bytes]:
+        yield self._head
+        for table in tables:
+            rows = table["row"].to_pylist()
+            yield self._block(len(rows), self._compress(b"".join(rows)))
 
     def _block(self, count: int, compressed: bytes) -> bytes:
         assert self._header is not None, "a block comes after a header"

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from landfall.formats.external_sort import Keyed, RowSorter
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange
+from landfall.formats.sort_keys import column_sort_keys, field_at
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
 READ_ROWS = 16_384
@@ -47,6 +49,14 @@ class ReadsColumns(Protocol):
         self, source: BinaryIO, columns: Sequence[str] | None = None
     ) -> AbstractContextManager[ColumnFile]:
         """Read a file; only these columns if any are named. Raises ValueError if it is damaged."""
+        ...
+
+    def sorted_by(self, column: str) -> "ReadsColumns":
+        """The same format with another ``sortBy``."""
+        ...
+
+    def merger(self) -> "ColumnsMerger":
+        """See ``Merger``."""
         ...
 
     def in_order(self, table: pa.Table) -> pa.Table:
@@ -113,6 +123,26 @@ class ColumnsMerger:
         """See ``Merger``."""
         return self._flush() + self._encoder.finish()
 
+    def sorter(self, path: tuple[str, ...], memory: int) -> RowSorter:
+        """See ``Sorter``; rows are sorted by this field instead of by the options."""
+        own = self._format.sorted_by(".".join(path)).merger()
+        return own._sorter(path, memory)  # noqa: SLF001  # of the same class
+
+    def _sorter(self, path: tuple[str, ...], memory: int) -> RowSorter:
+        return RowSorter(partial(self._keyed, path), self._sorted, memory)
+
+    def _sorted(self, tables: Iterator[pa.Table]) -> Iterator[bytes]:
+        for table in tables:
+            for batch in table.to_batches():
+                yield from self._gather(batch)
+        yield self.finish()
+
+    def _keyed(self, path: tuple[str, ...], source: BinaryIO) -> Iterator[Keyed]:
+        with self._format.opened(source) as file:
+            self._check_schema(file)
+            for batch in file.batches:
+                yield column_sort_keys(batch, path), batch
+
     def _batches(self, source: BinaryIO, path: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         with self._format.opened(source, (path[0], ".".join(path))) as file:
             yield from file.batches
@@ -176,19 +206,8 @@ def column_keys(batch: pa.RecordBatch, path: tuple[str, ...]) -> Keys:
     Raises:
         NotMergeableError: rows cannot be compared by it.
     """
-    name = ".".join(path)
-    if name in batch.schema.names:
-        return _comparable(name, batch[name])
-    if path[0] not in batch.schema.names:
-        return [None] * len(batch)
-    column = batch[path[0]]
-    for step in path[1:]:
-        if not pa.types.is_struct(column.type):
-            raise NotMergeableError(f"rows have no field {name}: {step} is in none")
-        if column.type.get_field_index(step) < 0:
-            return [None] * len(batch)
-        column = pc.struct_field(column, step)  # null where the struct is
-    return _comparable(name, column)
+    column = field_at(batch, path)
+    return [None] * len(batch) if column is None else _comparable(".".join(path), column)
 
 
 def _comparable(name: str, column: pa.Array) -> Keys:

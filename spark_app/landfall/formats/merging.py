@@ -85,6 +85,33 @@ class Merger(Protocol):
         ...
 
 
+class Sorter(Protocol):
+    """Writes the rows of several objects to one, sorted by a field.
+
+    A merger whose rows have fields has a method ``sorter(path, memory) -> Sorter``: numbers come
+    first, as numbers, then texts; rows without the field, or with null in it, come last. Rows with
+    the same value stay in their order. At most about twice ``memory`` bytes of rows are in memory,
+    the others on the local disk.
+    """
+
+    @property
+    def rows(self) -> int:
+        """How many rows the objects that were added have, those left out included."""
+        ...
+
+    def add(self, source: BinaryIO, kept: Mask | None = None) -> None:
+        """Read an object to its end; see ``Merger.add``."""
+        ...
+
+    def written(self) -> Iterator[bytes]:
+        """The new object, piece by piece, once all objects were added."""
+        ...
+
+    def close(self) -> None:
+        """Delete what is on the disk."""
+        ...
+
+
 class Tee:
     """A stream that keeps what was read from it since the last ``take``."""
 

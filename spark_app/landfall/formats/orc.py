@@ -145,6 +145,10 @@ class Orc(ColumnFiles):
             except (pa.ArrowException, OSError) as error:
                 raise ValueError(f"damaged ORC file, at row {number} or later: {error}") from error
 
+    def sorted_by(self, column: str) -> "Orc":
+        """Return the format whose rows are sorted by a column."""
+        return replace(self, sort_by=(SortKey(column, descending=False),))
+
     def merger(self) -> ColumnsMerger:
         """Return what merges objects; stripes are written anew."""
         return ColumnsMerger(self, OrcEncoder(self))

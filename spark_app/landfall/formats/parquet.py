@@ -162,6 +162,10 @@ class Parquet(ColumnFiles):
                     f"damaged Parquet file, at row {number} or later: {error}"
                 ) from error
 
+    def sorted_by(self, column: str) -> "Parquet":
+        """Return the format whose rows are sorted by a column."""
+        return replace(self, sort_by=(SortKey(column, descending=False),))
+
     def merger(self) -> ColumnsMerger:
         """Return what merges objects; row groups are written anew."""
         return ColumnsMerger(self, ParquetEncoder(self))

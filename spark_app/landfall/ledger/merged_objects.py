@@ -23,6 +23,7 @@ class Mergeable:
         spec: the stored spec that it was made by; empty if none is stored.
         sections: of an object that was merged before.
         is_mixed: its rows do not follow each other as its sections do.
+        is_sorted: they were sorted.
     """
 
     slot: int
@@ -30,6 +31,7 @@ class Mergeable:
     spec: str = ""
     sections: tuple[Section, ...] = ()
     is_mixed: bool = False
+    is_sorted: bool = False
 
     @property
     def key(self) -> str:

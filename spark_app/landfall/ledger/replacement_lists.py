@@ -71,11 +71,13 @@ class NewObject:
         landed: the object; its offsets are those of the partition that its name has.
         sections: where its rows come from.
         mixed: rows do not follow each other as the sections do.
+        sorted: they were sorted, so that nothing says which of them come from which section.
     """
 
     landed: LandedObject
     sections: tuple[Section, ...]
     mixed: bool = False
+    sorted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

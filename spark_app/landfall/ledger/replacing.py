@@ -28,6 +28,7 @@ from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.records import Replace
 from landfall.ledger.rewriting import Rewritten
 from landfall.ledger.state import PendingReplacement, State
+from landfall.ledger.totals import Totals
 
 MAX_FOLDERS = 10_000
 """How many folders a REPLACE concerns at most, and how many a state remembers."""
@@ -56,7 +57,7 @@ def replace_objects(state: State, record: Replace) -> State:
         state,
         replacing={**pending, slot: PendingReplacement(record.listed, given_up)},
         replaced={**state.replaced, **dict.fromkeys(record.folders, slot)},
-        totals=replace(state.totals, duplicates=state.totals.duplicates + record.duplicates),
+        totals=_totals(state, record),
         rewritten=_rewritten(state, record),
     )
     return _forgotten(after)
@@ -81,6 +82,11 @@ def _rewritten(state: State, record: Replace) -> rewriting.ByTopicPartition:
 def changes_rows(purpose: Purpose, undoes: int) -> bool:
     """Whether a REPLACE changes which rows its ranges have, and not only in which objects."""
     return purpose is Purpose.BACKFILL or undoes != -1
+
+
+def _totals(state: State, record: Replace) -> Totals:
+    listed = record.listed
+    return state.totals.with_replacement(listed.retired, listed.objects, record.duplicates)
 
 
 def _check_plan(state: State, record: Replace) -> None:

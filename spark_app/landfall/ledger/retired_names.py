@@ -5,7 +5,12 @@ They are kept for a while, beside the ledger::
     _landfall/<group>/<lane>-retired/<slot:020d>/<key that it had>
 """
 
+import re
+
 from landfall.ledger.object_names import check_length, lane_prefix
+
+ANY_RETIRED = re.compile("_landfall/[^/]+/[^/]+-retired/")
+"""Matches what the keys of the copies of any lane begin with."""
 
 
 def retired_prefix(group: str, lane: str) -> str:

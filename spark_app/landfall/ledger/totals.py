@@ -25,6 +25,8 @@ class Totals:
         lost_objects: objects that LOST gave up, dead-letter objects included.
         replayed: records in dead-letter objects that were replayed.
         duplicates: rows that a REPLACE left out, because another one has their key.
+        retired: objects that REPLACEs retire.
+        replacing: objects that take the place of these.
     """
 
     commits: int = 0
@@ -39,6 +41,8 @@ class Totals:
     lost_objects: int = 0
     replayed: int = 0
     duplicates: int = 0
+    retired: int = 0
+    replacing: int = 0
 
     def with_commit(self, slices: tuple[LandedSlice, ...]) -> "Totals":
         """The counters with one more COMMIT of these slices."""
@@ -60,6 +64,15 @@ class Totals:
             self,
             lost=self.lost + sum(o.rows for o in objects),
             lost_objects=self.lost_objects + len(objects),
+        )
+
+    def with_replacement(self, retired: int, objects: int, duplicates: int) -> "Totals":
+        """The counters with so many objects in the place of others."""
+        return replace(
+            self,
+            duplicates=self.duplicates + duplicates,
+            retired=self.retired + retired,
+            replacing=self.replacing + objects,
         )
 
     def since(self, before: "Totals") -> "Totals":

@@ -10,7 +10,8 @@ Where duplicates are left out, objects are read twice: first their keys, then th
 
 import logging
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -19,7 +20,7 @@ from isal import isal_zlib
 from landfall.api.spec import ColumnSource, ConsumerGroup, Output, RowDedupe
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.formats import Format
-from landfall.formats.merging import Mask, Merger
+from landfall.formats.merging import Mask, Merger, Sorter
 from landfall.ledger.merged_objects import Mergeable, offsets_of
 from landfall.ledger.object_names import renamed
 from landfall.ledger.replacement_lists import NewObject, RetiringObject, Section
@@ -27,12 +28,15 @@ from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload
 from landfall.registry import output_format
 from landfall.store import Store
-from landfall.task.checked_objects import as_lost, checked, range_reader
+from landfall.task.checked_objects import CheckedObject, as_lost, checked, range_reader
 from landfall.task.duplicates import Fingerprints
 from landfall.task.outputs import MAX_PARTS
 from landfall.task.uploading import ObjectUpload, Uploader
 
 log = logging.getLogger(__name__)
+
+SORT_SHARE = 8
+"""Of so many bytes of memory of a task, one is for rows that are sorted at once."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,13 @@ class Merge:
         output: how they were made.
         sources: the objects.
         dedupe: leaves out rows whose key another row has.
+        sort: the path of the field by which rows are sorted; empty if they are not.
     """
 
     output: Output
     sources: tuple[Mergeable, ...]
     dedupe: RowDedupe | None = None
+    sort: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -198,25 +204,67 @@ class _Merging:
         sections: tuple[Section, ...],
         upload: ObjectUpload,
     ) -> Merged:
-        merger, parts, at = self._merger(), _Parts(upload, self._part_bytes(sources)), 0
-        objects = [source.landed for source in sources]
-        for landed, opening in zip(objects, checked(self._store, objects), strict=True):
-            rows = landed.rows
-            with opening as stream:
-                before = merger.rows
-                for written in merger.add(stream, None if kept is None else kept[at : at + rows]):
-                    parts.write(written)
-                stream.check_rows(merger.rows - before)
-            at += rows
-        parts.write(merger.finish())
+        parts = _Parts(upload, self._part_bytes(sources))
+        merged = self._sorted(sources, kept) if self._merge.sort else self._in_turn(sources, kept)
+        for written in merged:
+            parts.write(written)
         rows = sum(section.rows for section in sections)
         kind, offsets = sources[0].landed.kind, offsets_of(sections)
         new = LandedObject(parts.end(), kind, rows, *offsets, parts.crc32)
+        is_sorted = bool(self._merge.sort) or any(source.is_sorted for source in sources)
         is_mixed = (
-            kept is not None or not merger.keeps_order or any(source.is_mixed for source in sources)
+            kept is not None
+            or is_sorted
+            or not self._merger().keeps_order
+            or any(source.is_mixed for source in sources)
         )
         retire = tuple(source.retiring for source in sources)
-        return Merged(retire, NewObject(new, sections, is_mixed), at - rows)
+        left_out = sum(source.landed.rows for source in sources) - rows
+        return Merged(retire, NewObject(new, sections, is_mixed, is_sorted), left_out)
+
+    def _in_turn(self, sources: Sequence[Mergeable], kept: Mask | None) -> Iterator[bytes]:
+        """The new object, with the rows of one object after the other."""
+        merger = self._merger()
+        for opening, mask in self._opened(sources, kept):
+            before = merger.rows
+            with opening as stream:
+                yield from merger.add(stream, mask)
+                stream.check_rows(merger.rows - before)
+        yield merger.finish()
+
+    def _sorted(self, sources: Sequence[Mergeable], kept: Mask | None) -> Iterator[bytes]:
+        """The new object, with the rows of all objects sorted."""
+        memory = self._share.group.spec.tuning.task_memory // SORT_SHARE
+        sorter = self._sorter(memory)
+        try:
+            for opening, mask in self._opened(sources, kept):
+                before = sorter.rows
+                with opening as stream:
+                    sorter.add(stream, mask)
+                    stream.check_rows(sorter.rows - before)
+            yield from sorter.written()
+        finally:
+            sorter.close()
+
+    def _sorter(self, memory: int) -> Sorter:
+        make: Callable[[tuple[str, ...], int], Sorter] | None = getattr(
+            self._merger(), "sorter", None
+        )
+        if make is None:
+            kind = self._merge.output.format
+            raise Stalled(Reason.SPEC_INVALID, f"rows of {kind} cannot be sorted")
+        sorter: Sorter = make(self._merge.sort, memory)
+        return sorter
+
+    def _opened(
+        self, sources: Sequence[Mergeable], kept: Mask | None
+    ) -> Iterator[tuple[AbstractContextManager[CheckedObject], Mask | None]]:
+        """Each object, and which of its rows are kept."""
+        at, objects = 0, [source.landed for source in sources]
+        for landed, opening in zip(objects, checked(self._store, objects), strict=True):
+            end = at + landed.rows
+            yield opening, None if kept is None else kept[at:end]
+            at = end
 
     def _kept(self, sources: Sequence[Mergeable]) -> Mask | None:
         """Which rows are kept, of all objects one after the other; None for all."""
@@ -244,7 +292,7 @@ class _Merging:
             if kept is None:
                 yield sections
                 continue
-            if len(sections) > 1 and not self._merger().keeps_order:
+            if len(sections) > 1 and (source.is_sorted or not self._merger().keeps_order):
                 raise Stalled(
                     Reason.SPEC_INVALID,
                     f"{source.key}: it was merged and sorted, so duplicates among its rows and "

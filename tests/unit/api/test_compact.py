@@ -33,6 +33,14 @@ def test_its_defaults_are_shown_in_the_guide() -> None:
             {**COMPLETE, "compact": {"dedupe": {"key": "meta..id"}}, "output__format": "Json"},
             "key 'meta..id' has an empty step",
         ),
+        (
+            {**COMPLETE, "compact": {"sort": "ts"}, "output__format": "SequenceFile"},
+            "compact.sort: rows have fields in Json, Parquet, Orc, Avro, not in output.format",
+        ),
+        (
+            {**COMPLETE, "compact": {"sort": "meta."}, "output__format": "Json"},
+            "sort 'meta.' has an empty step",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(spec: dict[str, Any], expected: str) -> None:

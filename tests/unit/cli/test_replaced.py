@@ -1,6 +1,7 @@
 """What reads the ledger for objects, where some took the place of others: locate, verify, cat."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,9 +12,10 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.checks.payloads import Comparison
-from landfall.cli import main
+from landfall.cli import main, status
 from landfall.cli.group_store import GroupStore
 from landfall.cli.locate_files import FeedParts
+from landfall.cli.status import read_progress
 from landfall.cli.verify import examine
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
@@ -29,6 +31,7 @@ from landfall.task.counting import Landed as CountedObjects
 from landfall.task.counting import Miscounted
 from tests.support.carried_out import WholeMerge
 from tests.unit.cli.conftest import TP, Landed
+from tests.unit.cli.test_status import FixedLog
 
 Captured = pytest.CaptureFixture[str]
 OTHER = TopicPartition("clicks", 1)
@@ -290,3 +293,18 @@ def test_a_range_is_read_back_in_what_took_the_place_of_its_objects(scene: Scene
     assert problems(scene, InProcessRunner()) == {}
     (scene.landed.root / merge.new.landed.upload.key).unlink()
     assert problems(scene, InProcessRunner()).keys() == {"clicks"}
+
+
+def test_status_counts_what_took_the_place_of_others(scene: Scene, capsys: Captured) -> None:
+    before = read_progress(scene.opened(), FixedLog(None))  # type: ignore[arg-type]
+    merge = scene.merge(3).record(slices=SPANS)
+    under_way = read_progress(scene.opened(), FixedLog(None))  # type: ignore[arg-type]
+    merge.complete().retired()
+    done = read_progress(scene.opened(), FixedLog(None))  # type: ignore[arg-type]
+    for each in (before, under_way, done):
+        status._show(each, by_topic_partition=False)
+
+    totals = [(each.totals.retired, each.totals.replacing) for each in (before, under_way, done)]
+    assert totals == [(0, 0), (3, 1), (3, 1)]
+    shown = re.findall(r"replaced objects +(.*?) *$", capsys.readouterr().out, re.MULTILINE)
+    assert shown == ["3 by 1 (1 under way)", "3 by 1"]

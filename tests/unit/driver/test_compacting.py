@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from landfall.api.compaction_status import CompactionStatus
 from landfall.driver.compaction_folders import HINT, LATE_PAUSE
 from landfall.driver.compaction_planner import PlannedReplacement
 from landfall.driver.stored_specs import store_spec
@@ -67,6 +68,18 @@ def test_what_becomes_visible_as_the_hour_is_complete_is_not_late() -> None:
     assert len(plan.listed.retire) == 2
 
 
+def test_the_status_says_what_waits_and_what_was_merged(scene: CompactionScene) -> None:
+    plan = scene.plan()
+    waits = CompactionStatus(waiting_folders=2, waiting_objects=3)
+    assert scene.compacting.status == waits
+
+    scene.apply(plan).observe()
+
+    (new,) = plan.uploads
+    merged = CompactionStatus(1, 0, merged_objects=3, new_objects=1, merged_bytes=new.size)
+    assert scene.compacting.status == merged
+
+
 def test_what_is_recorded_is_what_the_ledger_takes(scene: CompactionScene) -> None:
     plan = scene.plan()
 
@@ -74,7 +87,7 @@ def test_what_is_recorded_is_what_the_ledger_takes(scene: CompactionScene) -> No
 
     assert scene.sample.state.replacing == {}
     status = scene.compacting.status
-    assert (status.merged_objects, status.new_objects, status.error) == (3, 1, "")
+    assert (status.merged_objects, status.new_objects, status.problem) == (3, 1, "")
 
 
 def test_a_merged_hour_is_not_merged_again(scene: CompactionScene) -> None:
@@ -115,7 +128,8 @@ def test_a_refused_plan_is_made_anew(scene: CompactionScene) -> None:
     scene.compacting.refused(plan, "older than another one")
 
     assert scene.compacting.protected == frozenset()
-    assert scene.compacting.status.error == "older than another one"
+    assert scene.compacting.status.problem == "older than another one"
+    assert scene.compacting.status.failures == 1
     assert scene.observe() is None
     again = scene.observe(timedelta(minutes=10))
     assert again is not None
@@ -139,6 +153,20 @@ def test_a_process_that_ends_gives_back_what_nobody_has_taken(scene: CompactionS
 
     assert upload.key.startswith(HOUR_4)
     assert scene.compacting.take() is None
+
+
+def test_rows_are_sorted_and_the_ledger_says_so() -> None:
+    compact = {"below": "1Ki", "target": "4Ki", "sort": "n"}
+    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}, "compact": compact}
+    scene = CompactionScene(spec).land(4, 3, 2).finish(4)
+
+    scene.apply(first := scene.plan()).land(4, 2).observe()
+    late = scene.observe(LATE_PAUSE)
+
+    assert late is not None
+    for plan in (first, late):
+        (new,) = plan.listed.objects
+        assert (new.mixed, new.sorted) == (True, True)
 
 
 def test_hours_that_were_complete_before_stay_as_they_are() -> None:
@@ -173,7 +201,7 @@ def test_an_object_that_is_damaged_leaves_its_hour_as_it_is(scene: CompactionSce
     plan = scene.plan()
 
     assert plan.folders == ("clicks/dt=2026-11-21/hr=05",)
-    assert key in scene.compacting.status.error
+    assert key in scene.compacting.status.problem
     scene.apply(plan)
     assert scene.observe() is None
 
@@ -181,7 +209,7 @@ def test_an_object_that_is_damaged_leaves_its_hour_as_it_is(scene: CompactionSce
 def test_it_tries_again_when_a_task_has_died(scene: CompactionScene) -> None:
     scene.runner.error = Retry("merging failed: a worker died")
     assert scene.observe() is None
-    assert scene.compacting.status.error == "merging failed: a worker died"
+    assert scene.compacting.status.problem == "merging failed: a worker died"
 
     scene.runner.error = None
 
@@ -217,7 +245,7 @@ def test_a_replacement_is_found_in_a_segment(scene: CompactionScene) -> None:
     scene.sample.store.overwrite(cursor_key(GROUP, LANE, HINT), b"")
 
     assert scene.restart().observe() is None
-    assert scene.compacting.status.error == ""
+    assert scene.compacting.status.problem == ""
 
 
 def test_a_driver_that_ends_merges_what_is_complete_by_then(scene: CompactionScene) -> None:
@@ -239,4 +267,4 @@ def test_a_driver_that_ends_does_not_try_again_what_failed(scene: CompactionScen
     found = [scene.compacting.finish(scene.sample.state) for _ in range(3)]
 
     assert found == [False, False, False]
-    assert scene.compacting.status.error == "merging failed: a worker died"
+    assert scene.compacting.status.problem == "merging failed: a worker died"

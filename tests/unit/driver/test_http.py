@@ -3,16 +3,19 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http.server import ThreadingHTTPServer
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from landfall.api.compaction_status import CompactionStatus
 from landfall.api.contract import VERSION, Failure, Phase
 from landfall.driver.http.metrics import OTHER, TOPICS
 from landfall.driver.http.server import STUCK, PortUnavailable, StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
+from landfall.driver.planned_replacement import NoPlanner
 from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
@@ -250,6 +253,48 @@ def test_metrics_count_what_was_landed(server: ThreadingHTTPServer, board: Statu
     assert values["landfall_landed_records_total", "b"] == 4
     assert values["landfall_lag_records", ""] == 0
     assert values["landfall_topic_lag_records", "a"] == 0
+
+
+@dataclass
+class Merging(NoPlanner):
+    """Has merged something, and cannot go on."""
+
+    status: CompactionStatus | None
+
+
+def test_merging_is_in_status_and_metrics(server: ThreadingHTTPServer, board: StatusBoard) -> None:
+    merging = Merging(CompactionStatus(2, 30, 20, 2, 900, 3, 1, "o.json is damaged"))
+    one = driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore()))
+    deps = replace(one.deps, new_planner=lambda *_: merging)
+    posted(board, Driver(one.group, one.writer, deps, one.report))
+
+    values = metrics(server)
+
+    status = json.loads(get(server, "/status")[1])
+    assert status["compaction"]["problem"] == "o.json is damaged"
+    assert {
+        name.removeprefix("landfall_compaction_"): value
+        for (name, _), value in values.items()
+        if name.startswith("landfall_compaction_")
+    } == {
+        "waiting_folders": 2,
+        "waiting_objects": 30,
+        "blocked": 1,
+        "merged_objects_total": 20,
+        "new_objects_total": 2,
+        "bytes_total": 900,
+        "duplicates_total": 3,
+        "failures_total": 1,
+    }
+
+
+def test_a_group_that_merges_nothing_has_no_such_metric(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
+    posted(board, finished(FakeLog()))
+
+    assert json.loads(get(server, "/status")[1])["compaction"] is None
+    assert "landfall_compaction_blocked{" not in get(server, "/metrics")[1]
 
 
 def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: StatusBoard) -> None:

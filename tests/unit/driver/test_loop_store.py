@@ -211,15 +211,18 @@ def test_uploads_of_dead_drivers_are_aborted_and_no_others() -> None:
     for key in (
         "a/all/1_0_00000000000000000010.txt",
         "_landfall/_probe/x/object",
+        "_landfall/fake/0-retired/00000000000000000005/a/all/1_0_00000000000000000000.txt",
         "b/all/1_0_00000000000000000000.txt",
     ):
         store.begin(key, "dead")
     at[0] = NOW + timedelta(days=1)
     store.begin("_landfall/_probe/y/object", "starting")
+    store.begin("_landfall/fake/0-retired/00000000000000000006/a", "copying")
 
     assert driver(group(), store, log, FakeRunner(store), writer="w2").run() is ExitCode.OK
     assert [upload.key for upload in store.open_uploads("")] == [
         "_landfall/_probe/y/object",
+        "_landfall/fake/0-retired/00000000000000000006/a",
         "b/all/1_0_00000000000000000000.txt",
     ]
 

@@ -109,6 +109,25 @@ def test_duplicates_are_left_out_in_each(
     assert [each.duplicates for each in found] == [2, 1]
 
 
+@pytest.mark.parametrize(("format_", "output"), KINDS)
+def test_rows_are_sorted_in_each(format_: str, output: dict[str, object]) -> None:
+    objects = folder(format_, **output).sorted("id")
+
+    found = merged(objects)
+
+    assert [ids(objects, each) for each in found] == [[1, 1, 2, 2, 3, 6], [4, 4, 5, 7]]
+    assert {each.new.sorted for each in found} == {True}
+
+
+def test_fastavro_reads_sorted_files() -> None:
+    objects = folder("Avro").sorted("id")
+    one, _ = merged(objects)
+
+    rows = list(fastavro.reader(io.BytesIO(objects.body(one.new.landed))))
+
+    assert [row["_offset"] for row in rows] == [0, 5, 1, 7, 2, 6]  # type: ignore[index,call-overload]
+
+
 @pytest.mark.parametrize("format_", ["Avro", "Parquet"])
 def test_a_schema_with_one_object_stays(format_: str) -> None:
     objects = MergedFolder.of(format_, columns="FromSchema" if format_ == "Parquet" else "Declared")

@@ -58,6 +58,27 @@ class Compact(Model):
     """Leaves out rows whose key another row of the same output partition has. All objects of the
     output partition are merged into one then, whatever their size. Duplicates stay if not set.
     """
+    sort: Name | None = None
+    """Field by which the rows of a merged object are sorted; dots separate the steps of a nested
+    path. Numbers come first, as numbers, then texts; rows without the field come last. Rows stay in
+    the order of Kafka partition and offset if not set.
+    """
+
+    @property
+    def needs_fields(self) -> str:
+        """What needs rows with fields; empty if nothing does."""
+        return "dedupe" if self.dedupe else "sort" if self.sort else ""
+
+    @property
+    def sort_path(self) -> tuple[str, ...]:
+        """The steps of the path of ``sort``; none if it is not set."""
+        return tuple(self.sort.split(".")) if self.sort else ()
+
+    @model_validator(mode="after")
+    def _sort_has_no_empty_step(self) -> "Compact":
+        if self.sort is not None and not all(self.sort_path):
+            raise ValueError(f"sort {self.sort!r} has an empty step")
+        return self
 
     @model_validator(mode="after")
     def _ordered(self) -> "Compact":

@@ -166,9 +166,10 @@ class GroupSpec(Model):
             raise ValueError(
                 "compact: completeness is not set, so no output partition is ever complete"
             )
-        if self.compact and self.compact.dedupe and self.output.format not in FORMATS_WITH_FIELDS:
+        by = self.compact.needs_fields if self.compact else ""
+        if by and self.output.format not in FORMATS_WITH_FIELDS:
             raise ValueError(
-                f"compact.dedupe: rows have fields in {', '.join(FORMATS_WITH_FIELDS)}, "
+                f"compact.{by}: rows have fields in {', '.join(FORMATS_WITH_FIELDS)}, "
                 f"not in output.format {self.output.format}"
             )
         return self

@@ -13,6 +13,7 @@ from operator import attrgetter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from landfall.api.compaction_status import CompactionStatus
 from landfall.api.contract import PartitionStatus, Phase, PublisherStatus, Status, Workers
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.counters import DriverCounters
@@ -48,6 +49,7 @@ class StatusCollector(Collector):
         yield from _by_topic(status, counters, names)
         yield from _by_publisher(status.publishers, names)
         yield from _by_feed(status.feeds, names)
+        yield from _compaction(status.compaction, names)
         yield from _by_store(counters, names)
         failures = CounterMetricFamily(
             "landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"]
@@ -249,6 +251,30 @@ def _by_feed(feeds: Iterable[FeedStatus], names: list[str]) -> Iterator[Family]:
         family = GaugeMetricFamily(f"landfall_feed_{name}", text, labels=_TOPIC)
         _fill(family, names, {feed.topic: value(feed) for feed in feeds})
         yield family
+
+
+def _compaction(status: CompactionStatus | None, names: list[str]) -> Iterator[Family]:
+    # Without spec.compact the families have no sample.
+    for name, text, value in (
+        ("waiting_folders", "Folders with objects to merge", attrgetter("waiting_folders")),
+        ("waiting_objects", "Objects to merge of complete folders", attrgetter("waiting_objects")),
+        ("blocked", "1 if something was not merged last, else 0", lambda s: bool(s.problem)),
+    ):
+        gauge = GaugeMetricFamily(f"landfall_compaction_{name}", text, labels=_GROUP)
+        if status:
+            gauge.add_metric(names, value(status))
+        yield gauge
+    for name, text, value in (
+        ("merged_objects", "Objects that merged ones replace", attrgetter("merged_objects")),
+        ("new_objects", "Merged objects", attrgetter("new_objects")),
+        ("bytes", "Bytes of merged objects", attrgetter("merged_bytes")),
+        ("duplicates", "Rows that merges left out as duplicates", attrgetter("duplicates")),
+        ("failures", "Times that something was not merged", attrgetter("failures")),
+    ):
+        counter = CounterMetricFamily(f"landfall_compaction_{name}", text, labels=_GROUP)
+        if status:
+            counter.add_metric(names, value(status))
+        yield counter
 
 
 def _held_back(status: Status, names: list[str]) -> Iterator[Family]:
