@@ -129,8 +129,8 @@ cluster-times: ready tools ## Measure on a real node: apply to commit, kill to c
 sim: setup ## Simulate the autoscaler, a fixed size and KEDA's formula, and print what each costs
 	@$(BIN)/python -m tests.sim
 
-crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n); of files only: FEEDS=1, of merges: MERGES=1, of backfills: PROMOTIONS=1
-	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
+crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n); of one kind only: FEEDS=1 (files), MERGES=1, PROMOTIONS=1 (backfills), LOSSES=1 (lost offsets)
+	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(LOSSES),--losses) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
 
 chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)

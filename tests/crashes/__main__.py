@@ -2,35 +2,32 @@
 
 With ``--seed``, play one schedule and print each of its steps. With ``--feeds``, drivers land files
 of other programs, with ``--merges`` they put objects in the place of others, with ``--promotions``
-also what backfills landed again; without any, half of all schedules are of these kinds.
+also what backfills landed again, and with ``--losses`` they read from another group what Kafka has
+lost; without any, one of six schedules is of each kind, and the others are of none.
 """
 
 import argparse
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.crashes.feeds import FeedSchedule
+from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
 from tests.crashes.process import Wrong, no_waiting
 from tests.crashes.promoting import PromotionSchedule
 
-KINDS: tuple[type[Schedule], ...] = (
-    FeedSchedule,
-    MergeSchedule,
-    PromotionSchedule,
-    Schedule,
-    Schedule,
-    Schedule,
-)
-"""Of what kind schedules are, in turn."""
-ASKED = {
-    FeedSchedule: "FEEDS=1 ",
-    MergeSchedule: "MERGES=1 ",
-    PromotionSchedule: "PROMOTIONS=1 ",
+OWN_KINDS: Mapping[str, type[Schedule]] = {
+    "feeds": FeedSchedule,
+    "merges": MergeSchedule,
+    "promotions": PromotionSchedule,
+    "losses": LosingSchedule,
 }
+KINDS: tuple[type[Schedule], ...] = (*OWN_KINDS.values(), Schedule, Schedule)
+"""Of what kind schedules are, in turn."""
+ASKED = {kind: f"{name.upper()}=1 " for name, kind in OWN_KINDS.items()}
 
 
 def main() -> int:
@@ -42,15 +39,9 @@ def main() -> int:
     kinds.add_argument("--feeds", action="store_true", help="drivers land files, not topics")
     kinds.add_argument("--merges", action="store_true", help="drivers merge what they have landed")
     kinds.add_argument("--promotions", action="store_true", help="backfills are promoted, too")
+    kinds.add_argument("--losses", action="store_true", help="another group has what Kafka loses")
     arguments = parser.parse_args()
-    asked = {
-        FeedSchedule: arguments.feeds,
-        MergeSchedule: arguments.merges,
-        PromotionSchedule: arguments.promotions,
-    }
-    chosen: type[Schedule] | None = next(
-        (kind for kind, is_asked in asked.items() if is_asked), None
-    )
+    chosen = next((kind for name, kind in OWN_KINDS.items() if getattr(arguments, name)), None)
     if arguments.seed is not None:
         return _play_one(arguments.seed, chosen or Schedule)
     return _play_many(arguments.minutes * 60, (chosen,) if chosen else KINDS)

@@ -2,6 +2,7 @@
 
 from landfall.driver.loop import Driver
 from tests.crashes.feeds import FeedSchedule
+from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
 from tests.crashes.process import Wrong, no_waiting
@@ -44,6 +45,15 @@ def play_promotions(first: int, end: int, kind: type[Driver] = Driver) -> None:
         AssertionError: one of them found something; the message says how to see it.
     """
     _play(PromotionSchedule, "PROMOTIONS", range(first, end), kind)
+
+
+def play_losses(first: int, end: int, kind: type[Driver] = Driver) -> None:
+    """Play schedules in which another group has what Kafka loses, without waiting for anything.
+
+    Raises:
+        AssertionError: one of them found something; the message says how to see it.
+    """
+    _play(LosingSchedule, "LOSSES", range(first, end), kind)
 
 
 def _play(schedule: type[Schedule], name: str, seeds: range, kind: type[Driver]) -> None:

@@ -30,7 +30,7 @@ from landfall.driver.runner import Bin
 from landfall.driver.spark.session import SparkRunner
 from landfall.driver.status import DriverProgress, driver_report
 from landfall.driver.stored_specs import store_spec
-from landfall.landed.opening import open_log
+from landfall.landed.opening import backup_of, open_log
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
 from landfall.ledger import State
@@ -231,7 +231,15 @@ class Landing:
         observer = Observer(self.log, self.group.spec.source.discovery_interval)
         runner = SparkRunner(self.context) if self.context else InProcessRunner()
         counters = DriverCounters(_now())
-        deps = DriverDeps(store, observer, runner, _now, lambda: uuid4().hex, counters)
+        deps = DriverDeps(
+            store,
+            observer,
+            runner,
+            _now,
+            lambda: uuid4().hex,
+            counters,
+            backup=backup_of(self.group),
+        )
         until_caught_up = self.until_caught_up and self.goal is Endless
         report = self._report
         self.driver = self.kind(self.group, writer, deps, report, until_caught_up, self.goal)

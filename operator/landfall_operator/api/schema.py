@@ -299,7 +299,8 @@ def _bound(value_format: str, sign: str, word: str, value: Any) -> Schema:
 def _words_or_mappings(kinds: list[Schema]) -> Schema:
     """The schema of a value that is one of a few words or one of some mappings.
 
-    It has no type: ``pattern`` applies to strings only, and ``required`` to mappings only.
+    It has no type: ``pattern`` applies to strings only, and ``required`` to mappings only. Where
+    there is no type, Kubernetes takes no CEL rules and no defaults: these are left to the model.
     """
     words = [word for kind in kinds for word in kind.get("enum", ())]
     mappings = [kind for kind in kinds if kind.get("type") == "object"]
@@ -307,7 +308,9 @@ def _words_or_mappings(kinds: list[Schema]) -> Schema:
         **ANYTHING,
         "pattern": f"^({'|'.join(words)})$",
         "properties": {
-            name: value for kind in mappings for name, value in kind["properties"].items()
+            name: without_rules(value)
+            for kind in mappings
+            for name, value in kind["properties"].items()
         },
         "anyOf": [{"required": kind["required"]} for kind in mappings],
     }

@@ -1,6 +1,10 @@
 """CEL rules of ``spec.source``, with the messages for users who break them."""
 
-LATER_SOURCES = ("spec.source.files", "spec.source.landed")
+LATER_SOURCES = (
+    "spec.source.files",
+    "spec.source.landed",
+    "spec.source.kafka.onDataLoss",
+)
 """Sections that came after the first release, as in ``crd.LATER_SECTIONS``."""
 
 ONE_SOURCE: tuple[str, str] = (

@@ -176,7 +176,18 @@ def _source_reachable(view: View) -> Finding:
     failing = commits.consecutive_failures >= FAILURE_THRESHOLD
     if last and failing and last.reason.startswith("Source"):
         return Finding("False", Reason.SOURCE_UNAVAILABLE, last.message)
-    return Finding("True", Reason.AS_EXPECTED)
+    return Finding("True", Reason.AS_EXPECTED, _read_elsewhere(view.status))
+
+
+def _read_elsewhere(status: Status) -> str:
+    """What is read from another group because Kafka has lost it; empty if nothing is."""
+    found = next((p for p in status.partitions if p.read_from), None)
+    if found is None:
+        return ""
+    return (
+        f"Kafka has lost offsets of {found.topic}/{found.partition}: they are read from what "
+        f"{found.read_from} has landed"
+    )
 
 
 def _store_safe(view: View) -> Finding:

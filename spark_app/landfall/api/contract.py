@@ -196,8 +196,8 @@ class PartitionStatus:
         held_back_records: offsets from ``end_offset`` on that an open transaction keeps everybody
             from reading; they are no lag.
         held_back_seconds: how long this driver has seen that transaction open.
-        next_step: the command that lets it land again, if there is one; see
-            ``landfall.api.next_steps``.
+        next_step: the command that lets it land again; see ``landfall.api.next_steps``.
+        read_from: the group from whose objects it is read, as Kafka has lost the offsets.
     """
 
     topic: str
@@ -213,6 +213,7 @@ class PartitionStatus:
     held_back_records: int = 0
     held_back_seconds: float = 0.0
     next_step: str = ""
+    read_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

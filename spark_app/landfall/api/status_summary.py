@@ -33,15 +33,18 @@ def totals_of(status: Status) -> PartitionTotals:
 def summarize(status: Status) -> Status:
     """The status with its ``totals`` and few of its topic partitions, in their order.
 
-    These are the ``WORST``, the first ``BLOCKED`` and, of each reason for which any is blocked, the
-    first one. Of topics that are not complete there are the first ``BLOCKED`` that are held.
+    These are the ``WORST``, the first ``BLOCKED``, the first of each reason for which any is
+    blocked, and the first that is read from another group. Of topics that are not complete there
+    are the first ``BLOCKED`` that are held.
     """
     if status.totals:
         return status
     blocked = [p for p in status.partitions if p.blocked]
     first_of_reason = {p.blocked: p for p in reversed(blocked)}
     worst = heapq.nlargest(WORST, status.partitions, key=how_bad)
-    kept = {(p.topic, p.partition) for p in (*worst, *blocked[:BLOCKED], *first_of_reason.values())}
+    elsewhere = [p for p in status.partitions if p.read_from][:1]
+    shown = (*worst, *blocked[:BLOCKED], *first_of_reason.values(), *elsewhere)
+    kept = {(p.topic, p.partition) for p in shown}
     partitions = tuple(p for p in status.partitions if (p.topic, p.partition) in kept)
     held = tuple(topic for topic in status.completeness if topic.held_by)[:BLOCKED]
     totals = totals_of(status)

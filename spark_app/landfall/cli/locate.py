@@ -154,6 +154,9 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
             state = replace(state, again=found[1])
         where = tuple(places(opened.name, tp, offset, state, replaced))
         answer = _Lookup(opened, state, tp, offset, row, where).answer()
+        if group := state.landed.read_from:
+            origin = f"its range was read from what {group} has landed, as Kafka had lost it"
+            answer = replace(answer, message=f"{answer.message}; {origin}")
         return (
             replace(answer, schemas=_schemas(opened, state.schemas)) if answer.objects else answer
         )

@@ -68,7 +68,7 @@ def lane_session(path: Path) -> "Iterator[LaneSession]":
     from landfall.driver.in_process import InProcessRunner  # noqa: PLC0415
     from landfall.driver.lane_session import LaneSession  # noqa: PLC0415
     from landfall.driver.pinned_spec import pinned_spec  # noqa: PLC0415
-    from landfall.landed.opening import open_log  # noqa: PLC0415
+    from landfall.landed.opening import backup_of, open_log  # noqa: PLC0415
 
     opened = GroupStore.of(path)
     group = pinned_spec(opened.group, uuid4().hex)
@@ -82,6 +82,7 @@ def lane_session(path: Path) -> "Iterator[LaneSession]":
             InProcessRunner(),
             SteadyClock(),
             lambda: uuid4().hex,
+            backup=backup_of(group),
         )
     finally:
         source.close()

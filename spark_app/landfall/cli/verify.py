@@ -27,8 +27,10 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedObject, LandedSlice
 from landfall.registry import output_format
-from landfall.source import Reader
+from landfall.source import EndsEarly, Reader
 
+_GONE = frozenset({Reason.DATA_LOSS, Reason.TOPIC_MISSING, Reason.OBJECT_LOST})
+"""Why records cannot be read any more; OBJECT_LOST if another group's objects had them."""
 MAX_FAULTS = 20
 """How many faults are printed; ``--json`` has all of them."""
 
@@ -66,7 +68,8 @@ def verify(arguments: argparse.Namespace) -> ExitCode:
     opened = GroupStore.of(arguments.group)
     _require_ledger(opened, arguments.topics)
     reader = _kafka_reader(opened, arguments.topics) if arguments.kafka else None
-    result = examine(opened, arguments.topics, reader)
+    backup = _backup_reader(opened) if reader else None
+    result = examine(opened, arguments.topics, reader, backup)
     if arguments.json:
         console.out().print(_json(result), markup=False)
     else:
@@ -112,6 +115,16 @@ def _kafka_reader(opened: GroupStore, topics: Collection[str]) -> Reader:
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 
 
+def _backup_reader(opened: GroupStore) -> Reader | None:
+    """What reads ranges that Kafka had lost, where the spec says; None if it says nowhere."""
+    source = opened.group.spec.source
+    if source.read_from is None:
+        return None
+    from landfall.landed.opening import open_lost_reader  # noqa: PLC0415  # as above
+
+    return open_lost_reader(opened.group)
+
+
 def _lands_other_bytes(spec: GroupSpec) -> bool:
     is_typed = spec.decode.columns or spec.output.columns is ColumnSource.FROM_SCHEMA
     becomes_json = output_format(spec.output).wanted.json and spec.decode.format != "Json"
@@ -119,7 +132,10 @@ def _lands_other_bytes(spec: GroupSpec) -> bool:
 
 
 def examine(
-    opened: GroupStore, topics: Iterable[str] = (), reader: Reader | None = None
+    opened: GroupStore,
+    topics: Iterable[str] = (),
+    reader: Reader | None = None,
+    backup: Reader | None = None,
 ) -> VerifyResult:
     """Read every object of the applied COMMITs and compare it with what was committed.
 
@@ -131,6 +147,7 @@ def examine(
         opened: the group.
         topics: only these, or all if empty.
         reader: also compares the payloads with the records it reads.
+        backup: reads those that Kafka had lost; None to leave them out.
     """
     result, wanted, state = VerifyResult(), frozenset(topics), opened.lane.read()
     replaced = changed(opened, state)
@@ -146,7 +163,8 @@ def examine(
         objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
         result.coverage[tp] = result.coverage.get(tp, Coverage()) + cover(landed, objects)
         if reader:
-            comparison = _compare(opened, reader, found, objects)
+            source = backup if landed.read_from else reader
+            comparison = _compare(opened, source, found, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
     known = {o.upload.key for landed in replaced.again.slices for o in landed.objects}
     others = (new for key, new in replaced.new.items() if key not in known)
@@ -180,15 +198,19 @@ def _examine_new(
 
 
 def _compare(
-    opened: GroupStore, reader: Reader, found: Corrected, objects: list[ReadBack]
+    opened: GroupStore, reader: Reader | None, found: Corrected, objects: list[ReadBack]
 ) -> Comparison:
     if found.is_replaced:
         return Comparison(slices_replaced=1)
+    if reader is None:
+        return Comparison(slices_gone=1)
     try:
         in_kafka = read_back.kafka_records(opened, reader, found.landed.piece)
         return compare(in_kafka, objects, found.lost)
+    except EndsEarly:  # what the backup has of it is damaged further on
+        return Comparison(slices_gone=1)
     except Stalled as stalled:
-        if stalled.reason not in {Reason.DATA_LOSS, Reason.TOPIC_MISSING}:
+        if stalled.reason not in _GONE:
             raise
         return Comparison(slices_gone=1)
 

@@ -286,10 +286,12 @@ class BatchCommitter:
         """Whether trying again may help.
 
         It may if a custom store refuses, whose keys or rights can come back. It does if the next
-        look appends a HOLE for the lost range, so that the rest can land.
+        look appends a HOLE for the lost range, so that the rest can land, or finds it elsewhere.
         """
-        skips = self.group.spec.source.skips_lost_ranges
-        return error.reason is Reason.STORE_DENIED or (error.reason is Reason.DATA_LOSS and skips)
+        source = self.group.spec.source
+        is_settled = bool(source.skips_lost_ranges or source.read_from)
+        may_be_lost = error.reason is Reason.DATA_LOSS and is_settled
+        return error.reason is Reason.STORE_DENIED or may_be_lost
 
 
 def blocked_partitions(state: ledger.State) -> dict[TopicPartition, Stalled]:

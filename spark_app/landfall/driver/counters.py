@@ -33,6 +33,7 @@ class DriverCounters:
         input_bytes: payload bytes read from the source and committed.
         busy: time from a batch's start to its COMMIT, summed over batches.
         last_batch: the same for the last batch.
+        from_backup: records read from what another group has landed, as Kafka had lost them.
         arrived: offsets by which topics grew.
         task_seconds: time that tasks took for what is committed, summed.
         store_calls: calls of the stores by this process, which are not those of tasks.
@@ -57,6 +58,7 @@ class DriverCounters:
     input_bytes: int = 0
     busy: timedelta = timedelta(0)
     last_batch: timedelta = timedelta(0)
+    from_backup: int = 0
     arrived: int = 0
     task_seconds: float = 0.0
     store_calls: StoreCalls = field(default_factory=StoreCalls)
@@ -79,6 +81,8 @@ class DriverCounters:
             self.objects += len(data)
             self.input_bytes += landed.input_bytes
             self.task_seconds += landed.seconds
+            if landed.read_from:
+                self.from_backup += landed.landed + landed.filtered + landed.dead_lettered
 
     def failed(self, reason: str, message: str, now: datetime) -> None:
         """Count what kept records from being committed; ``reason`` is a metric's label."""

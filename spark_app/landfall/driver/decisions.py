@@ -89,9 +89,14 @@ class DriverParts:
         return replace(
             observe(self.observer.log, tp),
             last_end=self.observer.last_ends.get(tp),
+            lost_end=self._lost_end(tp),
             stalled=stalled.get(tp),
             is_due=tp in self.completer.topic_partitions,
         )
+
+    def _lost_end(self, tp: TopicPartition) -> int | None:
+        at = self.committer.writer.state.checkpoint.next_offsets.get(tp)
+        return None if at is None else self.membership.lost_ranges.lost_end(tp, at)
 
     def forget(self, tp: TopicPartition) -> None:
         """Forget why a topic partition is stopped or waits, as far as no record says so."""

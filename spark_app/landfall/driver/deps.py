@@ -14,6 +14,7 @@ from landfall.driver.runner import Runner
 from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.ledger import Record, State
+from landfall.source import Backup
 from landfall.source.file_events import EventSource, open_events
 from landfall.store import SourceFiles, Store
 from landfall.store.urls import open_files
@@ -43,6 +44,7 @@ class DriverDeps:
         background: makes thread pools and notifiers.
         open_files: where the files of a feed are.
         open_events: opens the notifications of new files of a feed.
+        backup: what another group has landed of offsets that the log has lost, if any has.
         new_planner: returns what plans REPLACEs of a lane, given a function that wakes the driver.
     """
 
@@ -55,6 +57,7 @@ class DriverDeps:
     background: Background = field(default_factory=Threads)
     open_files: Callable[[Feed], SourceFiles] = open_files
     open_events: Callable[[Feed], EventSource | None] = open_events
+    backup: Backup | None = None
     new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
 
 

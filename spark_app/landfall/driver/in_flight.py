@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.decide.batch_size import BatchSizeLimit, slice_bytes
 from landfall.driver.deps import DriverDeps
+from landfall.driver.lost_ranges import LostRanges
 from landfall.driver.retry_backoff import RetryBackoff
 from landfall.estimates import Sizes
-from landfall.ledger import Feed, Member
+from landfall.ledger import Feed, Member, State
 from landfall.ledger.feeds import lists_of
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
@@ -50,10 +51,11 @@ class InFlightBatches:
         permitted: below which offset bad records are allowed in any number.
         members: those of the lane, which tell where reading must go on.
         feeds: those of the lane, which name the lists of parts.
+        lost_ranges: knows what the log has lost, and where it is read instead.
     """
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, wake: Callable[[], object]) -> None:
-        """``wake`` is called, from any thread, when a batch has finished."""
+        """``wake`` is called, from any thread, when a batch has finished or more can be read."""
         self._group, self._runner, self._new_name = group, deps.runner, deps.new_name
         self._wake = wake
         self._tuning = group.spec.tuning
@@ -65,6 +67,11 @@ class InFlightBatches:
         self.permitted: Mapping[TopicPartition, int] = {}
         self.members: Mapping[TopicPartition, Member] = {}
         self.feeds: Mapping[TopicPartition, Feed] = {}
+        self.lost_ranges = LostRanges(group.spec.source, deps.backup, deps.background, wake)
+
+    def follow(self, state: State) -> None:
+        """Plan by this state of the lane from now on."""
+        self.permitted, self.members, self.feeds = state.permitted, state.members, state.feeds
 
     def __len__(self) -> int:
         """How many are in flight."""
@@ -95,7 +102,10 @@ class InFlightBatches:
             now: the time.
             flush: land every backlog, due or not.
         """
-        backlogs = [_up_to_permission(backlog, self.permitted) for backlog in backlogs]
+        backlogs = [
+            _up_to_permission(backlog, self.permitted)
+            for backlog in self.lost_ranges.readable(backlogs)
+        ]
         running = self.in_flight() | set(stalled)
         if not self.is_full and not any(batch.is_retry for batch in self._batches.values()):
             self._retry(backlogs, running, now, flush=flush)
@@ -142,6 +152,7 @@ class InFlightBatches:
             dict(self.permitted),
             self._last_read(planned),
             lists=lists_of(self.feeds, planned.slices),
+            from_backup=self.lost_ranges.sources(planned.slices),
         )
         results = self._pool.submit(self._runner.run, batch, planned.bins)
         self._batches[batch.token] = InFlightBatch(batch, planned, now, results, is_retry)
@@ -176,6 +187,7 @@ class InFlightBatches:
 
         Tasks that still run are not waited for: the next driver aborts what they upload.
         """
+        self.lost_ranges.stop()
         self._pool.shutdown(wait=False, cancel_futures=True)
         finished = (batch.results for batch in self.finished())
         return [results.result() for results in finished if not results.cancelled()]

@@ -41,6 +41,7 @@ from landfall.driver.file_requests import (
     why_no_feed,
 )
 from landfall.driver.lease_sessions import SESSION, carry_out_lease
+from landfall.driver.lost_ranges import lost_end
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promoting import Promoting, promote
 from landfall.driver.replay import ReplayEffects, Replayer, Steps, replay, run
@@ -55,7 +56,7 @@ from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
-from landfall.source import Log
+from landfall.source import Backup, Log
 from landfall.store import SourceFiles, Store
 from landfall.store.urls import open_files
 
@@ -79,6 +80,7 @@ class LaneSession:
         clock: the current time.
         new_name: returns a name that nobody has used before.
         open_files: where the files of a feed are.
+        backup: what another group has landed of offsets that the log has lost, if any has.
     """
 
     group: ConsumerGroup
@@ -89,6 +91,7 @@ class LaneSession:
     clock: Callable[[], datetime]
     new_name: Callable[[], str]
     open_files: Callable[[Feed], SourceFiles] = open_files
+    backup: Backup | None = None
 
     def carry_out(self, request: Request, *, take_over: bool) -> Answer:
         """Record what the request is about, unless it is refused; then the lane stays untouched.
@@ -152,7 +155,9 @@ class LaneSession:
         tp = TopicPartition(request.topic, request.partition)
         unapplied = chain.from_iterable(state.unapplied.values())
         is_due = any(topic_partition(o.upload.key) == tp for o in unapplied)
-        observed = replace(observe(self.source, tp), is_due=is_due)
+        seen = observe(self.source, tp)
+        lost = lost_end(self.backup, state, tp, seen.marks)
+        observed = replace(seen, is_due=is_due, lost_end=lost)
         decision = decision_of(request, self.clock())
         # Decided before the lane is opened, too: nobody is fenced for a request that is refused.
         plan = decide_request(self.as_opened(state), request, observed, decision)

@@ -98,7 +98,8 @@ class Driver:
         parts = (self.writer, deps, append, completer, wake, abort)
         self._replacements = Replacements(*parts, self.group.spec.tuning.retain_replaced)
         existing = ExistingObjects(self.group, deps.store, deps.background)
-        self._membership = MembershipSync(source, observer, append, existing)
+        lost = self._batches.lost_ranges
+        self._membership = MembershipSync(source, observer, append, existing, lost)
         self._feeds = Feeds(self.group, deps, append, wake, retries_own=not self.until_caught_up)
         self._committer.park = self._feeds.park
         self._goal = self.goal(GoalParts(self.group, deps, append, wake))
@@ -220,7 +221,7 @@ class Driver:
         )
         beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
-        notes = (*self._feeds.notes, beside, self._replacements.note)
+        notes = (*self._feeds.notes, beside, self._replacements.note, self._membership.note)
         messages = [list_errors(wrong), self.counters.warning, *notes]
         self.counters.message = "\n".join(filter(None, messages))
         self._report()
@@ -252,14 +253,12 @@ class Driver:
         if self._batches.is_full or self._has_too_much_unapplied or self._membership.leaving:
             return
         checkpoint, targets = self.writer.state.checkpoint, self._membership.targets or {}
-        self._batches.members = self.writer.state.members
+        self._batches.follow(self.writer.state)
         # With until_caught_up, records that arrive after the first look are left to a later run.
         skip = reached(checkpoint, targets) if self.until_caught_up else ()
         backlogs = self._goal.due.within(self.deps.observer.backlogs(checkpoint, skip, now))
         backlogs = self._feeds.with_parts(self.writer.state, backlogs)
-        self._batches.feeds = self.writer.state.feeds
         flush = self.until_caught_up or self._goal.due.is_closing
-        self._batches.permitted = self.writer.state.permitted
         stalled = self.stalled_partitions().keys() | self._decisions.held
         self._batches.start(backlogs, stalled, now, flush=flush)
 
@@ -283,6 +282,7 @@ class Driver:
             due=self._goal.due,
             feeds=self._feeds.statuses(self.writer.state),
             compaction=self._replacements.planner.status,
+            read_from=self._membership.lost_ranges.reading,
         )
 
     def _report(self) -> None:

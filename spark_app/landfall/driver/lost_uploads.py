@@ -182,7 +182,8 @@ class LostUploads:
         log.warning("committed uploads are lost", extra={"objects": objects, "slices": len(slices)})
         lists = lists_of(state.feeds, (s.before.piece for s in slices))
         batch = Batch(group, self.deps.new_name(), lists=lists)
-        results = self._pool.submit(land_again, batch, self.deps.runner, slices)
+        ids = {tp: member.topic_id for tp, member in state.members.items()}
+        results = self._pool.submit(land_again, batch, self.deps.runner, slices, ids)
         self._job = _Job(slices, results)
         results.add_done_callback(lambda _: self.wake())
 

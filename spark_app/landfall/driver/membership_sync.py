@@ -17,6 +17,7 @@ from landfall import ledger
 from landfall.api.spec import Source
 from landfall.driver.decide import deleted, membership
 from landfall.driver.existing_objects import ExistingObjects
+from landfall.driver.lost_ranges import LostRanges
 from landfall.driver.observer import Observer
 from landfall.errors import Stalled
 from landfall.ledger import State
@@ -36,6 +37,7 @@ class MembershipSync:
         absent: what the spec asks for and the log does not have.
         blocked_by_source: topic partitions that the state of the log keeps from being landed, and
             why.
+        lost_ranges: what becomes of offsets that Kafka has lost.
         leaving: topic partitions of recreated topics that leave as soon as no batch is in flight
             and nothing that they have committed waits to be visible.
         targets: the end offsets at the first look; None before it, and again after a topic was
@@ -43,10 +45,15 @@ class MembershipSync:
     """
 
     def __init__(
-        self, source: Source, observer: Observer, append: Append, existing: ExistingObjects
+        self,
+        source: Source,
+        observer: Observer,
+        append: Append,
+        existing: ExistingObjects,
+        lost_ranges: LostRanges,
     ) -> None:
         self._source, self._observer, self._append = source, observer, append
-        self._existing = existing
+        self._existing, self.lost_ranges = existing, lost_ranges
         self.absent: tuple[Stalled, ...] = ()
         self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
         self.leaving: tuple[TopicPartition, ...] = ()
@@ -98,7 +105,7 @@ class MembershipSync:
         entering = tuple(sorted({*changes.enter} - {*self.leaving, *waiting}))
         state = self._enter(state, entering, now)
         state = self._settle_deleted(state, now, {*in_flight, *waiting})
-        checks = self._check_source(state)
+        checks = self._read_elsewhere(state, self._check_source(state), now)
         # The log of a recreated topic is another one: that it is shorter is no truncation.
         others = {*in_flight, *changes.recreated, *self.leaving}
         checks = self._without_new_topics(state, checks, others)
@@ -112,6 +119,11 @@ class MembershipSync:
         }
         observer.record_arrivals(state.checkpoint, now)
         self._aim(state)
+
+    @property
+    def note(self) -> str:
+        """What the status says of lost ranges that are read elsewhere; empty if there are none."""
+        return self.lost_ranges.note
 
     def forget_targets(self, *, unless: bool) -> None:
         """Let the next look find where the log ends, since this one could not know."""
@@ -128,6 +140,14 @@ class MembershipSync:
         answering = state.checkpoint.next_offsets.keys() - observer.view.unavailable.keys()
         unsettled = [tp for tp in observer.unsettled if tp in answering]
         return membership.check_source(state, self._source, observer.watermarks, unsettled)
+
+    def _read_elsewhere(
+        self, state: State, checks: membership.SourceChecks, now: datetime
+    ) -> membership.SourceChecks:
+        """The checks with what becomes of lost ranges that another group may have."""
+        settled = self.lost_ranges.look(state, checks.lost, now)
+        holes, blocked = (*checks.holes, *settled.holes), {**checks.blocked, **settled.blocked}
+        return replace(checks, holes=holes, blocked=blocked)
 
     def _without_new_topics(
         self, state: State, checks: membership.SourceChecks, known: Collection[TopicPartition]
@@ -166,9 +186,8 @@ class MembershipSync:
         for hole in checks.holes:
             # A batch in flight starts at this checkpoint, which the HOLE would move.
             if hole.topic_partition not in in_flight:
-                state = self._append(
-                    partial(ledger.Hole, piece=hole, reason="expired before it was landed")
-                )
+                reason = f"expired before it was landed{self.lost_ranges.nor_elsewhere}"
+                state = self._append(partial(ledger.Hole, piece=hole, reason=reason))
                 log.warning("lost range skipped", extra={"slice": str(hole)})
         truncated = tuple(b for b in checks.truncated if b.topic_partition not in not_truncated)
         return self._append(partial(ledger.Block, entries=truncated)) if truncated else state

@@ -25,7 +25,7 @@ from landfall.ledger.task_results import (
     SliceResult,
 )
 from landfall.objects import Upload
-from landfall.task import Batch
+from landfall.task import Batch, FromBackup
 
 MAX_SLICES = 1000
 """How many slices one job lands again at most."""
@@ -144,10 +144,17 @@ def _decided_slices(
             raise ledger.ledger_error(slot, "should be the COMMIT or REPLAY of lost objects")
 
 
-def land_again(batch: Batch, runner: Runner, lost: Sequence[LostSlice]) -> list[SliceResult]:
+def land_again(
+    batch: Batch,
+    runner: Runner,
+    lost: Sequence[LostSlice],
+    topic_ids: Mapping[TopicPartition, str],
+) -> list[SliceResult]:
     """Land lost slices: those that were read from the log in one job, replayed ones in another.
 
     All are of one origin. So no two have the same range, for a generation names no object twice.
+    What was read from another group's objects, because the log had lost it, is read there again.
+    ``topic_ids`` are those of the members of the lane.
     """
     letters = {
         s.before.piece: s.before.dead_letters for s in lost if isinstance(s.before, ReplayedSlice)
@@ -155,9 +162,21 @@ def land_again(batch: Batch, runner: Runner, lost: Sequence[LostSlice]) -> list[
     ranges = dict.fromkeys(s.before.piece for s in lost if s.before.piece not in letters)
     # The ledger has accepted their bad records already, perhaps by a decision.
     permitted = dict.fromkeys((s.topic_partition for s in lost), object_names.MAX_OFFSET)
-    from_log = replace(batch, permitted=permitted)
+    from_log = replace(batch, permitted=permitted, from_backup=_from_backup(lost, topic_ids))
     replayed = replace(from_log, dead_letters=tuple(letters.items()))
     return [*_run(from_log, runner, tuple(ranges)), *_run(replayed, runner, tuple(letters))]
+
+
+def _from_backup(
+    lost: Sequence[LostSlice], topic_ids: Mapping[TopicPartition, str]
+) -> tuple[tuple[Slice, FromBackup], ...]:
+    """The slices that another group's objects hold, each once."""
+    found = {
+        s.before.piece: FromBackup(s.before.read_from, topic_ids.get(s.topic_partition, ""))
+        for s in lost
+        if isinstance(s.before, LandedSlice) and s.before.read_from
+    }
+    return tuple(found.items())
 
 
 def _run(batch: Batch, runner: Runner, pieces: Sequence[Slice]) -> list[SliceResult]:
@@ -186,7 +205,8 @@ def check_remade(
     kept: set[str] = set()
     schemas: defaultdict[int, set[str]] = defaultdict(set)
     for s in lost:
-        is_of_log = isinstance(s.before, LandedSlice)
+        # What another group has landed it keeps, whatever became of the topic; tasks compare ids.
+        is_of_log = isinstance(s.before, LandedSlice) and not s.before.read_from
         other_topic = recreated.get(s.topic_partition) if is_of_log else None
         if isinstance(other_topic, Retry | None):
             made = _check(s, by_start.get(_start_of(s.before.piece)), other_topic)

@@ -38,7 +38,7 @@ from landfall.driver.startup import check_secrets, explain, explained, kafka_ser
 from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry, StoreDenied
-from landfall.landed.opening import open_log
+from landfall.landed.opening import backup_of, open_log
 from landfall.lane import LaneWriter, claim_output_root
 from landfall.lane.stores import open_stores
 from landfall.publish.building import check_publishers
@@ -148,7 +148,7 @@ def drive(
     store = measured(store, [root.kind for root in group.spec.roots], counters.store_calls)
     board = StatusBoard(clock, monitor.outage)
     deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
-    deps = replace(deps, new_planner=partial(planner_of, group, deps))
+    deps = replace(deps, backup=backup_of(group), new_planner=partial(planner_of, group, deps))
     publishing = Publishing(group, store, clock)
     schedule = None if options.until_caught_up else group.spec.schedule
     goal = options.goal or scheduled(schedule, stays=options.stays)

@@ -210,12 +210,19 @@ def side_group(
     group.spec.source.require_kafka()
     spec["source"]["kafka"] |= named | {
         "startingOffsets": {"offsets": _starts(plan)},
-        # A HOLE would be missing in what takes the place of the live objects.
-        "onDataLoss": "Stall",
+        "onDataLoss": _on_data_loss(spec["source"]["kafka"]["onDataLoss"]),
         # The offsets that Kafka keeps for the live group stay as they are.
         "groupId": f"{group.kafka_group_id}.side.{plan.name}",
     }
     return parse_group(document)
+
+
+def _on_data_loss(of_live: Any) -> Any:
+    """A HOLE would be missing in what takes the place of the live objects; another group's are not.
+
+    So a backfill reads what Kafka has lost from where the live group reads it.
+    """
+    return of_live | {"otherwise": "Stall"} if isinstance(of_live, dict) else "Stall"
 
 
 def _starts(plan: SidePlan) -> Mapping[str, Mapping[str, int]]:

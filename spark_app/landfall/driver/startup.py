@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from landfall.api.secrets import read_secret, secret_folder
-from landfall.api.spec import ConsumerGroup, Feed, LandedSource, Root
+from landfall.api.spec import ConsumerGroup, Feed, LandedPlace, Root
 from landfall.network import Address, trouble
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def store_servers(root: Root) -> Servers:
     )
 
 
-def check_secrets(places: Iterable[Root | Feed | LandedSource]) -> None:
+def check_secrets(places: Iterable[Root | Feed | LandedPlace]) -> None:
     """Return if the secrets that roots and feeds name are there, and are the store's to read.
 
     Only at the start is an absent one a wrong spec: while a group runs, it may come back.

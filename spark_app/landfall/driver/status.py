@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from operator import attrgetter
@@ -83,6 +83,7 @@ class DriverProgress:
         due: what is to be landed now.
         feeds: what has become of the files of feeds.
         compaction: what is to be merged, and what was; None for a group that merges nothing.
+        read_from: topic partitions that are read from what another group has landed, and its name.
     """
 
     time: datetime
@@ -100,6 +101,7 @@ class DriverProgress:
     due: Due = WHATEVER_COMES
     feeds: tuple[FeedStatus, ...] = ()
     compaction: CompactionStatus | None = None
+    read_from: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
@@ -296,6 +298,7 @@ def _partition_status(
         held_back_records=held.records if held else 0,
         held_back_seconds=(progress.time - held.since).total_seconds() if held else 0.0,
         next_step=_next_step(progress.state, tp, stalled) if stalled else "",
+        read_from=progress.read_from.get(tp, ""),
     )
 
 

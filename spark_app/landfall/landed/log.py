@@ -26,7 +26,7 @@ class LandedLog:
             history: of that group's lane, of the topics that are selected.
         """
         self._landed, self._history = landed, history
-        self._landed_by = LandedBy(history)
+        self._landed_by = LandedBy(history, landed.field)
 
     def topics(self, known: Collection[str] = ()) -> FoundTopics:
         """The topics that the other group has landed, and this one selects.
@@ -87,7 +87,7 @@ class LandedLog:
         if self._history.state.seq < 0:
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"spec.source.landed: {self._landed.group} has landed nothing in "
+                f"{self._landed.field}: {self._landed.group} has landed nothing in "
                 f"{self._landed.url}: there is no ledger",
             )
 

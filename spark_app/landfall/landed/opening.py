@@ -3,8 +3,9 @@
 import json
 
 from landfall.api.contract import LANE
-from landfall.api.spec import ConsumerGroup, LandedSource, Ledger
+from landfall.api.spec import ConsumerGroup, LandedPlace, LandedSource, Ledger
 from landfall.errors import Reason, Stalled
+from landfall.landed.backup import LandedBackup
 from landfall.landed.history import History
 from landfall.landed.log import LandedLog
 from landfall.landed.reader import LandedReader
@@ -52,11 +53,47 @@ def open_reader(landed: LandedSource) -> LandedReader:
     return LandedReader(store, _history(store, landed))
 
 
+def open_lost_reader(group: ConsumerGroup) -> LandedReader:
+    """What reads offsets that Kafka has lost, from the objects of the group that the spec names.
+
+    Raises:
+        Stalled: OBJECT_LOST, the spec names none; or as ``open_log``.
+        Retry: as ``open_log``.
+    """
+    named = group.spec.source.read_from
+    if named is None:
+        raise Stalled(
+            Reason.OBJECT_LOST,
+            "spec.source.kafka.onDataLoss names no group any more to read lost offsets from",
+        )
+    store = open_landed(named)
+    return LandedReader(store, _history_of_lost(store, group, named), named.field)
+
+
+def backup_of(group: ConsumerGroup) -> LandedBackup | None:
+    """What knows which offsets that Kafka has lost another group has landed, if the spec names one.
+
+    It connects at the first question.
+    """
+    named = group.spec.source.read_from
+    if named is None:
+        return None
+
+    def open_history() -> History:
+        return _history_of_lost(open_landed(named), group, named)
+
+    return LandedBackup(named.group, named.field, open_history)
+
+
+def _history_of_lost(store: Store, group: ConsumerGroup, named: LandedPlace) -> History:
+    return History(Lane(store, named.group, LANE), group.spec.source.selects)
+
+
 def _history(store: Store, landed: LandedSource) -> History:
     return History(Lane(store, landed.group, LANE), landed.selects)
 
 
-def open_landed(landed: LandedSource) -> Store:
+def open_landed(landed: LandedPlace) -> Store:
     """The store of another group's objects, and of its ledger, wherever that is.
 
     Raises:
@@ -72,6 +109,6 @@ def open_landed(landed: LandedSource) -> Store:
     except (ValueError, KeyError, TypeError) as error:
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"spec.source.landed: {LEDGER_MARK} in {landed.url} names no ledger: {body!r}",
+            f"{landed.field}: {LEDGER_MARK} in {landed.url} names no ledger: {body!r}",
         ) from error
     return with_ledger(open_store(place), objects)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, Hole, Record, Replace, object_names
-from landfall.ledger.offsets import OffsetRange, Slice
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 
 RowRange = tuple[int, int]
 """The rows ``first <= row < end`` of an object."""
+FoundRange = tuple[OffsetRange, Stalled | None]
+"""A range that was landed or skipped, and why it cannot be read; None if nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class _Found:
     slice_: Slice
     group: str
     pieces: dict[str, Piece] = field(default_factory=dict)
-    ranges: list[tuple[OffsetRange, Stalled | None]] = field(default_factory=list)
+    ranges: list[FoundRange] = field(default_factory=list)
 
 
 def held(
@@ -85,6 +87,29 @@ def held(
         records: the COMMITs, HOLEs and REPLACEs about it, in order.
         lists: of the REPLACEs that are applied, by slot.
     """
+    found = _found(group, slice_, records, lists)
+    end, why = _covered(found)
+    pieces = (p for p in found.pieces.values() if _overlaps(p, slice_.offsets.start, end))
+    in_order = sorted(pieces, key=lambda p: (p.first_offset, p.key))
+    return Held(tuple(in_order), end, why)
+
+
+def ranges(
+    group: str,
+    slice_: Slice,
+    records: Iterable[Record],
+    lists: Mapping[int, Replaced],
+) -> Sequence[FoundRange]:
+    """What the records say of the ranges in and around a slice; the arguments are as of ``held``.
+
+    What no range without a fault covers is in no COMMIT, or was skipped.
+    """
+    return _found(group, slice_, records, lists).ranges
+
+
+def _found(
+    group: str, slice_: Slice, records: Iterable[Record], lists: Mapping[int, Replaced]
+) -> _Found:
     found = _Found(slice_, group)
     for record in records:
         match record:
@@ -97,10 +122,7 @@ def held(
             case Replace():
                 if listed := lists.get(record.header.seq):
                     _replace(found, record.header.seq, listed)
-    end, why = _covered(found)
-    pieces = (p for p in found.pieces.values() if _overlaps(p, slice_.offsets.start, end))
-    in_order = sorted(pieces, key=lambda p: (p.first_offset, p.key))
-    return Held(tuple(in_order), end, why)
+    return found
 
 
 def _commit(found: _Found, seq: int, landed: LandedSlice) -> None:
@@ -180,9 +202,13 @@ def _covered(found: _Found) -> tuple[int, Stalled | None]:
     if first and first[0] <= at and first[0] < offsets.end:
         return first
     if at < offsets.end:
-        gap = f"{found.slice_.topic_partition}: offset {at} is in no COMMIT of {found.group}"
-        return at, Stalled(Reason.DATA_LOSS, gap)
+        return at, not_landed(found.group, found.slice_.topic_partition, at)
     return at, None
+
+
+def not_landed(group: str, tp: TopicPartition, offset: int) -> Stalled:
+    """What is wrong with an offset that no record is about."""
+    return Stalled(Reason.DATA_LOSS, f"{tp}: offset {offset} is in no COMMIT of {group}")
 
 
 def _overlaps(piece: Piece, start: int, end: int) -> bool:

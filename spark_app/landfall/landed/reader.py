@@ -17,6 +17,8 @@ import pyarrow as pa
 from landfall.checks.places import applied
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import pieces
+from landfall.landed.backup import another_topic
+from landfall.landed.fetching import FetchAhead
 from landfall.landed.history import History, Life
 from landfall.landed.merging import chunks, merged
 from landfall.landed.pieces import Held, Piece
@@ -35,16 +37,23 @@ from landfall.store import Store
 class LandedReader:
     """A ``source.Reader`` of what another group has landed. A worker process has one."""
 
-    def __init__(self, store: Store, history: History) -> None:
+    def __init__(self, store: Store, history: History, field: str = "spec.source.landed") -> None:
         """Read nothing yet.
 
         Args:
             store: holds the other group's ledger and objects.
             history: of its lane.
+            field: of the spec that names the other group, for messages.
         """
         self._store, self._history = store, history
-        self._landed_by = LandedBy(history)
-        self._lists: dict[int, Replaced] = {}
+        self._landed_by = LandedBy(history, field)
+        self.topic_ids: Mapping[TopicPartition, str] = {}
+        """The topic ids that topic partitions must have; without one, whatever was landed last."""
+
+    @property
+    def group(self) -> str:
+        """The name of the other group."""
+        return self._history.lane.group
 
     def close(self) -> None:
         """Do nothing: connections to stores need not be closed."""
@@ -85,20 +94,22 @@ class LandedReader:
             self._landed_by.learn(seq, listed)
         for record in records:
             self._landed_by.check(record, slice_.topic_partition.topic)
-        return pieces.held(self._history.lane.group, slice_, records, lists)
+        return pieces.held(self.group, slice_, records, lists)
 
     def _life(self, slice_: Slice) -> Life:
         """The life of the topic partition, by a ledger that goes as far as the slice."""
-        tp = slice_.topic_partition
+        tp, wanted = slice_.topic_partition, self.topic_ids.get(slice_.topic_partition)
         life = self._history.life(tp)
-        if life is None or life.end < slice_.offsets.end:
+        is_other = wanted is not None and life is not None and life.topic_id != wanted
+        if life is None or is_other or life.end < slice_.offsets.end:
             self._history.follow()
             life = self._history.life(tp)
+        if wanted is not None and (life is None or life.topic_id != wanted):
+            raise Stalled(Reason.DATA_LOSS, f"{tp}: {another_topic(self.group, life, wanted)}")
         if life is None:
-            group = self._history.lane.group
-            raise Stalled(Reason.TOPIC_MISSING, f"{tp}: {group} has never landed it")
+            raise Stalled(Reason.TOPIC_MISSING, f"{tp}: {self.group} has never landed it")
         if life.end < slice_.offsets.end:
-            raise Retry(f"{slice_}: {self._history.lane.group} has landed it up to {life.end}")
+            raise Retry(f"{slice_}: {self.group} has landed it up to {life.end}")
         return life
 
     def _applied_lists(self, records: list[Record]) -> Mapping[int, Replaced]:
@@ -112,22 +123,28 @@ class LandedReader:
 
     def _tables(self, slice_: Slice, held: Held) -> Iterator[pa.Table]:
         offsets = OffsetRange(slice_.offsets.start, held.end)
-        sources = [
-            (max(piece.first_offset, offsets.start), partial(self._rows, slice_, held, piece))
-            for piece in held.pieces
-        ]
-        try:
-            yield from merged(sorted(sources, key=lambda each: each[0]))
-        except ValueError as error:
-            raise Stalled(Reason.OBJECT_LOST, f"{slice_}: {error}") from error
+        tp = slice_.topic_partition
+        with FetchAhead(self._store, held.pieces) as ahead:
+            sources = [
+                (
+                    max(piece.first_offset, offsets.start),
+                    partial(self._rows, tp, offsets, piece, ahead),
+                )
+                for piece in held.pieces
+            ]
+            try:
+                yield from merged(sorted(sources, key=lambda each: each[0]))
+            except ValueError as error:
+                raise Stalled(Reason.OBJECT_LOST, f"{slice_}: {error}") from error
 
-    def _rows(self, slice_: Slice, held: Held, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """The rows of an object that are in the slice; all that is before them is read, too."""
-        offsets = OffsetRange(slice_.offsets.start, held.end)
-        with self._open(slice_.topic_partition, piece) as stream:
+    def _rows(
+        self, tp: TopicPartition, offsets: OffsetRange, piece: Piece, ahead: FetchAhead
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of an object with these offsets; all that is before them is read, too."""
+        with self._open(tp, piece, ahead) as stream:
             rows = 0
             try:
-                for batch in self._batches(stream, piece, slice_.topic_partition):
+                for batch in self._batches(stream, piece, tp):
                     taken, is_over = _within(batch, rows, piece, offsets)
                     rows += batch.num_rows
                     yield taken
@@ -152,9 +169,12 @@ class LandedReader:
         return of_parquet(stream, is_sorted=bool(output.options.get("sortBy")))
 
     @contextmanager
-    def _open(self, tp: TopicPartition, piece: Piece) -> Iterator[BinaryIO]:
+    def _open(self, tp: TopicPartition, piece: Piece, ahead: FetchAhead) -> Iterator[BinaryIO]:
         """The object, or its copy if it has retired."""
         with ExitStack() as stack:
+            if fetched := stack.enter_context(ahead.opened(piece)):
+                yield fetched
+                return
             for key in self._names(tp, piece):
                 try:
                     stream = stack.enter_context(self._store.open(key))
@@ -164,7 +184,7 @@ class LandedReader:
                 return
         raise Stalled(
             Reason.OBJECT_LOST,
-            f"{piece.key}: {self._history.lane.group} has landed {tp} there, in slot {piece.slot} "
+            f"{piece.key}: {self.group} has landed {tp} there, in slot {piece.slot} "
             "of its ledger, and there is no such object",
         )
 

@@ -12,9 +12,9 @@ from landfall.ledger.replacement_lists import Replaced
 class LandedBy:
     """The specs by which a group has landed, as its drivers stored them. Each is read once."""
 
-    def __init__(self, history: History) -> None:
-        """Read nothing yet."""
-        self._history = history
+    def __init__(self, history: History, field: str = "spec.source.landed") -> None:
+        """Read nothing yet; ``field`` of the spec names the group, for messages."""
+        self._history, self._field = history, field
         self._read: dict[str, TopicSpecs | None] = {}
         self._opened: dict[int, str] = {}
         self._made_by: dict[int, str] = {}
@@ -67,8 +67,7 @@ class LandedBy:
             group = self._history.lane.group
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"spec.source.landed: {topic} as {group} has landed it cannot be read as a log: "
-                f"{why}",
+                f"{self._field}: {topic} as {group} has landed it cannot be read as a log: {why}",
             )
 
     def _stored(self, name: str, topic: str, where: str) -> GroupSpec:
@@ -79,7 +78,7 @@ class LandedBy:
         if specs is None:
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"spec.source.landed: {where} of the ledger of {lane.group} does not say how its "
+                f"{self._field}: {where} of the ledger of {lane.group} does not say how its "
                 "objects are to be read: it was written by an older release",
             )
         return specs.for_topic(topic)

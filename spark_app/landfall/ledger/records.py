@@ -89,7 +89,8 @@ class Commit(BaseRecord, frozen=True, tag="COMMIT"):
     """Ranges are landed and their objects are decided.
 
     ``token`` identifies the batch and is in the metadata of each of its objects. Each slice names
-    the schemas that its payloads were decoded with, which are stored before, by their SHA-256.
+    the schemas that its payloads were decoded with, which are stored before, by their SHA-256, and
+    in ``read_from`` the group from whose objects it was read, if Kafka had lost it.
     """
 
     token: str

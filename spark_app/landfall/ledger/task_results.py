@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import UNSET, UnsetType
+
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice
 from landfall.objects import Upload
@@ -91,6 +93,7 @@ class LandedSlice:
     seconds: float = field(default=0.0, compare=False)
     schemas: tuple[str, ...] = ()
     latest_ms: int = field(default=-1, compare=False)
+    read_from: str | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         check_schemas(self.schemas)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from landfall.errors import LandfallError, Stalled
-from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 
 if TYPE_CHECKING:  # commands that only ask the driver's side must not wait for NumPy and Arrow
     from landfall.pipeline.records import Records
@@ -197,5 +197,43 @@ class Reader(Protocol):
             Stalled: DATA_LOSS, an offset does not exist any more; TOPIC_MISSING, the topic or the
                 Kafka partition does not exist.
             Retry: no progress within the reader's timeout, or the broker does not respond.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The first part of a range: what another group has all of, or what it has nothing of.
+
+    Attributes:
+        offsets: the part; never empty.
+        why: why it cannot be read; None if it can be.
+        is_final: whether it never can be, as far as that group's ledger shows.
+    """
+
+    offsets: OffsetRange
+    why: Stalled | None = None
+    is_final: bool = False
+
+
+class Backup(Protocol):
+    """What another group has landed of a log that has lost it."""
+
+    @property
+    def group(self) -> str:
+        """The name of that group."""
+        ...
+
+    def first_stretch(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> Stretch:
+        """What it has of these offsets, from the first of them on.
+
+        Args:
+            tp: the topic partition.
+            topic_id: of its topic; what was landed of another one does not count.
+            offsets: those that the log has lost; not empty.
+
+        Raises:
+            Retry: the other group's store does not answer.
+            Stalled: its ledger or the spec is wrong.
         """
         ...

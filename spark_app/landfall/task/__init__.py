@@ -28,6 +28,19 @@ class SliceLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class FromBackup:
+    """Where records are read from that Kafka has lost.
+
+    Attributes:
+        group: the name of the group that has landed them.
+        topic_id: of the topic; what that group has landed of another one is not read.
+    """
+
+    group: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """What every task of one batch needs to know; it is pickled and sent to the executors.
 
@@ -43,6 +56,7 @@ class Batch:
         dead_letters: slices to land from dead-letter objects, instead of from the log, and the
             keys of those objects; empty in every batch but a replay.
         lists: of feeds, the lists with the parts of all slices.
+        from_backup: slices to read from what another group has landed, instead of from the log.
     """
 
     group: ConsumerGroup
@@ -52,3 +66,4 @@ class Batch:
     last_read: tuple[tuple[TopicPartition, LastRead], ...] = ()
     dead_letters: tuple[tuple[Slice, str], ...] = ()
     lists: tuple[tuple[TopicPartition, PartList], ...] = ()
+    from_backup: tuple[tuple[Slice, FromBackup], ...] = ()

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from msgspec import UNSET
 
 from landfall.api.values import plural
 from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
@@ -181,6 +182,7 @@ class _SliceLanding:
         self._policy = self._group.spec.bad_records.for_topic(slice_.topic_partition.topic).policy
         self._uploads: list[ObjectUpload] = []
         self._counts = _Counts()
+        self._backup = next((b for s, b in context.batch.from_backup if s == slice_), None)
         self._schemas: set[str] = set()
         self._sealed: list[SealedObject] = []
         self._failed: FailedSlice | None = None
@@ -372,6 +374,7 @@ class _SliceLanding:
             seconds=round(self._seconds + time.monotonic() - before, 3),
             schemas=tuple(sorted(self._schemas)),
             latest_ms=counts.event_ms if landed else counts.kafka_ms,
+            read_from=self._backup.group if self._backup else UNSET,
         )
 
     def _fail(self, error: Exception) -> FailedSlice:

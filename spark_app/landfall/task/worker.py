@@ -10,13 +10,14 @@ the memory allocation and the garbage collection of the whole process.
 import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError
-from landfall.landed.opening import open_reader
+from landfall.landed.opening import open_lost_reader, open_reader
 from landfall.landed.reader import LandedReader
 from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import Slice
@@ -34,6 +35,7 @@ from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.destinations import Destinations
 from landfall.task.feed_reader import FeedReader, OpenFeed
 from landfall.task.landing import LandingDeps, land_with
+from landfall.task.lost_ranges import LostRangeReader
 from landfall.task.merging import MergeResult, MergeShare, merge_share
 from landfall.task.partitioning import Partitioners
 
@@ -47,6 +49,16 @@ class _TaskResources:
     reader: KafkaReader | FeedReader | LandedReader
     store: Store
     deps: LandingDeps
+
+    @cached_property
+    def backup(self) -> LandedReader:
+        """What reads offsets that Kafka has lost.
+
+        Raises:
+            Stalled: OBJECT_LOST, the spec names no group that has them.
+            Retry: that group's store does not answer.
+        """
+        return open_lost_reader(self.group)
 
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
@@ -77,11 +89,14 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     except LandfallError as error:
         return tuple(FailedSlice(slice_, error) for slice_ in slices)
     reader: Reader = resources.reader
+    lost = dict(batch.from_backup)
     if isinstance(resources.reader, FeedReader):
         resources.reader.expect(batch.lists)
     elif isinstance(resources.reader, KafkaReader):
         resources.reader.last_read = dict(batch.last_read)
-        resources.reader.expect(slices)
+        resources.reader.expect([slice_ for slice_ in slices if slice_ not in lost])
+    if lost:
+        reader = LostRangeReader(reader, lambda: resources.backup, lost)
     if batch.dead_letters:
         reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
     return land_with(resources.deps, batch, slices, reader)

@@ -136,6 +136,21 @@ def test_starting_offsets_may_be_explicit() -> None:
     )
 
 
+@pytest.mark.parametrize("otherwise", ["Stall", "SkipAndRecord"])
+def test_lost_offsets_may_be_read_from_another_group(otherwise: str) -> None:
+    named = {"group": "backup", "url": "s3://backup/raw", "s3": {"endpoint": "http://s3:9000"}}
+    document = changed("spec.source.kafka.onDataLoss", {"readFrom": named, "otherwise": otherwise})
+
+    group = parse_group(document)
+
+    source = group.spec.source
+    assert source.read_from
+    assert (source.read_from.group, source.read_from.access_field) == ("backup", "s3")
+    assert source.places == (source.read_from,)
+    assert source.skips_lost_ranges == (otherwise == "SkipAndRecord")
+    assert ConsumerGroup.model_validate_json(group.model_dump_json(by_alias=True)) == group
+
+
 def test_a_separator_may_be_empty_for_a_name_with_dots() -> None:
     group = parse_group(changed("spec.decode.timestamp", {"field": "a.b", "separator": ""}))
 
@@ -146,6 +161,7 @@ def test_a_separator_may_be_empty_for_a_name_with_dots() -> None:
 STARTING_OFFSETS = (
     "must be Earliest, Latest, {timestamp: TIME} or {offsets: {TOPIC: {'PARTITION': OFFSET}}}"
 )
+ON_DATA_LOSS = "must be Stall, SkipAndRecord or {readFrom: {group: GROUP, url: URL}}"
 REFUSED: list[tuple[str, object, str]] = [
     # field, what is written there, the message
     ("apiVersion", "v1", "apiVersion: must be 'landfall.dev/v1alpha1', got 'v1'"),
@@ -220,6 +236,25 @@ REFUSED: list[tuple[str, object, str]] = [
         "spec.source.kafka.startingOffsets",
         {"offsets": {"other": {"0": 1}}},
         "spec.source.kafka: startingOffsets names topics that are not landed: other",
+    ),
+    (
+        "spec.source.kafka.onDataLoss",
+        "Skip",
+        f"spec.source.kafka.onDataLoss: {ON_DATA_LOSS}, got 'Skip'",
+    ),
+    (
+        "spec.source.kafka.onDataLoss",
+        {"readFrom": {"group": "backup", "url": "backup/raw"}},
+        (
+            "spec.source.kafka.onDataLoss.readFrom.url: must be s3://BUCKET/PREFIX, "
+            "gs://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, file:///FOLDER or "
+            "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX, got 'backup/raw'"
+        ),
+    ),
+    (
+        "spec.source.kafka.onDataLoss",
+        {"readFrom": {"group": "backup", "url": "s3://b"}, "otherwise": "Skip"},
+        "spec.source.kafka.onDataLoss.otherwise: must be 'Stall' or 'SkipAndRecord', got 'Skip'",
     ),
     (
         "spec.source.kafka.properties",

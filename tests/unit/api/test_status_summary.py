@@ -51,6 +51,16 @@ def test_the_sums_leave_blocked_topic_partitions_out() -> None:
     assert made.totals == PartitionTotals(3, 1, 11, 9.0, 1.0)
 
 
+def test_a_summary_has_one_that_is_read_from_another_group() -> None:
+    late = PartitionStatus("clicks", 0, 0, 5, 5, 9.0, 1.0)
+    others = [replace(late, partition=n) for n in range(WORST + 1)]
+    read = replace(late, partition=99, lag_seconds=0.0, overdue_seconds=0.0, read_from="backup")
+
+    made = summarize(status(*others, read, replace(read, partition=100)))
+
+    assert [p.partition for p in made.partitions if p.read_from] == [99]
+
+
 def test_a_summary_stays_as_it_is() -> None:
     made = summarize(status(PartitionStatus("clicks", 0, 0, 5, 5, 9.0, 1.0)))
 

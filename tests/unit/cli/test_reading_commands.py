@@ -102,6 +102,15 @@ def test_locate_names_object_and_row(made: Landed, capsys: Captured) -> None:
     assert f"00000000000000000010{made.sample.extension}  row 3 of 15" in text
 
 
+def test_locate_says_what_was_read_from_another_group(landed: Make, capsys: Captured) -> None:
+    made = landed("Json")
+    made.sample.commit(made.sample.land(TP, 10, 15, read_from="backup")).applied()
+
+    _, text = ran(capsys, "locate", made.file, "clicks", "0", "12")
+
+    assert "its range was read from what backup has landed, as Kafka had lost it" in text
+
+
 def test_locate_reports_what_is_not_landed(made: Landed, capsys: Captured) -> None:
     def fate(topic: str, offset: int) -> str:
         return str(

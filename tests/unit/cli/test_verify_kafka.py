@@ -54,6 +54,19 @@ def test_expired_slices_are_counted_separately(opened: GroupStore) -> None:
     assert (result.comparison, result.is_whole) == (Comparison(15, slices_gone=1), True)
 
 
+def test_what_kafka_had_lost_is_compared_with_what_another_group_landed(
+    landed: Callable[[str], Landed],
+) -> None:
+    made = landed("Json")
+    made.sample.commit(made.sample.land(TP, 10, 15, read_from="backup")).applied()
+    opened, kafka = GroupStore.of(Path(made.file)), Kafka(expired_before=30)
+
+    assert examine(opened, reader=kafka).comparison == Comparison(slices_gone=2)
+    assert examine(opened, reader=kafka, backup=Kafka()).comparison == Comparison(5, slices_gone=1)
+    wrong = examine(opened, reader=kafka, backup=Kafka({12: b"{}"})).comparison
+    assert wrong == Comparison(5, missing=1, foreign=1, slices_gone=1)
+
+
 def test_a_line_break_in_json_equals_the_space_that_was_written(
     landed: Callable[[str], Landed],
 ) -> None:

@@ -98,6 +98,18 @@ def test_a_side_lane_lands_the_ranges_and_nothing_else() -> None:
     assert made.full_name == "default/shop"
 
 
+def test_a_side_lane_reads_what_kafka_has_lost_where_the_live_group_does() -> None:
+    named = {"group": "backup", "url": "s3://backup/raw"}
+    lossy = {"readFrom": named, "otherwise": "SkipAndRecord"}
+    kafka = {"bootstrapServers": "k:9092", "topics": ["clicks"], "onDataLoss": lossy}
+
+    source = side_group(group(source__kafka=kafka), plan()).spec.source
+
+    assert source.read_from
+    assert source.read_from.url == "s3://backup/raw"
+    assert not source.skips_lost_ranges
+
+
 def test_what_decides_what_objects_hold_stays_as_it_is() -> None:
     given = group(
         decode__format="Json",

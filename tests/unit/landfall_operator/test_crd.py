@@ -107,6 +107,7 @@ def test_the_form_of_a_text_is_checked_by_a_rule_with_a_message() -> None:
     # a CEL rule needs a type
     assert patterns == [
         "spec.source.kafka.startingOffsets",
+        "spec.source.kafka.onDataLoss",
         "spec.badRecords.maxRatio",
         "spec.badRecords.overrides[].maxRatio",
     ]
@@ -223,6 +224,16 @@ def test_starting_offsets_are_words_or_mappings() -> None:
     assert node["pattern"] == "^(Earliest|Latest)$"
     assert node["anyOf"] == [{"required": ["timestamp"]}, {"required": ["offsets"]}]
     assert node["properties"]["timestamp"]["format"] == "date-time"
+
+
+def test_what_may_be_a_word_has_no_rules_and_no_defaults_inside() -> None:
+    node = field("spec.source.kafka.onDataLoss")
+
+    assert (node["pattern"], node["default"]) == ("^(Stall|SkipAndRecord)$", "Stall")
+    assert node["anyOf"] == [{"required": ["readFrom"]}]
+    assert node["properties"]["otherwise"]["enum"] == ["Stall", "SkipAndRecord"]
+    inside = [each for path, each in nodes(node) if path]
+    assert not [each for each in inside if {"x-kubernetes-validations", "default"} & each.keys()]
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,21 @@ def test_a_store_that_refuses_a_running_driver_needs_a_user(running: GroupObserv
     )
 
 
+def test_the_status_says_what_is_read_from_another_group(running: GroupObservation) -> None:
+    (driver,) = running.drivers.values()
+    assert driver.report
+    first = replace(driver.report.status.partitions[0], read_from="backup")
+    changed = replace(driver.report.status, partitions=(first,))
+
+    status = status_of(with_driver(running, report=StatusReport(changed, running.now)))
+
+    reachable = condition(status, ConditionType.SOURCE_REACHABLE)
+    assert (reachable.status, reachable.message) == (
+        "True",
+        "Kafka has lost offsets of clicks/0: they are read from what backup has landed",
+    )
+
+
 @pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])
 def test_the_status_says_why_a_pod_does_not_run(running: GroupObservation, reason: Reason) -> None:
     status = status_of(with_driver(running, report=None, pod_failure=PodFailure(reason, "because")))

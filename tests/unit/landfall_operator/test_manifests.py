@@ -346,6 +346,14 @@ def test_a_secret_that_a_step_names_is_mounted() -> None:
     assert secrets_of(group(**{**spec, "transforms": [plug_in]})) == ("kafka.auth", "s3")
 
 
+def test_the_secret_of_a_group_that_has_what_kafka_lost_is_mounted() -> None:
+    secret = {"credentialsSecretRef": {"name": "of-backup"}}
+    named = {"readFrom": {"group": "backup", "url": "s3://backup/raw", "s3": secret}}
+    kafka = {"bootstrapServers": "k:1", "topics": ["a"], "onDataLoss": named}
+
+    assert "of-backup" in secrets_of(group(source={"kafka": kafka}))
+
+
 def test_the_secrets_of_feeds_are_mounted_by_drivers_and_executors() -> None:
     secret = {"credentialsSecretRef": {"name": "of-azure"}}
     feeds = [

@@ -24,7 +24,7 @@ from landfall.api.spec.effective import TopicSpecs, with_decode_option
 from landfall.api.spec.file_events import EventQueue, EventTopic, FileEvents
 from landfall.api.spec.files import Dedupe, Feed
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
-from landfall.api.spec.landed import LandedSource
+from landfall.api.spec.landed import LandedPlace, LandedSource, ReadFrom, ReadLostRanges
 from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route
 from landfall.api.spec.parsing import parse_group
 from landfall.api.spec.policies import (
@@ -83,6 +83,7 @@ __all__ = [
     "Idle",
     "Kafka",
     "Keep",
+    "LandedPlace",
     "LandedSource",
     "Ledger",
     "LockMode",
@@ -91,6 +92,8 @@ __all__ = [
     "ObjectLock",
     "Output",
     "Override",
+    "ReadFrom",
+    "ReadLostRanges",
     "Rollback",
     "Root",
     "Rotate",

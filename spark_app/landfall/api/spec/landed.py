@@ -1,8 +1,8 @@
-"""The section ``spec.source.landed``: what another group has landed, to be landed once more."""
+"""What another group has landed, to be landed once more: as the source, or for what Kafka lost."""
 
 import re
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, model_validator
 
@@ -14,8 +14,11 @@ from landfall.api.spec.stores import AzureAccess, GcsAccess, HdfsAccess, StoreRe
 from landfall.api.values import Duration, GroupName, Pattern, matching
 
 
-class LandedSource(Model):
-    """What another group has landed, as a log: with its topic partitions, offsets and topic ids."""
+class LandedPlace(Model):
+    """Where another group has landed topics, with offsets and payloads. It is only read."""
+
+    field: ClassVar[str]
+    """The path of the section, for messages."""
 
     group: GroupName
     """Name of the group that has landed it. Its objects hold offsets and payloads: SequenceFile, or
@@ -42,20 +45,6 @@ class LandedSource(Model):
     """
     hdfs: HdfsAccess = HdfsAccess()
     """How to access HDFS."""
-    topics: Annotated[tuple[TopicName, ...], AfterValidator(distinct)] = ()
-    """Names of the topics to land. Exactly one of ``topics`` and ``topicPattern`` is required."""
-    topic_pattern: Pattern | None = None
-    """Regular expression for the topics to land; it must match the whole name."""
-    exclude: Pattern | None = None
-    """Regular expression for topics to leave out; it must match the whole name."""
-    discovery_interval: Duration = timedelta(seconds=30)
-    """How often the driver looks for new topics of that group."""
-
-    @model_validator(mode="after")
-    def _one_way_to_name_topics(self) -> "LandedSource":
-        if bool(self.topics) == bool(self.topic_pattern):
-            raise ValueError("exactly one of topics and topicPattern is needed")
-        return self
 
     @property
     def access(self) -> StoreReading:
@@ -74,6 +63,27 @@ class LandedSource(Model):
         access = {self.access_field: self.access.model_dump(mode="json", by_alias=True)}
         return Root.model_validate({"url": self.url, **access})
 
+
+class LandedSource(LandedPlace):
+    """What another group has landed, as a log: with its topic partitions, offsets and topic ids."""
+
+    field = "spec.source.landed"
+
+    topics: Annotated[tuple[TopicName, ...], AfterValidator(distinct)] = ()
+    """Names of the topics to land. Exactly one of ``topics`` and ``topicPattern`` is required."""
+    topic_pattern: Pattern | None = None
+    """Regular expression for the topics to land; it must match the whole name."""
+    exclude: Pattern | None = None
+    """Regular expression for topics to leave out; it must match the whole name."""
+    discovery_interval: Duration = timedelta(seconds=30)
+    """How often the driver looks for new topics of that group."""
+
+    @model_validator(mode="after")
+    def _one_way_to_name_topics(self) -> "LandedSource":
+        if bool(self.topics) == bool(self.topic_pattern):
+            raise ValueError("exactly one of topics and topicPattern is needed")
+        return self
+
     def selects(self, topic: str) -> bool:
         """Whether the topic of this name is landed, if that group has it."""
         if self.exclude is not None and re.fullmatch(self.exclude, topic):
@@ -81,3 +91,18 @@ class LandedSource(Model):
         return topic in self.topics or bool(
             self.topic_pattern and re.fullmatch(self.topic_pattern, topic)
         )
+
+
+class ReadFrom(LandedPlace):
+    """The group whose objects hold what Kafka has lost."""
+
+    field = "spec.source.kafka.onDataLoss.readFrom"
+
+
+class ReadLostRanges(Model):
+    """Read what expired in Kafka from what another group has landed."""
+
+    read_from: ReadFrom
+    """The group that has landed the same topics, where offsets that expired in Kafka are read."""
+    otherwise: Literal["Stall", "SkipAndRecord"] = "Stall"
+    """What to do with offsets that this group does not have, either."""

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.files import MAX_FEEDS, Feed
-from landfall.api.spec.landed import LandedSource
+from landfall.api.spec.landed import LandedPlace, LandedSource, ReadFrom, ReadLostRanges
 from landfall.api.spec.shared import BootstrapServers, SecretRef, TopicName, distinct
 from landfall.api.spec_errors import VARIANT
 from landfall.api.values import Duration, Instant, Pattern, Setting, matching
@@ -60,6 +60,26 @@ StartingOffsets = Annotated[
 ]
 
 
+def _on_data_loss(value: object) -> str | None:
+    """As ``_variant``."""
+    if isinstance(value, ReadLostRanges | Mapping):
+        return f"{VARIANT}readFrom"
+    return f"{VARIANT}name" if value in ("Stall", "SkipAndRecord") else None
+
+
+OnDataLoss = Annotated[
+    Annotated[Literal["Stall", "SkipAndRecord"], Tag(f"{VARIANT}name")]
+    | Annotated[ReadLostRanges, Tag(f"{VARIANT}readFrom")],
+    Discriminator(
+        _on_data_loss,
+        custom_error_type="on_data_loss",
+        custom_error_message=(
+            "should be Stall, SkipAndRecord or {readFrom: {group: GROUP, url: URL}}"
+        ),
+    ),
+]
+
+
 class Kafka(Model):
     """The Kafka cluster, the topics to land, and where to start."""
 
@@ -81,10 +101,10 @@ class Kafka(Model):
     earlier driver has looked, it is the offset of that time by the timestamps of the records, less
     five minutes for clocks that differ.
     """
-    on_data_loss: Literal["Stall", "SkipAndRecord"] = "Stall"
+    on_data_loss: OnDataLoss = "Stall"
     """What to do when offsets expired in Kafka before they were landed. Stall stops the topic
     partition until someone intervenes; SkipAndRecord skips the range and records it in the ledger
-    as a HOLE.
+    as a HOLE; ``{readFrom: {group: GROUP, url: URL}}`` reads it from what another group has landed.
     """
     group_id: str | None = None
     """Kafka group id under which checkpoints are committed to Kafka, for lag monitoring only.
@@ -160,9 +180,10 @@ class Source(Model):
         return self.kafka
 
     @property
-    def places(self) -> tuple[Feed | LandedSource, ...]:
+    def places(self) -> tuple[Feed | LandedPlace, ...]:
         """What is read from stores."""
-        return (*self.files, self.landed) if self.landed else self.files
+        landed = self.landed or self.read_from
+        return (*self.files, landed) if landed else self.files
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -183,8 +204,19 @@ class Source(Model):
 
     @property
     def skips_lost_ranges(self) -> bool:
-        """Whether offsets that expired before they were landed are skipped."""
-        return self.kafka is not None and self.kafka.on_data_loss == "SkipAndRecord"
+        """Whether offsets that nobody has, because they expired before, are skipped."""
+        match self.kafka:
+            case Kafka(on_data_loss=ReadLostRanges(otherwise=otherwise)):
+                return otherwise == "SkipAndRecord"
+            case Kafka(on_data_loss=on_data_loss):
+                return on_data_loss == "SkipAndRecord"
+        return False
+
+    @property
+    def read_from(self) -> ReadFrom | None:
+        """The group whose objects hold what Kafka has lost, if there is one."""
+        on_data_loss = self.kafka.on_data_loss if self.kafka else None
+        return on_data_loss.read_from if isinstance(on_data_loss, ReadLostRanges) else None
 
     @property
     def discovery_interval(self) -> timedelta:

@@ -4,7 +4,7 @@ Compares the topics of the log with the ledger, before anything is planned.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from landfall.api.spec import Source, StartAtOffsets, StartAtTime
@@ -20,6 +20,7 @@ class SourceChecks:
 
     Attributes:
         holes: lost ranges that the spec allows to skip; each starts at its checkpoint.
+        lost: lost ranges that another group may have, from the checkpoint on.
         blocked: topic partitions that must not be landed until somebody acts, and why.
         truncated: topic partitions to block in the ledger, because their log was truncated.
     """
@@ -27,6 +28,7 @@ class SourceChecks:
     holes: tuple[Slice, ...]
     blocked: Mapping[TopicPartition, Stalled]
     truncated: tuple[Blocked, ...]
+    lost: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ def check_source(
         tps: those to check, all in the checkpoint; None for all. Where everything in the log is
             landed, there is nothing to find.
     """
-    holes: list[Slice] = []
+    expired: dict[TopicPartition, OffsetRange] = {}
     blocked: dict[TopicPartition, Stalled] = {}
     truncations: list[Blocked] = []
     for tp in state.checkpoint if tps is None else tps:
@@ -263,20 +265,34 @@ def check_source(
             continue
         if state.generation <= state.retired.get(tp, -1):
             blocked[tp] = _names_taken(tp, state)
-        elif marks.log_start > at and source.skips_lost_ranges:
-            holes.append(Slice(tp, OffsetRange(at, marks.log_start)))
         elif marks.log_start > at:
-            lost = OffsetRange(at, marks.log_start)
-            blocked[tp] = Stalled(
-                Reason.DATA_LOSS,
-                f"{tp}: offsets {lost} expired before they were landed; "
-                "onDataLoss: SkipAndRecord would skip them",
-            )
+            expired[tp] = OffsetRange(at, marks.log_start)
         elif marks.end < at and state.accepted_truncation.get(tp) != at:
             blocked[tp] = Stalled(Reason.DATA_LOSS, truncated(tp, marks.end, at).message)
             if tp not in state.blocked:
                 truncations.append(truncated(tp, marks.end, at))
-    return SourceChecks(tuple(holes), blocked, tuple(truncations))
+    found = _of_expired(source, expired)
+    blocked |= found.blocked
+    return SourceChecks(found.holes, blocked, tuple(truncations), found.lost)
+
+
+def _of_expired(source: Source, expired: Mapping[TopicPartition, OffsetRange]) -> SourceChecks:
+    if source.read_from:
+        return SourceChecks((), {}, (), expired)
+    if source.skips_lost_ranges:
+        return SourceChecks(tuple(Slice(tp, lost) for tp, lost in expired.items()), {}, ())
+    return SourceChecks((), _stalled(expired), ())
+
+
+def _stalled(expired: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, Stalled]:
+    return {
+        tp: Stalled(
+            Reason.DATA_LOSS,
+            f"{tp}: offsets {lost} expired before they were landed; "
+            "onDataLoss: SkipAndRecord would skip them",
+        )
+        for tp, lost in expired.items()
+    }
 
 
 def unavailable(

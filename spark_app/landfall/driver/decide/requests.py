@@ -36,6 +36,8 @@ class Observed:
         topic_id: the id of its topic; None if there is none.
         last_end: the last known end offset; None if it was never seen.
         stalled: why a driver does not land it, if it is stopped without a record in the ledger.
+        lost_end: up to which offset nobody has records; None if that is where the log begins. From
+            there on, another group has what the log has lost.
         is_due: it has committed objects that are not known to be visible.
     """
 
@@ -43,6 +45,7 @@ class Observed:
     topic_id: str | None = None
     last_end: int | None = None
     stalled: Stalled | None = None
+    lost_end: int | None = None
     is_due: bool = False
 
 
@@ -106,7 +109,7 @@ def _skip(
         return Refusal(f"{tp}: {_recreated_hint(state, tp)}")
     end = until if until is not None else _lost_end(state, tp, observed)
     if end is None or end <= at:
-        return Refusal(f"{tp}: {_nothing_to_skip(at, marks, until)}")
+        return Refusal(f"{tp}: {_nothing_to_skip(at, observed, until)}")
     highest = _highest_end(state, tp, observed)
     if end > highest:
         return Refusal(
@@ -154,7 +157,8 @@ def _hole(tp: TopicPartition, offsets: OffsetRange, decision: Decision) -> Plann
 def _lost_end(state: State, tp: TopicPartition, observed: Observed) -> int | None:
     """Up to which offset records are lost; None if none are, as far as is known."""
     if observed.marks:
-        return observed.marks.log_start
+        is_read_elsewhere = observed.lost_end is not None
+        return observed.lost_end if is_read_elsewhere else observed.marks.log_start
     blocked = state.blocked.get(tp)
     ends = [observed.last_end, blocked.offsets.end if blocked else None]
     return max((end for end in ends if end is not None), default=None)
@@ -165,13 +169,19 @@ def _highest_end(state: State, tp: TopicPartition, observed: Observed) -> int:
     return max((end for end in known if end is not None), default=state.checkpoint[tp])
 
 
-def _nothing_to_skip(at: int, marks: Watermarks | None, until: int | None) -> str:
+def _nothing_to_skip(at: int, observed: Observed, until: int | None) -> str:
+    marks = observed.marks
     if until is not None:
         return f"everything before offset {until} is landed or skipped: the checkpoint is {at}"
     if marks is None:
         return (
             f"the topic is gone, and it is not known that records after offset {at} were lost; "
             "`landfall drop` takes it out of the ledger"
+        )
+    if observed.lost_end is not None:
+        return (
+            f"the log has lost offsets [{at}, {marks.log_start}), and they are read, or looked "
+            "for, where another group has landed them; to skip them, give --until OFFSET"
         )
     return (
         f"nothing is lost: the log holds [{marks.log_start}, {marks.end}), the checkpoint is {at}; "
@@ -215,7 +225,8 @@ def _why_unblocking_is_no_help(
         return _recreated_hint(state, tp)
     if marks is None:
         return "the log does not have it; `landfall skip` records what was lost, or drop it"
-    if marks.log_start > state.checkpoint[tp]:
+    is_read_elsewhere = observed.lost_end is not None and observed.lost_end <= state.checkpoint[tp]
+    if marks.log_start > state.checkpoint[tp] and not is_read_elsewhere:
         lost = OffsetRange(state.checkpoint[tp], marks.log_start)
         return f"offsets {lost} expired; `landfall skip` records the loss and goes on after it"
     return ""

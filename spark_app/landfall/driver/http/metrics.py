@@ -149,6 +149,11 @@ def _counters(status: Status, counters: DriverCounters) -> Iterable[tuple[str, s
         ("landfall_invisible_offsets", "Committed offsets that hold no record", counters.invisible),
         ("landfall_filtered_records", "Records that the spec leaves out", counters.filtered),
         (
+            "landfall_from_backup_records",
+            "Records read from what another group has landed, as Kafka had lost them",
+            counters.from_backup,
+        ),
+        (
             "landfall_arrived_records",
             "Offsets by which topics grew, as far as this driver saw",
             counters.arrived,

@@ -1,0 +1,29 @@
+"""The real loop and another group that has what Kafka loses, under all that may become of both."""
+
+import pytest
+
+from landfall.driver import recovery
+from landfall.driver.loop import Driver
+from tests.crashes.playing import play_losses
+from tests.support.losing_mutants import AsksNobody, ReadsOn, TellsNoTask
+
+SCHEDULES = 40
+SEARCHED = 200
+"""Schedules in one of which a broken rule must show."""
+
+
+def test_whatever_kafka_loses_every_record_is_landed_once_or_nobody_has_it() -> None:
+    play_losses(0, SCHEDULES)
+
+
+@pytest.mark.parametrize("kind", [AsksNobody, ReadsOn, TellsNoTask])
+def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
+    with pytest.raises(AssertionError, match="make crash-hunt LOSSES=1"):
+        play_losses(0, SEARCHED, kind)
+
+
+def test_lost_uploads_are_made_again_from_where_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_from_backup", lambda *_: ())
+
+    with pytest.raises(AssertionError, match="given up"):
+        play_losses(0, SEARCHED)
