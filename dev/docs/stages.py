@@ -17,16 +17,17 @@ from landfall_operator.core.rollout import TABLE, Event
 
 SIZE = (104, 34)
 AT: Mapping[Stage, tuple[float, float]] = {
-    Stage.SETTLED: (30, 170),
-    Stage.WARMING: (208, 78),
-    Stage.YIELDING: (386, 78),
-    Stage.DRAINING: (297, 262),
-    Stage.OPENING: (548, 170),
-    Stage.WATCHING: (726, 170),
-    Stage.SUSPENDING: (120, 388),
-    Stage.SUSPENDED: (344, 388),
-    Stage.DELETING: (502, 388),
-    Stage.DELETED: (726, 388),
+    Stage.SETTLED: (30, 240),
+    Stage.TRYING: (30, 40),
+    Stage.WARMING: (208, 148),
+    Stage.YIELDING: (386, 148),
+    Stage.DRAINING: (297, 332),
+    Stage.OPENING: (548, 240),
+    Stage.WATCHING: (726, 240),
+    Stage.SUSPENDING: (120, 458),
+    Stage.SUSPENDED: (344, 458),
+    Stage.DELETING: (502, 458),
+    Stage.DELETED: (726, 458),
 }
 """Top left corner of each stage's box."""
 TONES: Mapping[Stage, Tone] = {
@@ -58,23 +59,29 @@ def _way(
 
 
 WAYS = (
-    _way("Settled", Stage.WARMING, "M82 170V95H206", (134, 88)),
-    _way("Settled", Stage.DRAINING, "M82 204V279H295", (180, 272)),
-    _way("Settled", Stage.OPENING, "M134 187H546", (450, 181)),
-    _way("Warming", Stage.YIELDING, "M312 95H384", (348, 88)),
-    _way("Warming", Stage.WATCHING, "M230 78V26H816V168", (520, 19)),
-    _way("Warming", Stage.DRAINING, "M270 112C270 200 310 190 322 260", (300, 240), "end"),
-    _way("Draining", Stage.WARMING, "M355 262C362 200 312 170 302 114", (362, 240), "start"),
-    _way("Yielding", Stage.WATCHING, "M490 84H785V168", (640, 98), "start"),
-    _way("Yielding", Stage.OPENING, "M490 95H600V168", (608, 140), "start"),
-    _way("Draining", Stage.OPENING, "M401 279H600V206", (482, 272)),
-    _way("Opening", Stage.WATCHING, "M652 187H724", (688, 180)),
-    _way("Opening Watching", Stage.WARMING, "M745 158V56H260V76", (745, 49), "end"),
-    _way("Opening Watching", Stage.DRAINING, "M745 216V312H349V298", (690, 326), "middle"),
-    _way("Watching", Stage.SETTLED, "M800 204V350H20V187H28", (796, 344), "end"),
-    _way("Suspending", Stage.SUSPENDED, "M224 405H342", (283, 399)),
-    _way("Suspending Suspended", Stage.OPENING, "M284 378V364H574V206", (516, 379)),
-    _way("Deleting", Stage.DELETED, "M606 405H724", (665, 399)),
+    _way("Settled", Stage.TRYING, "M60 240V76", (66, 112), "start"),
+    _way("Settled", Stage.WARMING, "M96 240V165H206", (150, 158)),
+    _way("Settled", Stage.DRAINING, "M82 274V349H295", (180, 342)),
+    _way("Settled", Stage.OPENING, "M134 257H546", (450, 251)),
+    _way("Trying", Stage.WARMING, "M134 68H222V146", (140, 62), "start"),
+    _way("Trying", Stage.DRAINING, "M28 57H10V358H295", (180, 373)),
+    _way("Trying", Stage.WATCHING, "M82 40V24H822V238", (520, 17)),
+    _way("Warming", Stage.TRYING, "M206 176H128V76", (116, 188), "start"),
+    _way("Opening Watching", Stage.TRYING, "M720 228V48H136", (700, 42), "end"),
+    _way("Warming", Stage.YIELDING, "M312 165H384", (348, 158)),
+    _way("Warming", Stage.WATCHING, "M245 148V96H796V238", (520, 89)),
+    _way("Warming", Stage.DRAINING, "M270 182C270 270 310 260 322 330", (300, 310), "end"),
+    _way("Draining", Stage.WARMING, "M355 332C362 270 312 240 302 184", (362, 310), "start"),
+    _way("Yielding", Stage.WATCHING, "M490 154H770V238", (640, 168), "start"),
+    _way("Yielding", Stage.OPENING, "M490 165H600V238", (608, 210), "start"),
+    _way("Draining", Stage.OPENING, "M401 349H600V276", (482, 342)),
+    _way("Opening", Stage.WATCHING, "M652 257H724", (688, 250)),
+    _way("Opening Watching", Stage.WARMING, "M745 228V126H275V146", (712, 119), "end"),
+    _way("Opening Watching", Stage.DRAINING, "M745 286V382H349V368", (690, 396), "middle"),
+    _way("Watching", Stage.SETTLED, "M800 274V420H20V257H28", (796, 414), "end"),
+    _way("Suspending", Stage.SUSPENDED, "M224 475H342", (283, 469)),
+    _way("Suspending Suspended", Stage.OPENING, "M284 448V434H574V276", (516, 449)),
+    _way("Deleting", Stage.DELETED, "M606 475H724", (665, 469)),
 )
 
 
@@ -88,9 +95,10 @@ HEAD = """# Stages of a change
 <!-- Made by `make crds` from the operator's rollout table. -->
 
 `status.rollout.stage` says how far a group is in a change of its driver. An upgrade by `HandOver`
-goes through Warming, Yielding, Opening and Watching; an upgrade by `Recreate` goes through
-Draining, Opening and Watching; a rollback takes the same way with the previous revision as the
-target. What a user sees of it is in [Change a group](../guides/change-a-group.md).
+goes through Warming, Yielding, Opening and Watching; by `Shadow` or `Canary` it begins with Trying;
+an upgrade by `Recreate` goes through Draining, Opening and Watching; a rollback takes the same way
+with the previous revision as the target. What a user sees of it is in
+[Change a group](../guides/change-a-group.md).
 
 ![The stages of a change and what leads from one to the next](../images/stages.svg)
 
@@ -134,16 +142,16 @@ def picture() -> str:
     """``docs/images/stages.svg``."""
     drawing = Drawing(
         870,
-        470,
+        540,
         "Stages of a change: boxes are stages, arrows are events that lead from one to the next",
     )
-    drawing.box(Box(538, 158, 302, 58), GREY, dashed=True)
-    drawing.box(Box(110, 378, 348, 54), GREY, dashed=True)
+    drawing.box(Box(538, 228, 302, 58), GREY, dashed=True)
+    drawing.box(Box(110, 448, 348, 54), GREY, dashed=True)
     ways = list(_drawn())
     for way, _ in ways:
         back = (
-            way.target in {Stage.SETTLED, Stage.WARMING, Stage.DRAINING}
-            and Stage.SETTLED not in way.sources
+            way.target in {Stage.SETTLED, Stage.TRYING, Stage.WARMING, Stage.DRAINING}
+            and not way.sources & {Stage.SETTLED, Stage.TRYING}
         ) or (way.target is Stage.WATCHING and Stage.OPENING not in way.sources)
         drawing.path(way.path, GREY if back else BLUE, dashed=back)
     for way, events in ways:
@@ -151,9 +159,9 @@ def picture() -> str:
         drawing.words(*way.label, " · ".join(events), style)
     for stage in TABLE:
         drawing.labelled(Box(*AT[stage], *SIZE), [stage], TONES.get(stage, BLUE))
-    drawing.words(30, 456, "solid: the way forward  ·  dashed: back to an earlier stage", NOTE)
+    drawing.words(30, 526, "solid: the way forward  ·  dashed: back to an earlier stage", NOTE)
     drawing.words(
-        840, 456, "from every stage: Suspend → Suspending, Delete → Deleting", RIGHT_MUTED
+        840, 526, "from every stage: Suspend → Suspending, Delete → Deleting", RIGHT_MUTED
     )
     return drawing.svg()
 

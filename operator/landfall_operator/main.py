@@ -40,6 +40,7 @@ from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.namespaces import Namespaces, run_kopf
 from landfall_operator.runtime.promotions import HttpPromotionClient
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
+from landfall_operator.runtime.trial_lists import TrialLists
 from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
 
@@ -134,7 +135,8 @@ class Operator:
                 now,
             )
         )
-        scope = Scope(lambda: self._namespaces.watched, self._knows_groups)
+        trials = TrialLists(self._cache, self._queue.wake)
+        scope = Scope(lambda: self._namespaces.watched, self._knows_groups, trials.take)
         self._backfills = Backfills(self._kube, passes, metrics, scope)
         self._stopped = asyncio.Event()
 

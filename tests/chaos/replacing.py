@@ -143,7 +143,15 @@ class Replacing:
 
     def _turn(self, proxy: FaultProxy) -> None:
         """One driver's life."""
-        turns = (self._killed, self._struck, self._struck, self._frozen, self._fenced, self._undone)
+        turns = (
+            self._killed,
+            self._struck,
+            self._struck,
+            self._frozen,
+            self._fenced,
+            self._undone,
+            self._promoted,
+        )
         with self._broken(proxy):
             turns[self._rng.randrange(len(turns))]()
 
@@ -204,6 +212,32 @@ class Replacing:
         with self._forks.command(*arguments, strike=strike) as undo:
             code = undo.end(60)
         self.done[UNDONE.get(code, "undos that were refused")] += 1
+
+    def _promoted(self) -> None:
+        """An hour is landed again and promoted, by processes that may be killed."""
+        folders = {key.rpartition("/")[0] for key in self.scene.bucket.keys(f"{self.topic}/")}
+        if not folders:
+            return
+        hour = self._rng.choice(sorted(folders)).partition("/")[2]
+        name = f"b{self.done['backfills']}"
+        self.done["backfills"] += 1
+        file = self.folder / "proxied.yaml"
+        plan = ("backfill", "plan", str(file), name, "--output-partition", hour)
+        with self._forks.command(*plan) as planning:
+            if planning.end(LONGEST_LIFE) != 0:  # what is not visible yet cannot be planned
+                return
+        strike = self._rng.choice((*STEPS[-6:], *[""] * 6))
+        if strike:
+            with self._forks.backfill(self._struck_file(strike), name, strike) as landing:
+                landing.end(LONGEST_LIFE)
+        with self._forks.backfill(file, name) as landing:
+            if landing.end(3 * LONGEST_LIFE) != 0:
+                return
+        strike = self._rng.choice((*STEPS[:2], *[""] * 4))
+        promote = ("promote", str(self._struck_file(strike)), name, "--why", "chaos", "--take-over")
+        with self._forks.command(*promote, strike=strike) as promoting:
+            code = promoting.end(60)
+        self.done[f"promotions {UNDONE.get(code, 'that were refused')}".replace("undos ", "")] += 1
 
     def _live(self) -> None:
         """Return at a random moment, by what the drivers have done: they may be slow."""

@@ -20,9 +20,13 @@ from uuid import uuid4
 from landfall.api import group_file
 from landfall.cli import main as landfall_command
 from landfall.cli import verb  # noqa: F401  # so that it need not be imported again
+from landfall.cli.backfill import OpenBackfill
+from landfall.cli.group_store import GroupStore
+from landfall.clock import SteadyClock
 from landfall.driver import compacting, compaction_folders
 from landfall.driver.pinned_spec import pinned_spec
 from landfall.driver.run import Options, drive
+from landfall.driver.side_source import side_group_of
 from landfall.lane import claim_output_root
 from landfall.lane.stores import open_stores
 from landfall.logs import log_as_json
@@ -84,6 +88,10 @@ class Forks:
         name = "last" if until_caught_up else "driver"
         return self._start(name, strike, _drive, (file, until_caught_up))
 
+    def backfill(self, file: Path, name: str, strike: str = "") -> Forked:
+        """What lands the ranges of a backfill."""
+        return self._start("backfill", strike, _backfill, (file, name))
+
     def command(self, *arguments: str, strike: str = "") -> Forked:
         """A command of ``landfall``."""
         return self._start(arguments[0], strike, landfall_command, (list(arguments),))
@@ -118,3 +126,15 @@ def _drive(file: Path, until_caught_up: bool) -> int:  # sent to another process
     claim_output_root(store, group.full_name)
     options = Options(until_caught_up=until_caught_up, http_port=0)
     return drive(group, store, InProcessRunner(), options)
+
+
+def _backfill(file: Path, name: str) -> int:
+    """Land the ranges of a backfill, as ``landfall backfill run`` does; returns the exit code."""
+    log_as_json()
+    opened = OpenBackfill(GroupStore.of(file), name)
+    clock = SteadyClock()
+    group = side_group_of(opened.live.group, opened.plan, opened.store, None, clock)
+    group = pinned_spec(group, uuid4().hex)
+    store = open_stores(group.spec)
+    claim_output_root(store, group.full_name)
+    return drive(group, store, InProcessRunner(), Options(goal=opened.plan.goal, http_port=0))

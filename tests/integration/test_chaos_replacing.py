@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.replacing import Replacing
 from tests.support.landing import Scene
 
-pytestmark = pytest.mark.xdist_group("drivers")
+pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.full]
 
 TURNS = 4
 

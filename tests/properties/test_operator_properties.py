@@ -36,7 +36,9 @@ from tests.support.cluster_model import START, TICK, World, decided, group
 from tests.support.cluster_model_drivers import ENVIRONMENT
 from tests.support.run_strategies import IDLES, RUNS, SCHEDULES
 
-IMAGES = st.sampled_from(["good", "better", "broken", "slow", "bad", "failing", "deaf"])
+IMAGES = st.sampled_from(
+    ["good", "better", "broken", "slow", "bad", "failing", "deaf", "odd", "endless"]
+)
 SPECS = st.fixed_dictionaries(
     {
         "image": IMAGES,
@@ -44,7 +46,9 @@ SPECS = st.fixed_dictionaries(
         "state": st.sampled_from(["Running", "Running", "Running", "Suspended"]),
         "badRecords": st.sampled_from([{}, {"maxRatio": "0.5"}]),
         "uploadPolicy": st.sampled_from([{}, {"maxAge": "1m"}]),
-        "upgrade": st.sampled_from([{}, {"strategy": "Recreate"}]),
+        "upgrade": st.sampled_from(["HandOver", "Recreate", "Shadow", "Canary"]).map(
+            lambda strategy: {"strategy": strategy, "trialTimeout": "30m"}
+        ),
         "autoscaling": st.sampled_from([None, {"minReplicas": 1, "maxReplicas": 4}]),
     }
 )

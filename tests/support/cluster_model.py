@@ -3,9 +3,9 @@ driver's contract (``landfall.api.contract``).
 
 The name of a driver's image decides how the driver behaves: ``broken`` crashes, ``slow`` never gets
 ready, ``bad`` stops at bad records, ``deaf`` ignores commands and SIGTERM, ``failing`` fails all
-its commits, ``astray`` looks for a store that does not exist; any other works. ``World.away`` says
-what of the environment fails. Drivers whose image or digest is in ``World.crashing`` crash from now
-on.
+its commits, ``astray`` looks for a store that does not exist; any other works. What it lands when
+it is tried is in ``cluster_model_trials``. ``World.away`` says what of the environment fails.
+Drivers whose image or digest is in ``World.crashing`` crash from now on.
 """
 
 from dataclasses import dataclass, field, replace
@@ -30,8 +30,8 @@ from landfall_operator.core.snapshot import (
 )
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
-    HASH_ANNOTATION,
     REVISION_LABEL,
+    hash_of,
     reference,
 )
 from landfall_operator.objects.pod_templates import OperatorContext
@@ -45,6 +45,7 @@ from tests.support.cluster_model_drivers import (
     report_of,
 )
 from tests.support.cluster_model_runs import RunLedger
+from tests.support.cluster_model_trials import Trials
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SITE = OperatorContext(
@@ -109,6 +110,7 @@ class World:
     stages: list[Stage] = field(default_factory=list)
     ledger: RunLedger = field(default_factory=RunLedger)
     quiet: datetime | None = None
+    trials: Trials = field(default_factory=Trials)
 
     # ------------------------------------------------------------------------------------- the user
 
@@ -164,6 +166,7 @@ class World:
             driver_specs=dict(self.driver_specs),
             hashes=dict(self.hashes),
             samples=tuple(sample for answer in reports if (sample := sample_of(answer))),
+            backfills=self.trials.observed(),
         )
 
     def reconcile(self) -> tuple[Action, ...]:
@@ -200,21 +203,16 @@ class World:
             self.advance()
         self.settle()
 
-    def _save(self, saved: act.SaveRollout) -> None:
-        fields = {name: getattr(saved, name) for name in ("rollout", "plan", "last_request")}
-        self.status = self.status.model_copy(update=fields)
-
     def execute(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """The effect of an action on the cluster."""
         match action:
-            case act.SaveRollout():
-                self._save(action)
+            case act.SaveRollout(rollout, plan, request):
+                fields = {"rollout": rollout, "plan": plan, "last_request": request}
+                self.status = self.status.model_copy(update=fields)
             case act.EmitEvent(_, reason, message):
                 self.events.append(f"{reason}: {message}")
-            case act.AddFinalizer():
-                self.finalizer = True
-            case act.RemoveFinalizer():
-                self.finalizer = False
+            case act.AddFinalizer() | act.RemoveFinalizer():
+                self.finalizer = isinstance(action, act.AddFinalizer)
             case act.RemoveAnnotation(name):
                 self.annotations.pop(name, None)
             case act.CreateRevision(manifest):
@@ -232,10 +230,10 @@ class World:
                 self.hashes[f"Secret/{name}"] = "made"
             case act.Apply(manifest) if manifest["kind"] == "Deployment":
                 self._deploy(manifest)
+            case act.Apply(manifest) if manifest["kind"] == "Backfill":
+                self.trials.apply(manifest, self.records)
             case act.Apply(manifest):
-                self.hashes[reference(manifest)] = manifest["metadata"]["annotations"][
-                    HASH_ANNOTATION
-                ]
+                self.hashes[reference(manifest)] = hash_of(manifest)
                 if manifest["kind"] == "ConfigMap":
                     self.driver_specs[manifest["metadata"]["labels"][REVISION_LABEL]] = (
                         driver_spec_of(manifest)
@@ -244,6 +242,8 @@ class World:
                 self._named(name).replicas = replicas
             case act.Delete("Deployment", name):
                 self._named(name).terminating = True
+            case act.Delete("Backfill", name):
+                self.trials.delete(name)
             case act.Delete("ConfigMap", name):
                 del self.hashes[f"ConfigMap/{name}"]
                 assert name not in {d.config for d in self.drivers.values()}, "still mounted"
@@ -288,6 +288,7 @@ class World:
 
     def advance(self) -> None:
         """Kubelet and drivers react to what changed."""
+        self.trials.advance(self.now, self.away, self.records)
         for deployed in list(self.drivers.values()):
             if deployed.pod and deployed.pod.ends and deployed.pod.ends <= self.now:
                 self._release(deployed)

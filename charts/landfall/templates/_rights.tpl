@@ -11,7 +11,7 @@ The rules for pods include those of a driver: Kubernetes lets nobody grant right
   verbs: [patch]
 - apiGroups: [landfall.dev]
   resources: [backfills]
-  verbs: [list, patch]
+  verbs: [list, create, patch, delete]
 - apiGroups: [landfall.dev]
   resources: [backfills/status]
   verbs: [patch]

@@ -49,6 +49,9 @@ FIELDS: Mapping[str, Change] = {
     "upgrade.strategy": Change.IGNORE,
     "upgrade.drainTimeout": Change.NEW_REVISION,  # it is the pod's grace period
     "upgrade.rollback": Change.IGNORE,
+    "upgrade.shadow": Change.IGNORE,
+    "upgrade.canary": Change.IGNORE,
+    "upgrade.trialTimeout": Change.IGNORE,
     "driver": Change.NEW_REVISION,
     "executor": Change.NEW_REVISION,
     "tuning": Change.NEW_REVISION,

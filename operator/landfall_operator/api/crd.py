@@ -45,6 +45,7 @@ LATER = frozenset(
         "spec.upgrade.rollback.crashes",
         "spec.upgrade.rollback.readyIn",
         "spec.upgrade.rollback.noCommit",
+        *(f"spec.upgrade.{field}" for field in ("shadow", "canary", "trialTimeout")),
         "spec.output.columns",
         "spec.decode.timestamp.source",
         "spec.decode.registry.timeout",
@@ -69,7 +70,11 @@ LATER = frozenset(
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
 still runs, would refuse every group for fields that it does not know and that nobody has written.
 """
-LATER_SECTIONS = ("spec.ledger", "spec.schedule", "spec.idle", "spec.compact", *LATER_SOURCES)
+LATER_SECTIONS = (
+    *("spec.ledger", "spec.schedule", "spec.idle", "spec.compact"),
+    *("spec.upgrade.shadow", "spec.upgrade.canary"),
+    *LATER_SOURCES,
+)
 """Sections that came after the first release, with all that is in them."""
 
 COLUMNS = (

@@ -70,6 +70,7 @@ class Reason(StrEnum):
     STARTING = "Starting"
     CATCHING_UP = "CatchingUp"
     SLEEPING = "Sleeping"
+    TRYING = "Trying"
     WARMING = "Warming"
     HANDING_OVER = "HandingOver"
     DRAINING = "Draining"
@@ -112,6 +113,9 @@ class Reason(StrEnum):
     NOT_READY_IN_TIME = "NotReadyInTime"
     NO_COMMIT = "NoCommit"
     ROLLED_BACK = "RolledBack"
+    TRIAL_REFUSED = "TrialRefused"
+    TRIAL_FAILED = "TrialFailed"
+    TRIAL_TIMED_OUT = "TrialTimedOut"
 
     # a user must act: these are the values of landfall.errors.Reason
     SPEC_INVALID = "SpecInvalid"
@@ -133,6 +137,9 @@ class Reason(StrEnum):
 
 BY_WORD: Mapping[str, Reason] = MappingProxyType({reason.value: reason for reason in Reason})
 """The reasons that this release knows, by the word that drivers report."""
+
+TRIAL_REASONS = frozenset({Reason.TRIAL_REFUSED, Reason.TRIAL_FAILED, Reason.TRIAL_TIMED_OUT})
+"""Reasons for which a revision was given up before it landed anything: its trial."""
 
 _ENVIRONMENT = frozenset(
     {

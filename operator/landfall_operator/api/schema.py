@@ -23,13 +23,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from landfall.api.values import duration_text, format_quantity
+from landfall.api.values import duration_text, format_quantity, percent, percent_text
 
 Schema = dict[str, Any]
 
 BYTES = r"^[0-9]{1,30}(\.[0-9]{1,9})?([eE][0-9]{1,2}|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 DURATION = r"^([0-9]{1,15}(\.[0-9]{1,9})?(ms|s|m|h|d))+$"
 RATIO = r"^(0|1|0[.][0-9]{1,12}|1[.]0{1,12})$"
+PERCENT = r"^(100([.]0{1,9})?|[0-9]{1,2}([.][0-9]{1,9})?)%$"
 NOT_ZERO = "[1-9]"
 MAX_TEXT_LENGTH = 1024
 """Characters of a text whose form is checked, unless the model sets another limit. The API server
@@ -75,6 +76,16 @@ _BY_FORMAT: Mapping[str, Schema] = {
             rule(
                 f"self.matches(r'{DURATION}') && self.matches('{NOT_ZERO}')",
                 "must be a duration longer than zero, such as 90s, 5m or 1h30m",
+            )
+        ],
+    },
+    "percent": {
+        "type": "string",
+        "maxLength": 20,
+        "x-kubernetes-validations": [
+            rule(
+                f"self.matches(r'{PERCENT}')",
+                "must be a percentage from 0% to 100%, such as 10% or 0.5%",
             )
         ],
     },
@@ -346,6 +357,8 @@ def _default(schema: Mapping[str, Any], result: Schema) -> object:
     match schema.get("format"):
         case "bytes":
             return format_quantity(default)
+        case "percent":
+            return percent_text(percent(default))
         case "ratio":
             return str(default)
         case "duration" | "duration-or-zero":

@@ -17,6 +17,7 @@ from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.schedule_status import IdleStatus, RunStatus, ScheduleStatus
 from landfall_operator.api.status_values import Count, Moment
+from landfall_operator.api.trial_status import TrialStatus
 
 
 class Worst(Model):
@@ -162,6 +163,9 @@ class Stage(StrEnum):
 
     SETTLED = "Settled"
     """The active revision lands, and there is none to roll back to."""
+    TRYING = "Trying"
+    """The active revision lands while the next one is tried beside it: strategy Shadow or Canary.
+    """
     WARMING = "Warming"
     """The active revision lands while the target's driver starts and gets ready."""
     YIELDING = "Yielding"
@@ -255,6 +259,8 @@ class RolloutStatus(Model):
     """Crashes since the last commit; absent while there are none."""
     retry: Retry | None = None
     """The next attempt of what failed; absent if nothing is tried again by itself."""
+    trial: TrialStatus | None = None
+    """The last trial of a revision by strategy Shadow or Canary."""
 
 
 class RequestStatus(Model):

@@ -26,7 +26,9 @@ class Verb(StrEnum):
     ROLLBACK = "rollback"
     """Land with the previous revision again, or with the one that the annotation's value names."""
     PROMOTE = "promote"
-    """Go on with the rollout without waiting: take over without a warm driver, or end the watch."""
+    """Go on with the rollout without waiting: whatever a trial says, without a warm driver, or
+    without the rest of the watch.
+    """
     ABORT = "abort"
     """Give the rollout up: the active revision stays, or the previous one comes back."""
     RESTART = "restart"

@@ -91,7 +91,7 @@ class ScaleDriver:
 class Delete:
     """Delete an object that the group owns; its pods get their grace period."""
 
-    kind: Literal["Deployment", "ConfigMap", "ControllerRevision"]
+    kind: Literal["Deployment", "ConfigMap", "ControllerRevision", "Backfill"]
     name: str
 
 

@@ -9,7 +9,7 @@ Each change returns the group that must be reconciled because of it.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.roots import roots_above
 from landfall.errors import Stalled
+from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.api.verbs import PREFIX
@@ -24,6 +25,7 @@ from landfall_operator.core.ownership import applied_fields
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
 from landfall_operator.core.slim import slim_deployment, slim_pod
 from landfall_operator.core.snapshot import RecordedSpec
+from landfall_operator.core.trial_backfills import trial_backfill_of
 from landfall_operator.objects import names
 from landfall_operator.objects.overlay import Json
 
@@ -54,8 +56,8 @@ class CachedObject:
         version: its resourceVersion; a greater one is newer.
         owner: uid of the group that owns it; empty without an owner reference.
         value: slim JSON of a Deployment or Pod, the ``RecordedSpec`` of a ControllerRevision, the
-            ``ConsumerGroup`` in a ConfigMap (None if this release cannot read it); for any other
-            kind, whether it is being deleted.
+            ``ConsumerGroup`` in a ConfigMap (None if this release cannot read it), the trial that
+            a Backfill is (None if it is none); for any other kind, whether it is being deleted.
         hash: hash of the object as it was applied.
         fields: see ``landfall_operator.core.ownership.applied_fields``.
         revision: revision of the driver that it belongs to; else empty.
@@ -135,11 +137,17 @@ class Resource:
 
 
 class ObjectCache:
-    """Groups and the objects that they own."""
+    """Groups and the objects that they own.
+
+    Attributes:
+        groups: the groups.
+        trials_listed: the namespaces whose Backfills have been listed; None for the cluster.
+    """
 
     def __init__(self) -> None:
         """The cache is empty."""
         self.groups: dict[Key, Resource] = {}
+        self.trials_listed: set[str | None] = set()
         self._owned: defaultdict[Key, dict[tuple[str, str], CachedObject]] = defaultdict(dict)
         self._deleted_uids: dict[str, None] = {}
         self._by_conflict_key: defaultdict[object, set[Key]] = defaultdict(set)
@@ -358,21 +366,24 @@ def _cached_object(kind: str, body: Mapping[str, Any]) -> CachedObject:
     )
 
 
+_PARSERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "Deployment": slim_deployment,
+    "Pod": slim_pod,
+    "ControllerRevision": record_of,
+    "ConfigMap": driver_spec_of,
+    BACKFILL: trial_backfill_of,
+}
+
+
 def _value(kind: str, body: Mapping[str, Any]) -> Any:
     """See ``CachedObject.value``."""
+    parse = _PARSERS.get(kind)
+    if parse is None:
+        return bool(body["metadata"].get("deletionTimestamp"))
     try:
-        match kind:
-            case "Deployment":
-                return slim_deployment(body)
-            case "Pod":
-                return slim_pod(body)
-            case "ControllerRevision":
-                return record_of(body)
-            case "ConfigMap":
-                return driver_spec_of(body)
+        return parse(body)
     except (Stalled, KeyError, ValueError):
         return None  # written by another release, or not by Landfall
-    return bool(body["metadata"].get("deletionTimestamp"))
 
 
 def minimal_body(key: Key, cached: Resource | CachedObject) -> Json:

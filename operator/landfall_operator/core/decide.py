@@ -5,6 +5,7 @@ defines which drivers should exist and which command each of them gets:
 
     stage                        drivers (replicas)               command
     Settled Opening Watching     active 1 (Settled: 0 in sleep)   active: take over, if it stands by
+    Trying                       active 1; a Backfill tries the next
     Warming                      active 1, target 1               active: take over, if it stands by
     Yielding                     active 1, target 1               active: hand over
     Draining                     active 0; the target comes later
@@ -23,7 +24,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import Stage
 from landfall_operator.api.verbs import Verb, annotation
-from landfall_operator.core import actions
+from landfall_operator.core import actions, trials
 from landfall_operator.core.actions import Action
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.known_ledger import is_accepted, position_for_drivers
@@ -39,11 +40,12 @@ from landfall_operator.objects.pod_templates import (
     account_of,
     driver_template,
 )
+from landfall_operator.objects.trials import trial_manifest
 
 HISTORY = 10
 """ControllerRevisions that a group keeps."""
 
-_LANDING = frozenset({Stage.SETTLED, Stage.OPENING, Stage.WATCHING})
+_LANDING = frozenset({Stage.SETTLED, Stage.TRYING, Stage.OPENING, Stage.WATCHING})
 _BOTH_RUN = frozenset({Stage.WARMING, Stage.YIELDING})
 _STOPPED = frozenset({Stage.DRAINING, Stage.SUSPENDING, Stage.SUSPENDED})
 _ENDING = frozenset({Stage.DELETING, Stage.DELETED})
@@ -132,6 +134,7 @@ def _object_actions(
     for revision, replicas in wanted.items():
         created += _driver_actions(observed, desired, context, revision, replicas)
     yield from created
+    yield from _trial_actions(observed, desired, context)
     for revision, driver in sorted(observed.drivers.items()):
         if revision not in wanted and not driver.terminating:
             yield actions.Delete("Deployment", names.revision_name(observed.name, revision))
@@ -179,9 +182,7 @@ def _driver_actions(
         return
     owner, image = _owner(observed), _image(observed, driver, group, context)
     # The ControllerRevision comes before its driver, so a rollback never lacks it.
-    if not observed.recorded(digest_of(group)):
-        number = max((record.number for record in observed.records), default=0) + 1
-        yield actions.CreateRevision(manifests.controller_revision(owner, group, image, number))
+    yield from _record(observed, group, image)
     config = manifests.config_map(owner, group, image, desired.scaling.desired, context)
     if driver is None or _is_foreign(driver, group):
         # The ConfigMap comes before the Deployment, because the pod mounts it when it starts.
@@ -195,6 +196,32 @@ def _driver_actions(
     yield from _apply_if_drifted(observed, manifests.deployment(owner, group, replicas, template))
     if driver.replicas != replicas:
         yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
+
+
+def _record(observed: GroupObservation, group: ConsumerGroup, image: str) -> Iterator[Action]:
+    if not observed.recorded(digest_of(group)):
+        number = max((record.number for record in observed.records), default=0) + 1
+        record = manifests.controller_revision(_owner(observed), group, image, number)
+        yield actions.CreateRevision(record)
+
+
+def _trial_actions(
+    observed: GroupObservation, desired: DesiredState, context: OperatorContext
+) -> Iterator[Action]:
+    """Create the Backfill of a trial, and delete those that nobody needs any more."""
+    trial, group = trials.present_trial(desired.rollout), desired.group
+    if observed.backfills is None:
+        return  # What is not known yet may exist already.
+    if trial and group and trial.backfill not in observed.backfills:
+        # The Backfill reads the spec from there.
+        yield from _record(observed, group, _image(observed, None, group, context))
+        executors = desired.scaling.desired
+        owner, name = _owner(observed), trial.backfill
+        yield actions.Apply(trial_manifest(owner, group, name, trial.revision, executors))
+    kept = trials.kept_backfill(desired.rollout)
+    for name, found in sorted(observed.backfills.items()):
+        if name != kept and not found.terminating:
+            yield actions.Delete("Backfill", name)
 
 
 def _is_foreign(driver: Driver, group: ConsumerGroup) -> bool:
@@ -257,7 +284,9 @@ def _unused_config_maps(
 def _expired_revisions(observed: GroupObservation, desired: DesiredState) -> Iterator[Action]:
     """Deletes the oldest ControllerRevisions beyond ``HISTORY``, but none that may run again."""
     rollout = desired.rollout
-    roles = (rollout.active, rollout.target, rollout.previous)
+    trial = trials.present_trial(rollout)
+    tried = trial.revision if trial else None
+    roles = (rollout.active, rollout.target, rollout.previous, tried)
     needed = [record for role in roles if (record := observed.record(role))]
     oldest = sorted(observed.records, key=lambda record: record.number)[
         : max(0, len(observed.records) - HISTORY)

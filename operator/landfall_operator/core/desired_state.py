@@ -15,8 +15,9 @@ from landfall.api.contract import Phase
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.change_impact import Difference, difference
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.revisions import generation_of
+from landfall_operator.api.revisions import digest_of, generation_of
 from landfall_operator.api.status import LedgerStatus, PlanStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.core import trials
 from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, bounded, scale
 from landfall_operator.core.driver_health import driver_failure, held_for, time_in_stage
 from landfall_operator.core.idling import IdleState, idle_state
@@ -87,7 +88,10 @@ def desired_state(observed: GroupObservation) -> DesiredState:
     if event:
         rejected = _rejected_spec(observed, before, event, group)
         wanted = observed.revision_of(group) if group else None
+        if event is Event.RESUME and group and trials.is_due(observed, before, group):
+            wanted = before.active  # it lands again while the other one is tried
         after = transition(before, event, wanted, observed.now, rejected)
+        after = trials.after(observed, before, event, after, group)
     schedule, idle = schedule_state(observed, after, group), idle_state(observed, after, group)
     scaling, ledger = Scaling(0, ScalingReason.BY_HAND), known_ledger(observed, after.active)
     plan = _plan(observed)
@@ -120,7 +124,7 @@ def _effective_spec(observed: GroupObservation, rollout: RolloutStatus) -> Consu
     # A rejection of another spec than the requested one has been dropped by now.
     if observed.spec is not None and not rollout.rejected:
         return observed.spec
-    revision = rollout.target or rollout.active
+    revision = trials.next_revision(rollout)
     record = observed.record(revision)
     if observed.spec and record:
         return _with_live_settings(record.group, observed.spec)
@@ -178,16 +182,21 @@ def _spec_events(
     wanted, active = observed.revision_of(group), observed.driver(rollout.active)
     if rollout.active is None:
         yield Event.FIRST
-    elif wanted == rollout.active and rollout.target not in {None, rollout.active}:
-        yield Event.WITHDRAWN
-    elif wanted not in {rollout.active, rollout.target}:
+    elif wanted == rollout.active:
+        if rollout.stage is Stage.TRYING or rollout.target not in {None, rollout.active}:
+            yield Event.WITHDRAWN
+    elif wanted == rollout.target:
+        return
+    elif trials.is_due(observed, rollout, group):
+        yield from trials.trial_events(observed, rollout, group)
+    else:
         yield Event.CHANGE_WARM if _can_warm(observed, active, group) else Event.CHANGE_DRAIN
 
 
 def _can_warm(observed: GroupObservation, active: Driver | None, group: ConsumerGroup) -> bool:
     """Whether the next driver may start while the active one lands."""
     return (
-        group.spec.upgrade.strategy == "HandOver"
+        group.spec.upgrade.strategy != "Recreate"
         and active is not None
         and active.lands(observed.now)
     )
@@ -275,7 +284,15 @@ def _stop_events(
 def _rejected_spec(
     observed: GroupObservation, rollout: RolloutStatus, event: Event, group: ConsumerGroup | None
 ) -> Rejected | None:
-    """The failed spec, if the event rolls back the active revision or gives up the target."""
+    """The failed spec, if the event rolls back the active revision or gives up the next one."""
+    trial = rollout.trial
+    if event is Event.TRIAL_FAILED and group and trial:
+        return Rejected(
+            digest=digest_of(group),
+            reason=trial.reason or Reason.TRIAL_FAILED,
+            message=trial.message,
+            generation=generation_of(trial.revision),
+        )
     if event not in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TARGET_BROKEN} or not group:
         return None
     failed = rollout.target if event is Event.TARGET_BROKEN else rollout.active
@@ -297,8 +314,7 @@ def _rejected_spec(
 def _plan(observed: GroupObservation) -> PlanStatus | None:
     """The impact of the latest edit, compared with the spec that was in force before it."""
     old, rollout = observed.status.plan, observed.status.rollout
-    revision = rollout.target or rollout.active
-    before = _last_spec(observed, revision)
+    before = _last_spec(observed, trials.next_revision(rollout))
     if (
         observed.spec is None
         or before is None

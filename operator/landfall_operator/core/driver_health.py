@@ -24,7 +24,7 @@ IMAGE_PULL_TIMEOUT = timedelta(minutes=2)
 """How long an image may fail to be pulled while nothing lands and the previous image is another."""
 START_TIME = timedelta(minutes=10)
 """How long a driver that ended for a reason of the environment may try to start again."""
-JUDGED = frozenset({Stage.WARMING, Stage.YIELDING, Stage.OPENING, Stage.WATCHING})
+JUDGED = frozenset({Stage.TRYING, Stage.WARMING, Stage.YIELDING, Stage.OPENING, Stage.WATCHING})
 """Stages in which a driver is judged: the target's if there is a target, else the active one."""
 STARTING = frozenset({Stage.WARMING, Stage.OPENING})
 """Stages in which ``rollback.readyIn`` applies."""
@@ -207,7 +207,7 @@ def _caused(observed: GroupObservation, rollout: RolloutStatus, blocked: PodFail
     While the active driver lands, or if the previous revision would meet the same obstacle, the
     rollout waits instead.
     """
-    if rollout.stage not in {Stage.OPENING, Stage.WATCHING}:
+    if rollout.stage not in {Stage.TRYING, Stage.OPENING, Stage.WATCHING}:
         return False
     present, previous = observed.record(rollout.active), observed.record(rollout.previous)
     if not present or not previous:

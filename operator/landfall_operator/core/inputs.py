@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import Driver, ExecutorPods, GroupObservation, StatusReport
+from landfall_operator.core.trial_backfills import Backfill
 from landfall_operator.objects.names import FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json
 
@@ -34,6 +36,7 @@ class Inputs:
         spec_error: why the spec cannot be applied, if the spec alone does not show it.
         token: name of the Secret with the control token; empty while there is none.
         executor_pods: the executors' pods; None if they were not looked at.
+        trials_listed: whether the Backfills of the group's namespace have been listed.
     """
 
     now: datetime
@@ -42,6 +45,7 @@ class Inputs:
     spec_error: str = ""
     token: str = ""
     executor_pods: ExecutorPods | None = None
+    trials_listed: bool = False
 
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
@@ -78,6 +82,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         fields={f"{cached.kind}/{cached.name}": cached.fields for cached in owned.values()},
         samples=inputs.samples,
         executor_pods=inputs.executor_pods,
+        backfills=_trials(resource.uid, owned) if inputs.trials_listed else None,
     )
 
 
@@ -126,6 +131,15 @@ def process_id(pod: Json) -> str:
         status.get("restartCount", 0) for status in pod["status"].get("containerStatuses", [])
     ]
     return f"{pod['metadata']['uid']}/{sum(restarts)}"
+
+
+def _trials(uid: str, owned: OwnedObjects) -> dict[str, Backfill]:
+    """The Backfills that the operator made to try a revision of the group."""
+    return {
+        cached.name: cached.value
+        for cached in owned.values()
+        if cached.kind == BACKFILL and cached.owner == uid and cached.value
+    }
 
 
 def _hashes(uid: str, owned: OwnedObjects) -> dict[str, str]:

@@ -11,6 +11,7 @@ from landfall_operator.api.status_values import whole_seconds
 from landfall_operator.core.driver_health import STARTING, has_committed, judged_driver, obstacle
 from landfall_operator.core.rollout import forgive
 from landfall_operator.core.snapshot import Driver, GroupObservation
+from landfall_operator.core.trials import is_outdated, with_result
 
 
 def with_progress(observed: GroupObservation, rollout: RolloutStatus) -> RolloutStatus:
@@ -27,7 +28,7 @@ def with_progress(observed: GroupObservation, rollout: RolloutStatus) -> Rollout
         "crashes": _crashes(observed, rollout, driver),
         "resumed": whole_seconds(observed.now) if ended or first_commit else rollout.resumed,
     }
-    return rollout.model_copy(update=updates)
+    return with_result(observed, rollout.model_copy(update=updates))
 
 
 def _without_outdated_rejection(
@@ -39,7 +40,7 @@ def _without_outdated_rejection(
     """
     if rollout.rejected is None or observed.spec is None:
         return rollout
-    if digest_of(observed.spec) != rollout.rejected.digest:
+    if digest_of(observed.spec) != rollout.rejected.digest or is_outdated(rollout, observed.spec):
         return forgive(rollout)
     active = observed.record(rollout.active)
     went_back = active is not None and active.digest != rollout.rejected.digest

@@ -2,8 +2,9 @@
 
     retry      forgets the rejection and the crashes; a spec that was rolled back is tried again
     rollback   Settled, Opening or Watching: the active spec is rejected in favor of another one
-    promote    Warming → Draining, without waiting for the target; Watching → Settled
-    abort      before the target opens: the requested spec is rejected, the active revision stays;
+    promote    Trying, or a trial that spoke against it: the revision takes over all the same;
+               Warming → Draining, without waiting for the target; Watching → Settled
+    abort      before the next one opens: the requested spec is rejected, the active revision stays;
                afterwards like rollback
     restart    Settled, Opening or Watching → Draining, with the active revision as the target
 
@@ -25,12 +26,14 @@ from landfall_operator.api.status import (
     Stage,
 )
 from landfall_operator.api.status_values import whole_seconds
+from landfall_operator.api.trial_status import TrialResult
 from landfall_operator.api.verbs import Verb
+from landfall_operator.core import trials
 from landfall_operator.core.rollout import forgive, is_rollback
 from landfall_operator.core.snapshot import GroupObservation, RecordedSpec
 
 _RUNS = frozenset({Stage.SETTLED, Stage.OPENING, Stage.WATCHING})
-_BEFORE_OPENING = frozenset({Stage.WARMING, Stage.YIELDING, Stage.DRAINING})
+_BEFORE_OPENING = frozenset({Stage.TRYING, Stage.WARMING, Stage.YIELDING, Stage.DRAINING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,12 @@ def _rollback(observed: GroupObservation, rollout: RolloutStatus, value: str) ->
 
 
 def _promote(observed: GroupObservation, rollout: RolloutStatus, _: str) -> Changed:
+    trial = rollout.trial
+    if trial and (rollout.stage is Stage.TRYING or trials.is_rejected(rollout)):
+        overruled = trials.given_up(trial, TrialResult.OVERRULED)
+        changed = forgive(rollout) if trials.is_rejected(rollout) else rollout
+        message = f"going on with {trial.revision}, whatever its trial says"
+        return changed.model_copy(update={"trial": overruled}), message
     match rollout.stage:
         case Stage.WARMING:
             message = f"stopping {rollout.active}; {rollout.target} starts when it has handed over"
@@ -128,6 +137,13 @@ def _abort(observed: GroupObservation, rollout: RolloutStatus, value: str) -> Ch
         raise _RefusedError("a rollback is under way; retry tries the requested spec again")
     if rollout.stage in {Stage.OPENING, Stage.WATCHING} and rollout.previous:
         return _rollback(observed, rollout, value)
+    trial = trials.present_trial(rollout)
+    if trial:
+        stays = _rejecting(observed, rollout, "given up by request").model_copy(
+            update={"trial": trials.given_up(trial)}
+        )
+        message = f"{trial.revision} is given up; {rollout.active} stays"
+        return _moved(stays, Stage.WATCHING, observed.now), message
     if rollout.stage not in _BEFORE_OPENING or not rollout.target:
         raise _RefusedError("no rollout is under way")
     stage = Stage.OPENING if rollout.stage is Stage.DRAINING else Stage.WATCHING
@@ -164,6 +180,8 @@ def _check_runs(rollout: RolloutStatus) -> None:
 
 
 def _under_way(rollout: RolloutStatus) -> str:
+    if trial := trials.present_trial(rollout):
+        return f"{trial.revision} is being tried; abort gives it up, promote goes on with it"
     return f"{rollout.target} is about to take over; abort gives it up, promote goes on with it"
 
 
@@ -184,7 +202,7 @@ def _fallback(observed: GroupObservation, rollout: RolloutStatus, named: str) ->
 
 def _rejecting(observed: GroupObservation, rollout: RolloutStatus, message: str) -> RolloutStatus:
     """The rollout with the requested spec rejected, so that only another one replaces it."""
-    digest, failed = _requested_digest(observed), rollout.target or rollout.active
+    digest, failed = _requested_digest(observed), trials.next_revision(rollout)
     if not digest or not failed:
         raise _RefusedError("the spec is not valid; apply the spec that you want")
     rejected = Rejected(

@@ -10,9 +10,10 @@ The operator writes a stage into the status before it acts on it, so an operator
 any point continues from the stage that it reads and from what it observes.
 
     HandOver    Settled → Warming → Yielding → Opening → Watching → Settled
+    Shadow      Settled → Trying → Warming → … as HandOver; Canary, too
     Recreate    Settled → Draining → Opening → Watching → Settled
     rollback    Opening or Watching → Warming or Draining, with the previous revision as the target
-    given up    Warming or Yielding → Watching, with the same active revision as before
+    given up    Trying, Warming or Yielding → Watching, with the same active revision as before
     suspend     any → Suspending → Suspended → Opening
     delete      any → Deleting → Deleted
 
@@ -51,6 +52,13 @@ class Event(StrEnum):
     """The spec asks for another revision, and the active one must stop first: it does not land, or
     the upgrade strategy is Recreate.
     """
+    CHANGE_TRY = "ChangeTry"
+    """The spec asks for another revision, which is tried before it takes over: the upgrade strategy
+    is Shadow or Canary.
+    """
+    TRIAL_FAILED = "TrialFailed"
+    """The comparison speaks against the revision that is tried, or its trial did not end in time.
+    """
     WITHDRAWN = "Withdrawn"
     """The spec asks for the active revision again."""
     TARGET_WARM = "TargetWarm"
@@ -81,13 +89,21 @@ class Event(StrEnum):
 
 _ALWAYS = {Event.DELETE: Stage.DELETING, Event.SUSPEND: Stage.SUSPENDING}
 _CHANGED = {Event.CHANGE_WARM: Stage.WARMING, Event.CHANGE_DRAIN: Stage.DRAINING}
+_TRIED = {**_CHANGED, Event.CHANGE_TRY: Stage.TRYING}
 _REVERTED = {Event.REVERT_WARM: Stage.WARMING, Event.REVERT_DRAIN: Stage.DRAINING}
 
 TABLE: Mapping[Stage, Mapping[Event, Stage]] = {
-    Stage.SETTLED: {**_ALWAYS, Event.FIRST: Stage.OPENING, **_CHANGED},
+    Stage.SETTLED: {**_ALWAYS, Event.FIRST: Stage.OPENING, **_TRIED},
+    Stage.TRYING: {
+        **_ALWAYS,
+        **_TRIED,
+        Event.WITHDRAWN: Stage.WATCHING,
+        Event.TRIAL_FAILED: Stage.WATCHING,
+        **_REVERTED,
+    },
     Stage.WARMING: {
         **_ALWAYS,
-        **_CHANGED,
+        **_TRIED,
         Event.WITHDRAWN: Stage.WATCHING,
         Event.TARGET_BROKEN: Stage.WATCHING,
         Event.TARGET_WARM: Stage.YIELDING,
@@ -106,8 +122,8 @@ TABLE: Mapping[Stage, Mapping[Event, Stage]] = {
         Event.DRAINED: Stage.OPENING,
         Event.TIMED_OUT: Stage.OPENING,
     },
-    Stage.OPENING: {**_ALWAYS, **_CHANGED, **_REVERTED, Event.LANDING: Stage.WATCHING},
-    Stage.WATCHING: {**_ALWAYS, **_CHANGED, **_REVERTED, Event.PROVEN: Stage.SETTLED},
+    Stage.OPENING: {**_ALWAYS, **_TRIED, **_REVERTED, Event.LANDING: Stage.WATCHING},
+    Stage.WATCHING: {**_ALWAYS, **_TRIED, **_REVERTED, Event.PROVEN: Stage.SETTLED},
     Stage.SUSPENDING: {
         Event.DELETE: Stage.DELETING,
         Event.RESUME: Stage.OPENING,
@@ -172,13 +188,15 @@ def _retry(
     rollout: RolloutStatus, event: Event, rejected: Rejected | None, now: datetime
 ) -> Retry | None:
     """The next attempt of what the event ends; what an event does not concern stays."""
-    reverts = event in {Event.REVERT_WARM, Event.REVERT_DRAIN}
-    later = reverts and rejected is not None and is_environment(rejected.reason)
+    failed = event in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TRIAL_FAILED}
+    later = failed and rejected is not None and is_environment(rejected.reason)
     if later or (event is Event.TARGET_BROKEN and is_rollback(rollout) and rollout.rejected):
         attempts = rollout.retry.attempts + 1 if rollout.retry else 1
         pause = min(FIRST_PAUSE * 2 ** min(attempts - 1, 8), LONGEST_PAUSE)
         message = rejected.message if rejected else ""
         return Retry(attempts=attempts, time=now + pause, message=message)
+    if event is Event.TRIAL_FAILED:
+        return None
     returned = rollout.rejected is not None and is_environment(rollout.rejected.reason)
     return None if event is Event.LANDING and not returned else rollout.retry
 
@@ -202,10 +220,10 @@ def _roles(
         case Event.REVERT_WARM | Event.REVERT_DRAIN:
             # The spec that the user still asks for stays the rejected one.
             roles = {"target": rollout.previous, "rejected": rollout.rejected or rejected}
-        case Event.TARGET_BROKEN:
+        case Event.TARGET_BROKEN | Event.TRIAL_FAILED:
             # During a rollback the target is the previous revision, which stays the previous one.
             roles = {"target": None, "rejected": rollout.rejected or rejected}
-        case Event.WITHDRAWN | Event.DELETE | Event.SUSPEND:
+        case Event.CHANGE_TRY | Event.WITHDRAWN | Event.DELETE | Event.SUSPEND:
             roles = {"target": None}
         case Event.LANDING | Event.PROVEN:
             done = event is Event.PROVEN or is_rollback(rollout)

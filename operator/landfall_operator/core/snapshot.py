@@ -18,6 +18,7 @@ from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.verbs import Verb, is_paused, requested
 from landfall_operator.core.samples import Sample
+from landfall_operator.core.trial_backfills import Backfill
 
 FRESH = timedelta(seconds=45)
 """How long a driver's last answer counts as its present state: three polling intervals."""
@@ -212,6 +213,8 @@ class GroupObservation:
         fields: what of these still belongs to the operator, by ``Kind/name``; see ``ownership``.
         samples: measurements of the last half hour, oldest first.
         executor_pods: the executors' pods; None if they were not looked at.
+        backfills: the Backfills that try a revision of the group, by name; None before they were
+            listed.
     """
 
     now: datetime
@@ -232,6 +235,7 @@ class GroupObservation:
     fields: Mapping[str, str | None] = field(default_factory=dict)
     samples: tuple[Sample, ...] = ()
     executor_pods: ExecutorPods | None = None
+    backfills: Mapping[str, Backfill] | None = None
 
     @property
     def request(self) -> tuple[Verb, str] | None:

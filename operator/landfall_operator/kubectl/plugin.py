@@ -39,7 +39,7 @@ _ACCEPT_LEDGER = ACCEPT_LEDGER.partition("/")[2]
 _VERBS: Mapping[Verb, str] = {
     Verb.RETRY: "try again what was rolled back, given up or denied",
     Verb.ROLLBACK: "land with the previous revision again",
-    Verb.PROMOTE: "go on with a rollout without waiting any longer",
+    Verb.PROMOTE: "go on with a rollout without waiting any longer, whatever a trial says",
     Verb.ABORT: "give a rollout up; the revision that landed before it stays or comes back",
     Verb.RESTART: "stop the driver, which hands over, and start it again",
 }

@@ -12,6 +12,9 @@ API_VERSION = "landfall.dev/v1alpha1"
 GROUP_LABEL = "landfall.dev/group"
 ROLE_LABEL = "landfall.dev/role"
 REVISION_LABEL = "landfall.dev/revision"
+COMPONENT = "app.kubernetes.io/component"
+TRIAL = "trial"
+"""The component that a Backfill is which the operator made to try a revision."""
 DIGEST_ANNOTATION = "landfall.dev/digest"
 """Digest of the spec that a driver was created from."""
 HASH_ANNOTATION = "landfall.dev/hash"
@@ -61,7 +64,7 @@ def labels(group: str, role: str | None = None, revision: str | None = None) -> 
         "app.kubernetes.io/managed-by": OPERATOR,
         **selector(group, role, revision),
     }
-    return {**all_labels, "app.kubernetes.io/component": role} if role else all_labels
+    return {**all_labels, COMPONENT: role} if role else all_labels
 
 
 def selector(group: str, role: str | None = None, revision: str | None = None) -> dict[str, str]:

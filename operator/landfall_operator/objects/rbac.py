@@ -33,7 +33,7 @@ _APPLY = "list watch create patch"
 GROUPS: tuple[Rule, ...] = (
     _rule(GROUP, PLURAL, "list watch patch"),
     _rule(GROUP, f"{PLURAL}/status", "patch"),
-    _rule(GROUP, BACKFILLS, "list patch"),
+    _rule(GROUP, BACKFILLS, "list create patch delete"),
     _rule(GROUP, f"{BACKFILLS}/status", "patch"),
     *DRIVER_RULES,
     _rule("", "serviceaccounts services", _APPLY),

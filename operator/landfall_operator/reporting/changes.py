@@ -6,11 +6,14 @@ from landfall.api.values import plural
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import revision_with
 from landfall_operator.api.status import Rejected, RolloutStatus, Stage
+from landfall_operator.api.trial_status import TrialStatus
+from landfall_operator.core import trials
 from landfall_operator.core.driver_health import held_for, judged_driver, obstacle
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.reporting.findings import NEEDS_USER, Finding, View
 
 STAGES: Mapping[Stage, Reason] = {
+    Stage.TRYING: Reason.TRYING,
     Stage.WARMING: Reason.WARMING,
     Stage.YIELDING: Reason.HANDING_OVER,
     Stage.DRAINING: Reason.DRAINING,
@@ -27,6 +30,8 @@ STAGES: Mapping[Stage, Reason] = {
 def upgrading(view: View) -> Finding:
     """Whether one revision takes over from another, or is watched after it did."""
     rollout = view.desired.rollout
+    if trial := trials.present_trial(rollout):
+        return Finding("True", Reason.TRYING, _trial_text(view, trial))
     between = rollout.target or rollout.previous
     if not between or rollout.stage in {Stage.SETTLED, Stage.SUSPENDING, Stage.SUSPENDED}:
         return Finding("False", Reason.AS_EXPECTED)
@@ -36,6 +41,13 @@ def upgrading(view: View) -> Finding:
     if rollout.held:
         return Finding("True", rollout.held.reason, f"{_roles_text(rollout)}; {_wait_text(view)}")
     return Finding("True", reason, _roles_text(rollout))
+
+
+def _trial_text(view: View, trial: TrialStatus) -> str:
+    """Which revision is tried, and how far that is."""
+    found = (view.observed.backfills or {}).get(trial.backfill)
+    progress = f"Backfill {trial.backfill} {trials.progress_text(found)}"
+    return f"trying {trial.revision} beside {view.desired.rollout.active}: {progress}"
 
 
 def _roles_text(rollout: RolloutStatus) -> str:
@@ -77,7 +89,12 @@ def held_up(view: View) -> Finding | None:
 def rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
     """Why the spec that the user asks for does not land, and when it is tried again."""
     revision = revision_with(rejected.generation, rejected.digest)
-    why = f"{revision} was rolled back ({rejected.reason}): {rejected.message}"
+    if trials.is_rejected(rollout):
+        why = (
+            f"{revision} was tried, and has landed nothing ({rejected.reason}): {rejected.message}"
+        )
+    else:
+        why = f"{revision} was rolled back ({rejected.reason}): {rejected.message}"
     if pending := _next_rollback(rollout):
         return f"{why}; {pending}"
     if rollout.retry:

@@ -14,7 +14,7 @@ from landfall.api.contract import Status
 from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
-from landfall_operator.api.reasons import BY_WORD, ConditionType, Reason
+from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionType, Reason
 from landfall_operator.api.status import Condition, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
@@ -259,7 +259,8 @@ def _stalled(view: View) -> Finding:
     if view.status and (stop := _stop_of_driver(view, view.status)):
         return stop
     if rejected:
-        return Finding("True", Reason.ROLLED_BACK, rejected_text(view.desired.rollout, rejected))
+        reason = rejected.reason if rejected.reason in TRIAL_REASONS else Reason.ROLLED_BACK
+        return Finding("True", reason, rejected_text(view.desired.rollout, rejected))
     found = held_up(view) or _blocked(view) or parked_files(view) or _blocked_before(view)
     return found or Finding("False", Reason.AS_EXPECTED)
 

@@ -7,7 +7,7 @@ attention.
 from collections.abc import Iterator, Mapping
 
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
-from landfall_operator.api.status import Condition, GroupStatus
+from landfall_operator.api.status import Condition, GroupStatus, RolloutStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.rollout import Event
@@ -26,11 +26,24 @@ def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEven
         target=before.target or "no revision",
         next=after.target or after.active or "no revision",
         why=rejected or "it does not work",
-    )
+        trial=after.trial.revision if after.trial else "no revision",
+        terms=after.trial.terms if after.trial else "",
+    ) + _of_trial(desired.event, after)
     # A driver that exceeds its time is fenced only if another one follows.
     timed_out = desired.event is Event.TIMED_OUT and before.target is not None
     is_warning = desired.event in _WARNINGS or timed_out
     return EmitEvent("Warning" if is_warning else "Normal", str(after.stage), message)
+
+
+def _of_trial(event: Event, after: RolloutStatus) -> str:
+    """What a trial has to say about a transition, as the end of its message."""
+    trial = after.trial
+    if trial is None:
+        return ""
+    if event is Event.TRIAL_FAILED and trial.comparison:
+        return "".join(f"\n{line}" for line in trial.comparison.sample)
+    changes = event in {Event.CHANGE_WARM, Event.CHANGE_DRAIN}
+    return f"; {trial.message}" if changes and trial.revision == after.target else ""
 
 
 def condition_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEvent]:
@@ -81,7 +94,9 @@ def _is_bad(condition: Condition) -> bool:
     return wrong and condition.reason not in GOOD_NEWS
 
 
-_WARNINGS = frozenset({Event.TARGET_BROKEN, Event.REVERT_WARM, Event.REVERT_DRAIN})
+_WARNINGS = frozenset(
+    {Event.TRIAL_FAILED, Event.TARGET_BROKEN, Event.REVERT_WARM, Event.REVERT_DRAIN}
+)
 
 _MESSAGES: Mapping[Event, str] = {
     Event.DELETE: "draining {active} before the group is deleted; landed objects stay in the store",
@@ -90,6 +105,8 @@ _MESSAGES: Mapping[Event, str] = {
     Event.FIRST: "starting {next}",
     Event.CHANGE_WARM: "warming up {next} while {active} continues to land",
     Event.CHANGE_DRAIN: "stopping {active} before {next} starts",
+    Event.CHANGE_TRY: "trying {trial} while {active} continues to land: {terms}",
+    Event.TRIAL_FAILED: "giving up {trial}, which landed nothing; {active} continues: {why}",
     Event.WITHDRAWN: "the change was withdrawn; {active} continues",
     Event.TARGET_WARM: "{target} is ready; asking {active} to hand over",
     Event.TARGET_BROKEN: "giving up {target}; {active} continues: {why}",

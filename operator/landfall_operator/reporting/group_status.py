@@ -28,7 +28,7 @@ from landfall_operator.api.status import (
     Stage,
     Worst,
 )
-from landfall_operator.core import autoscaler
+from landfall_operator.core import autoscaler, trials
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.executors import missing_since
 from landfall_operator.core.rollout import is_rollback
@@ -261,4 +261,6 @@ def _outcome(observed: GroupObservation, rollout: RolloutStatus, record: Recorde
         return "RolledBack"
     if record == observed.record(rollout.active):
         return "Active"
-    return "Pending" if record == observed.record(rollout.target) else "Superseded"
+    trial = trials.present_trial(rollout)
+    pending = rollout.target or (trial.revision if trial else None)
+    return "Pending" if record == observed.record(pending) else "Superseded"

@@ -43,10 +43,13 @@ class Scope:
     Attributes:
         namespaces: returns the namespaces that are watched; empty for the whole cluster.
         is_ready: returns whether the groups are all known, and may be watched.
+        on_listed: is called with each complete list: its namespace (None for the cluster), the
+            Backfills, and its resourceVersion.
     """
 
     namespaces: Callable[[], tuple[str, ...]]
     is_ready: Callable[[], bool]
+    on_listed: Callable[[str | None, list[Json], str], None] = lambda *_: None
 
 
 class Backfills:
@@ -124,6 +127,7 @@ class Backfills:
                 page = await asyncio.to_thread(self._kube.page, KIND, namespace, "", rest)
                 found += page.items
                 if not (rest := page.rest):
+                    self._scope.on_listed(namespace, found, page.version)
                     break
         except NotFound:
             problem = "the CustomResourceDefinition of Backfills is missing"
@@ -132,6 +136,8 @@ class Backfills:
         except Retry as error:
             log.info("backfills not listed: %s", error)
             return []
+        if problem:
+            self._scope.on_listed(namespace, [], "0")
         if problem and self._problems.get(namespace) != problem:
             log.warning("backfills are not managed: %s", problem)
         self._problems[namespace] = problem

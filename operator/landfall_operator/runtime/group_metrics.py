@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from landfall_operator.api.publisher_status import PublisherState
 from landfall_operator.api.reasons import Phase
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.trial_status import TrialResult
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import GroupObservation
 
@@ -233,6 +234,26 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
         "Time since the deadline of the oldest range that is due, 0 if none is late",
         (),
     ),
+    "landfall_group_trial_result": (
+        GaugeMetricFamily,
+        "1 for the result of the last trial of a revision, 0 for every other result",
+        ("result",),
+    ),
+    "landfall_group_trial_start_timestamp_seconds": (
+        GaugeMetricFamily,
+        "Unix time when the last trial of a revision began",
+        (),
+    ),
+    "landfall_group_trial_differing_rows": (
+        GaugeMetricFamily,
+        "Rows of the last trial that only one of the two revisions landed",
+        (),
+    ),
+    "landfall_group_trial_dead_letters": (
+        GaugeMetricFamily,
+        "Records that became dead letters by the revision of the last trial",
+        (),
+    ),
     "landfall_group_arriving_records_per_second": (
         GaugeMetricFamily,
         "Rate at which records arrive in the topics",
@@ -286,6 +307,21 @@ def _samples(snapshot: GroupSnapshot) -> Samples:
         sleeping = any(state.sleeping for state in states if state)
         yield "landfall_group_sleeping", (), float(sleeping)
     yield from _schedule_samples(snapshot)
+    yield from _trial_samples(status)
+
+
+def _trial_samples(status: GroupStatus) -> Samples:
+    """The last trial of a revision."""
+    trial = status.rollout.trial
+    if trial is None:
+        return
+    for result in TrialResult:
+        yield "landfall_group_trial_result", (str(result),), float(result is trial.result)
+    yield "landfall_group_trial_start_timestamp_seconds", (), trial.since.timestamp()
+    if compared := trial.comparison:
+        differing = max(compared.rows.only_old, compared.rows.only_new)
+        yield "landfall_group_trial_differing_rows", (), differing
+        yield "landfall_group_trial_dead_letters", (), compared.dead_letters.new
 
 
 def _schedule_samples(snapshot: GroupSnapshot) -> Samples:

@@ -192,7 +192,13 @@ class Reconciler:
         spec_error = self._spec_error(target.resource, state)
         await self._see_executors(target, state, answer)
         gathered = inputs.Inputs(
-            now, state.reports, tuple(state.samples), spec_error, token, state.executor_pods
+            now,
+            state.reports,
+            tuple(state.samples),
+            spec_error,
+            token,
+            state.executor_pods,
+            not self._cache.trials_listed.isdisjoint({None, target.key[0]}),
         )
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)

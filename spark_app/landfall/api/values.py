@@ -149,6 +149,25 @@ def _ratio(value: object) -> float:
     return ratio
 
 
+def percent(value: object) -> float:
+    """A share from 0 to 1 from text such as ``10%`` or ``0.5%``.
+
+    Raises:
+        ValueError: the text is not a percentage from 0% to 100%.
+    """
+    if isinstance(value, float) and 0 <= value <= 1:
+        return value
+    match = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)%", str(value), re.ASCII)
+    if not match or Fraction(match[1]) > 100:
+        raise ValueError(f"must be a percentage from 0% to 100%, such as 10%, got {value!r}")
+    return float(Fraction(match[1]) / 100)
+
+
+def percent_text(share: float) -> str:
+    """A share as text that ``percent`` parses to the same value, such as ``10%``."""
+    return f"{round(share * 100, 9):.9f}".rstrip("0").rstrip(".") + "%"
+
+
 def _scalar(value: object) -> object:
     if value is not None and not isinstance(value, str | int | float | bool):
         raise ValueError("must be text, a number, true, false or null")
@@ -254,6 +273,12 @@ TimeZone = Annotated[str, AfterValidator(_zone)]
 Instant = Annotated[datetime, AfterValidator(_aware)]
 TimeFormat = Annotated[str, AfterValidator(_strptime)]
 Ratio = Annotated[float, BeforeValidator(_ratio), Field(json_schema_extra={"format": "ratio"})]
+Percent = Annotated[
+    float,
+    BeforeValidator(percent),
+    PlainSerializer(percent_text),
+    Field(json_schema_extra={"format": "percent"}),
+]
 Scalar = str | int | float | bool | None
 Setting = Annotated[Scalar, BeforeValidator(_scalar)]
 Settings = Annotated[Scalar | list[Scalar], BeforeValidator(_scalar_or_list)]

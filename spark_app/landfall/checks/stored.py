@@ -35,8 +35,8 @@ def listed_schemas(listed: Replaced) -> Iterable[str]:
 
 
 def listed_specs(listed: Replaced) -> Iterable[str]:
-    """The SHA-256 of the spec that the list of a backfill names."""
-    return (listed.made_by.spec,) if listed.made_by else ()
+    """The SHA-256 of the spec that the list of a backfill names, if it is known."""
+    return (listed.made_by.spec,) if listed.made_by and listed.made_by.spec else ()
 
 
 def check_stored(

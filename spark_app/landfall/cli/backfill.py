@@ -60,6 +60,10 @@ class OpenBackfill:
         """The plan that is stored."""
         return read_plan(self.store, self.name)
 
+    def live_now(self) -> LandedNow:
+        """What the live group has landed."""
+        return read_landed(self.live.lane, self.live.store)
+
     def landed(self) -> LandedNow:
         """What the side lane has landed."""
         return read_landed(side_lane(self.live.group, self.store))
@@ -115,7 +119,7 @@ def make_plan(
     live, now = opened.live, datetime.now(UTC)
     if not live.group.spec.source.landed:
         live.group.spec.source.require_kafka()
-    landed = read_landed(live.lane)
+    landed = opened.live_now()
     if landed.slot < 0:
         raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
     choice = Choice(

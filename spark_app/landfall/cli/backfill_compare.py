@@ -16,7 +16,6 @@ from landfall.cli.group_store import GroupStore
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import promotion
-from landfall.driver.landed_ledger import read_landed
 from landfall.errors import Reason, Stalled
 from landfall.reading.comparing import Difference, Lane, Sample, differences, total
 from landfall.reading.files import File
@@ -51,7 +50,7 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
     Raises:
         Stalled, Retry: as ``backfill_compare``.
     """
-    plan, live, side = opened.plan, read_landed(opened.live.lane), opened.landed()
+    plan, live, side = opened.plan, opened.live_now(), opened.landed()
     if (slot := live.promotions.of(opened.name)) >= 0:
         raise Stalled(
             Reason.SPEC_INVALID,

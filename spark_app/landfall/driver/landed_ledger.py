@@ -5,10 +5,17 @@ from landfall.driver.decide.landed_now import LandedNow
 from landfall.lane import Lane
 from landfall.ledger import Record, Replace, State
 from landfall.ledger.replacement_lists import Replaced, decode_list
+from landfall.objects import is_made_by
+from landfall.store import Store
 
 
-def read_landed(lane: Lane) -> LandedNow:
+def read_landed(lane: Lane, store: Store | None = None) -> LandedNow:
     """What is landed through the last slot; a kilobyte of memory or less for each object.
+
+    Args:
+        lane: whose ledger is read.
+        store: of its objects, in which is looked for those that the ledger does not call visible
+            yet; without it, they do not count.
 
     Raises:
         Stalled: LEDGER_BROKEN, a slot or a list is missing or violates a rule.
@@ -19,6 +26,8 @@ def read_landed(lane: Lane) -> LandedNow:
         state = ledger.fold(state, body)
         record = ledger.decode(seq, body)
         found.take(record, _listed(lane, record))
+    if store is not None:
+        found.see(lambda landed: is_made_by(landed.upload, store.stat(landed.upload.key)))
     return found
 
 

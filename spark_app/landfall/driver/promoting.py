@@ -126,7 +126,7 @@ class Promoting:
         except ValueError as error:
             return f"backfill: {error}"
         below = SlotsBelow(self.store, root)
-        plan, live = read_plan(below, name), read_landed(self.lane)
+        plan, live = read_plan(below, name), read_landed(self.lane, self.store)
         if (slot := live.promotions.of(name)) >= 0:
             return slot
         if problems := replacement_problems(self.group):

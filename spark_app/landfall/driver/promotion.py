@@ -87,7 +87,7 @@ def prepare_promotion(
         token,
         Purpose.BACKFILL,
         Replaced(retire, objects, found.landed_again, made_by),
-        read_through=lanes.live.applied_through,
+        read_through=lanes.live.called_applied,
         folders=found.folders,
         slices=found.slices,
         backfill=plan.name,

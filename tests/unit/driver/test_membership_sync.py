@@ -90,7 +90,7 @@ def test_a_topic_that_cannot_be_described_is_not_recorded_as_truncated() -> None
     one = driver(group(), store, log, FakeRunner(store))
     one.run()
     sync, state = one._membership, one.writer.state
-    checks = check_source(state, one.group.spec.source.kafka, {A0: Watermarks(0, 4)})
+    checks = check_source(state, one.group.spec.source, {A0: Watermarks(0, 4)})
     assert [b.topic_partition for b in checks.truncated] == [A0]
     log.denied.add("a")
 

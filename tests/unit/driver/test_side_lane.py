@@ -338,3 +338,31 @@ def test_a_ledger_is_read_with_the_lists_of_its_merges() -> None:
     sample.store.delete_slots([merge.stored().key])
     with pytest.raises(Stalled, match="not the list that the ledger names"):
         read_landed(lane)
+
+
+def test_what_is_visible_counts_before_a_record_says_so() -> None:
+    """A group that has nothing more to land writes no further record."""
+    sample = SampleLedger().open().add(CLICKS)
+    visible = sample.land(CLICKS, 0, 5)
+    sample.commit(visible).commit(sample.land(CLICKS, 5, 10), complete=False)
+    lane = Lane(sample.store, GROUP, LANE)
+
+    assert read_landed(lane).applied_through < sample.state.seq - 1
+    found = read_landed(lane, sample.store)
+
+    assert {*found.objects} == {each.upload.key for each in visible.objects}
+    assert found.applied_through == sample.state.seq - 1
+    assert [slice_.offsets.end for slice_ in chosen(found, Choice()).slices] == [5]
+
+
+def test_what_a_merge_has_made_visible_does_not_count_before_it_is_applied() -> None:
+    sample = SampleLedger().open().add(CLICKS)
+    for start in (0, 5):
+        sample.commit(sample.land(CLICKS, start, start + 5))
+    sample.shown()
+    lane = Lane(sample.store, GROUP, LANE)
+    before = read_landed(lane).objects
+    merge = Merge.of(sample, [(each.retiring.slot, each.landed) for each in before.values()])
+    merge.record().complete()
+
+    assert read_landed(lane, sample.store).objects.keys() == before.keys()

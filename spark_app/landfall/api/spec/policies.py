@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from landfall.api.pod_spec import Model
+from landfall.api.spec.trials import Canary, Shadow
 from landfall.api.values import Bytes, Duration, DurationOrZero, Pattern, Ratio
 
 MAX_EXECUTORS = 1000
@@ -143,9 +144,12 @@ class Rollback(Model):
 class Upgrade(Model):
     """How one revision hands over to the next."""
 
-    strategy: Literal["HandOver", "Recreate"] = "HandOver"
+    strategy: Literal["HandOver", "Recreate", "Shadow", "Canary"] = "HandOver"
     """HandOver starts the new driver beside the running one, which then hands over. Recreate stops
-    the running driver first and needs no resources for two drivers and their executors.
+    the running driver first and needs no resources for two drivers and their executors. Shadow and
+    Canary try a revision first: it lands again, beside what is live, what was landed last. Shadow
+    compares every row, Canary bad records and throughput of some topic partitions. Only a revision
+    that passes takes over, as by HandOver.
     """
     drain_timeout: Duration = timedelta(minutes=10)
     """How long the old driver may take to finish its batches. After that it is fenced, and what it
@@ -153,6 +157,14 @@ class Upgrade(Model):
     """
     rollback: Rollback = Rollback()
     """When a new revision is rolled back automatically."""
+    shadow: Shadow = Shadow()
+    """What strategy Shadow compares, and which differences it tolerates."""
+    canary: Canary = Canary()
+    """What strategy Canary lands again, and what it tolerates."""
+    trial_timeout: Duration = timedelta(hours=2)
+    """How long Shadow and Canary may take. A revision that is not judged by then is given up, and
+    the running one stays.
+    """
 
 
 class Tuning(Model):

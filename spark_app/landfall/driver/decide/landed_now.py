@@ -13,7 +13,7 @@ that was brought back is what it is a copy of.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -112,6 +112,7 @@ class LandedNow:
     _read: dict[int, tuple[str, ...]] = field(default_factory=dict)
     _replacing: dict[int, _Replacing] = field(default_factory=dict)
     _before: dict[int, _Before] = field(default_factory=dict)
+    _called_applied: int | None = None
     _generation: int = 0
 
     def take(self, record: Record, listed: Replaced | None = None) -> None:  # noqa: C901, PLR0912  # one arm per type
@@ -166,6 +167,24 @@ class LandedNow:
         for slot, objects in self._due.items():
             for each in objects.values():
                 yield slot, each
+
+    def see(self, is_visible: Callable[[LandedObject], bool]) -> None:
+        """Let what is visible count that no record calls visible yet, as long as all before it is.
+
+        Without it, the last COMMIT of a group that has nothing more to land would never count. It
+        ends before a REPLACE: new objects that are visible do not say that old ones have retired.
+        """
+        self._called_applied = self.called_applied
+        for slot in range(self.applied_through + 1, self.slot + 1):
+            due = self._due.get(slot, {}).values()
+            if slot in self._replacing or not all(is_visible(each.landed) for each in due):
+                return
+            self._apply(slot)
+
+    @property
+    def called_applied(self) -> int:
+        """The slot up to which the ledger itself says that everything is applied."""
+        return self.applied_through if self._called_applied is None else self._called_applied
 
     @property
     def replacing(self) -> Iterator[tuple[int, Replaced]]:

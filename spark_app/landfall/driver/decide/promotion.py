@@ -125,7 +125,7 @@ def promotion(
     now = covering(live, {each.topic_partition: each.offsets for each in slices})
     _check_unchanged(live, now, slices, planned_at)
     promoted = (
-        Promoted(each, object_names.renamed(each.key, live.applied_through))
+        Promoted(each, object_names.renamed(each.key, live.called_applied))
         for each in side.objects.values()
     )
     by_key = tuple(sorted(promoted, key=lambda each: each.key))

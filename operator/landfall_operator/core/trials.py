@@ -1,0 +1,258 @@
+"""Whether a revision is tried before it takes over, and when its trial has ended. Pure.
+
+With strategy Shadow or Canary, a Backfill lands again, by the spec that the user asks for, what the
+active revision has landed last. It does so in a side lane: whatever it lands, no reader sees it and
+nothing of it stays (docs/adr/0030). ``trial_results`` judges what it has compared.
+
+A trial never holds a change up for ever. Where there is nothing to try a revision by, it takes over
+without one, and ``status.rollout.trial`` says why. One that has not ended within ``trialTimeout``
+is given up, and so is the revision.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from landfall.api.spec import ConsumerGroup
+from landfall.api.values import duration_text
+from landfall_operator.api.change_impact import Change, difference, weight
+from landfall_operator.api.reasons import Reason
+from landfall_operator.api.revisions import revision_with
+from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.api.status_values import whole_seconds
+from landfall_operator.api.trial_status import TrialResult, TrialStatus
+from landfall_operator.api.trial_terms import STRATEGIES, terms_of, window_of
+from landfall_operator.core import trial_backfills, trial_results
+from landfall_operator.core.rollout import Event, is_rollback
+from landfall_operator.core.snapshot import GroupObservation
+from landfall_operator.objects.trials import backfill_name
+
+_GOES_ON = frozenset({TrialResult.PASSED, TrialResult.SKIPPED, TrialResult.OVERRULED})
+_CHANGES = frozenset({Event.CHANGE_TRY, Event.CHANGE_WARM, Event.CHANGE_DRAIN})
+_SPEAKS_AGAINST = frozenset({TrialResult.REFUSED, TrialResult.FAILED})
+_ROWS_STAY = (
+    "generation",
+    "uploadPolicy",
+    "publish",
+    "completeness",
+    "compact",
+    "badRecords",
+    "upgrade",
+    "ledger",
+    "driver",
+    "executor",
+    "tuning",
+)
+"""Fields whose change changes no row, so that Shadow would find nothing."""
+_ONLY_SPEED = ("badRecords", "driver", "executor", "tuning")
+"""Those that may change bad records or throughput, which Canary judges."""
+
+
+def present_trial(rollout: RolloutStatus) -> TrialStatus | None:
+    """The trial that is under way; None if none is."""
+    return rollout.trial if rollout.stage is Stage.TRYING else None
+
+
+def next_revision(rollout: RolloutStatus) -> str | None:
+    """The revision that is about to land: the target, the one that is tried, or the active one."""
+    trial = present_trial(rollout)
+    return rollout.target or (trial.revision if trial else rollout.active)
+
+
+# --------------------------------------------------------------------------------- before a change
+
+
+def is_due(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup) -> bool:
+    """Whether the revision that the spec asks for has to be tried before it takes over.
+
+    While its trial is under way, it still has to be.
+    """
+    if group.spec.upgrade.strategy not in STRATEGIES:
+        return False
+    wanted, trial = observed.revision_of(group), rollout.trial
+    if trial and trial.revision == wanted:
+        # What passed once is tried again for another change: other records come by then.
+        under_way = rollout.stage is Stage.TRYING and trial.terms == terms_of(group)
+        if trial.result is TrialResult.OVERRULED or (under_way and trial.result in _GOES_ON):
+            return False
+        if under_way:
+            return True
+    return not needless(observed, rollout, group)
+
+
+def trial_events(
+    observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
+) -> Iterator[Event]:
+    """What becomes of a revision that has to be tried before it takes over (``is_due``)."""
+    trial = present_trial(rollout)
+    if trial and (trial.revision, trial.terms) == (observed.revision_of(group), terms_of(group)):
+        if trial.result in _SPEAKS_AGAINST:
+            yield Event.TRIAL_FAILED
+        return
+    # First a revision that fails is rolled back: it must not land while another one is tried.
+    may_revert = rollout.stage is Stage.OPENING and rollout.previous is not None
+    if not may_revert and not (rollout.target and is_rollback(rollout)):
+        yield Event.CHANGE_TRY
+
+
+def needless(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup) -> str:
+    """Why there is nothing to try the revision of a spec by; empty if there is something."""
+    active = observed.record(rollout.active)
+    if active is None or rollout.committed is None:
+        return "no revision has landed anything yet"
+    if why := _not_tried_anyhow(active.group, group):
+        return why
+    if observed.revision_of(group) == rollout.previous:
+        return "it is the revision that landed before"
+    window, last = window_of(group), _last_commit(observed, rollout)
+    if last is None or observed.now - last > window:
+        return f"nothing was landed within {duration_text(window)}"
+    return ""
+
+
+def _not_tried_anyhow(before: ConsumerGroup, after: ConsumerGroup) -> str:
+    """Why a trial has no sense for such a group or such a change; empty if it may have."""
+    specs = (before.spec, after.spec)
+    if any(spec.source.kafka is None for spec in specs):
+        return "only what comes from Kafka can be landed again"
+    if any(spec.schedule for spec in specs):
+        return "the group lands by a schedule"
+    if not _may_differ(before, after):
+        return "the change concerns nothing that a trial could see"
+    return ""
+
+
+def _may_differ(before: ConsumerGroup, after: ConsumerGroup) -> bool:
+    """Whether the change may show in what is landed, or in how fast."""
+    fields = [f for f in difference(before.spec, after.spec).fields if _needs_driver(f)]
+    strategy = after.spec.upgrade.strategy
+    seen = _ONLY_SPEED if strategy == "Canary" else ()
+    stays = tuple(field for field in _ROWS_STAY if field not in seen)
+    return any(field.partition(".")[0] not in stays for field in fields)
+
+
+def _needs_driver(field: str) -> bool:
+    return weight(field) is Change.NEW_REVISION
+
+
+def _last_commit(observed: GroupObservation, rollout: RolloutStatus) -> datetime | None:
+    """When the group landed something last, as far as is known."""
+    driver = observed.driver(rollout.active)
+    reported = driver.report.status.commits.last_time if driver and driver.report else None
+    known = observed.status.commits.last_time if observed.status.commits else None
+    times = [
+        time for time in (datetime.fromisoformat(reported) if reported else None, known) if time
+    ]
+    return max(times, default=None)
+
+
+def _trial_of(
+    observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
+) -> TrialStatus:
+    """What the status says of the trial with which a change begins."""
+    wanted, since = observed.revision_of(group), whole_seconds(observed.now)
+    made = TrialStatus(revision=wanted, terms=terms_of(group), since=since)
+    if why := needless(observed, rollout, group):
+        return made.model_copy(
+            update={"result": TrialResult.SKIPPED, "message": f"not tried: {why}"}
+        )
+    name = backfill_name(observed.name, wanted, since)
+    return made.model_copy(update={"backfill": name})
+
+
+# ------------------------------------------------------------------------------ during and after it
+
+
+def with_result(observed: GroupObservation, rollout: RolloutStatus) -> RolloutStatus:
+    """The rollout with the result of its trial, if there is one by now."""
+    trial = present_trial(rollout)
+    if trial is None or trial.result is not TrialResult.PENDING:
+        return rollout
+    record = observed.record(trial.revision)
+    group = observed.spec or (record.group if record else None)
+    judged = _judged(observed, trial, group) if group else trial
+    return rollout.model_copy(update={"trial": judged})
+
+
+def _judged(observed: GroupObservation, trial: TrialStatus, group: ConsumerGroup) -> TrialStatus:
+    if observed.backfills is None:
+        return trial
+    found = observed.backfills.get(trial.backfill)
+    if found and found.terminating:
+        return trial_results.failed(
+            trial, Reason.TRIAL_FAILED, f"Backfill {found.name} was deleted"
+        )
+    if found and found.phase == trial_backfills.FAILED:
+        return trial_results.of_failure(trial, found, group)
+    if found and found.comparison:
+        return trial_results.of_comparison(trial, found.comparison, found, group)
+    limit = group.spec.upgrade.trial_timeout
+    if observed.now - trial.since <= limit:
+        return trial
+    state = progress_text(found) if found else "was not created"
+    message = f"not judged within {duration_text(limit)}: Backfill {trial.backfill} {state}"
+    return trial_results.failed(trial, trial_results.cause_of_delay(found), message)
+
+
+def progress_text(found: trial_backfills.Backfill | None) -> str:
+    """How far a Backfill is, as the end of a sentence about it."""
+    if found is None:
+        return "is being created"
+    landed = f", {found.percent}% landed" if found.percent is not None else ""
+    waits = f": {found.message}" if found.message else ""
+    return f"is {found.phase or 'Pending'}{landed}{waits}"
+
+
+def after(
+    observed: GroupObservation,
+    before: RolloutStatus,
+    event: Event,
+    changed: RolloutStatus,
+    group: ConsumerGroup | None,
+) -> RolloutStatus:
+    """The rollout after an event, with what it means for the trial."""
+    trial = changed.trial
+    if event in _CHANGES and group and group.spec.upgrade.strategy in STRATEGIES:
+        wanted = observed.revision_of(group)
+        if event is Event.CHANGE_TRY or not _is_judged(before, trial, wanted):
+            trial = _trial_of(observed, before, group)
+    elif trial and trial.result is TrialResult.PENDING and changed.stage is not Stage.TRYING:
+        trial = given_up(trial)
+    return changed.model_copy(update={"trial": trial})
+
+
+def _is_judged(before: RolloutStatus, trial: TrialStatus | None, wanted: str) -> bool:
+    """Whether a revision takes over because of what its trial has shown, or the user has said."""
+    if trial is None or trial.revision != wanted:
+        return False
+    return before.stage is Stage.TRYING or trial.result is TrialResult.OVERRULED
+
+
+def given_up(trial: TrialStatus, result: TrialResult = TrialResult.ABORTED) -> TrialStatus:
+    """The trial without a result of its own: the user decides otherwise."""
+    message = (
+        "the trial was given up" if result is TrialResult.ABORTED else "not judged, by request"
+    )
+    return trial.model_copy(update={"result": result, "message": message})
+
+
+def is_rejected(rollout: RolloutStatus) -> bool:
+    """Whether the requested spec was rejected because of its trial."""
+    trial, rejected = rollout.trial, rollout.rejected
+    if trial is None or rejected is None or trial.result not in _SPEAKS_AGAINST:
+        return False
+    return revision_with(rejected.generation, rejected.digest) == trial.revision
+
+
+def is_outdated(rollout: RolloutStatus, group: ConsumerGroup) -> bool:
+    """Whether a rejection by a trial holds no more: the user asks for no trial, or for another."""
+    trial = rollout.trial
+    asked = group.spec.upgrade.strategy in STRATEGIES
+    return is_rejected(rollout) and not (asked and trial and trial.terms == terms_of(group))
+
+
+def kept_backfill(rollout: RolloutStatus) -> str:
+    """The Backfill that is still needed: of a trial under way, or of one that was refused."""
+    trial = rollout.trial
+    if trial is None:
+        return ""
+    return trial.backfill if rollout.stage is Stage.TRYING or is_rejected(rollout) else ""

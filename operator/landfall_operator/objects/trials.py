@@ -1,0 +1,69 @@
+"""The Backfill that tries a revision, as a manifest for the API server. Pure.
+
+It lands again what was landed last, by the spec of another revision, and is never promoted.
+"""
+
+from datetime import datetime
+
+from landfall.api.spec import ConsumerGroup
+from landfall.api.values import duration_text
+from landfall_operator.api.backfill import KIND, MAX_NAME
+from landfall_operator.api.trial_terms import window_of
+from landfall_operator.objects import names
+from landfall_operator.objects.manifests import Owner, with_hash
+from landfall_operator.objects.overlay import Json
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def backfill_name(group: str, revision: str, since: datetime) -> str:
+    """The name of a trial's Backfill: ``clicks-g3-1a2b3c4d-t4k2x0``.
+
+    It differs for each trial of a revision: the former one may still be deleting its objects.
+    """
+    ending = f"-{revision}-{_base36(int(since.timestamp()))}"
+    return f"{group[: MAX_NAME - len(ending)].rstrip('-')}{ending}"
+
+
+def trial_manifest(
+    owner: Owner, group: ConsumerGroup, name: str, revision: str, executors: int
+) -> Json:
+    """The Backfill that tries the spec of a group.
+
+    Args:
+        owner: the group's resource.
+        group: the spec that is tried.
+        name: see ``backfill_name``.
+        revision: the revision of the spec; its ControllerRevision exists.
+        executors: how many executors the group has now.
+    """
+    upgrade = group.spec.upgrade
+    share = upgrade.canary.topic_partitions if upgrade.strategy == "Canary" else 1.0
+    cores = executors * group.spec.executor.cores
+    spec: Json = {
+        "group": owner.name,
+        "revision": revision,
+        "last": duration_text(window_of(group)),
+        "into": "Replace",
+        "promote": "Never",
+        # As much of the executors as of the topic partitions, so that its speed can be compared.
+        "maxCores": max(1, round(cores * share)),
+    }
+    if share < 1:
+        spec["share"] = f"{max(0.001, round(share * 100, 3)):g}%"
+    metadata = {
+        "name": name,
+        "namespace": owner.namespace,
+        "labels": {**names.labels(owner.name), names.COMPONENT: names.TRIAL},
+        "ownerReferences": [owner.reference()],
+    }
+    base = {"apiVersion": names.API_VERSION, "kind": KIND, "metadata": metadata}
+    return with_hash({**base, "spec": spec})
+
+
+def _base36(number: int) -> str:
+    text = ""
+    while number:
+        number, digit = divmod(number, 36)
+        text = _DIGITS[digit] + text
+    return text

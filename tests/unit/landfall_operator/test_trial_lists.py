@@ -1,0 +1,133 @@
+"""A trial by the operator's own requests: a Backfill is created, read from lists, and deleted."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from landfall_operator.api.backfill import KIND
+from landfall_operator.api.backfill import parsed as parsed_backfill
+from landfall_operator.core.cache import Key
+from landfall_operator.runtime.trial_lists import TrialLists
+from tests.support.api_objects import KEY
+from tests.support.cluster_model_trials import compared
+from tests.support.reconciled import Reconciled
+
+
+@pytest.fixture
+def scene() -> Iterator[Reconciled]:
+    """A group whose next revision is being tried."""
+    made = Reconciled()
+    asyncio.run(made.start())
+    listed(made)
+    made.edit(upgrade={"strategy": "Shadow"}, route={"pattern": "day={date}"})
+    run(made, 30)
+    yield made
+    made.pool.shutdown()
+
+
+def run(scene: Reconciled, seconds: float) -> None:
+    """Let the watches see everything, and passes run for this long."""
+    scene.watch()
+    asyncio.run(scene.run(seconds))
+
+
+def backfills(scene: Reconciled) -> dict[str, dict[str, Any]]:
+    """The Backfills of the API server, by path."""
+    under = scene.path(KIND, "")
+    return {path: body for path, body in scene.api.objects.items() if path.startswith(under)}
+
+
+def listed(scene: Reconciled, version: str = "999999") -> list[Key]:
+    """List the Backfills; returns the groups that are woken."""
+    woken: list[Key] = []
+    TrialLists(scene.cache, woken.append).take(None, backfills(scene).values(), version)
+    return woken
+
+
+def test_the_backfill_of_a_trial_is_valid_and_has_its_spec_on_record(scene: Reconciled) -> None:
+    ((_, body),) = backfills(scene).items()
+    found, error = parsed_backfill(body["spec"])
+
+    assert (found is not None, error) == (True, "")
+    revisions = {
+        made["metadata"]["labels"]["landfall.dev/revision"]
+        for path, made in scene.api.objects.items()
+        if path.startswith(scene.path("ControllerRevision", ""))
+    }
+    assert body["spec"]["revision"] in revisions
+    assert scene.group["status"]["rollout"]["stage"] == "Trying"
+
+
+def test_a_settled_trial_is_not_written_again(scene: Reconciled) -> None:
+    scene.api.requests.clear()
+
+    run(scene, 120)
+
+    assert [r.verb for r in scene.api.requests if r.kind.name == KIND] == []
+    assert listed(scene) == []
+
+
+def test_what_a_list_says_of_a_trial_wakes_its_group_and_ends_it(scene: Reconciled) -> None:
+    ((path, body),) = backfills(scene).items()
+    scene.api.store(path, {**body, "status": compared(differ=5)})
+
+    assert listed(scene) == [KEY]
+    run(scene, 30)
+
+    rollout = scene.group["status"]["rollout"]
+    assert (rollout["trial"]["result"], rollout["rejected"]["reason"]) == (
+        "Refused",
+        "TrialRefused",
+    )
+    assert list(backfills(scene)) == [path]
+
+
+def test_a_withdrawn_trial_deletes_its_backfill(scene: Reconciled) -> None:
+    scene.edit(route={"pattern": "dt={date}"})
+
+    run(scene, 30)
+
+    assert backfills(scene) == {}
+
+
+def test_a_trial_that_no_list_has_any_more_is_gone(scene: Reconciled) -> None:
+    ((path, body),) = backfills(scene).items()
+    del scene.api.objects[path]
+
+    assert listed(scene, body["metadata"]["resourceVersion"]) == []
+    assert listed(scene) == [KEY]
+    assert not any(kind == KIND for kind, _ in scene.cache.owned(KEY))
+
+
+def test_the_backfill_of_a_user_wakes_nobody(scene: Reconciled) -> None:
+    metadata = {"name": "fix-ts", "namespace": KEY[0]}
+    scene.api.store(scene.path(KIND, "fix-ts"), {"kind": KIND, "metadata": metadata})
+
+    assert listed(scene) == []
+
+
+def test_an_operator_that_has_just_started_waits_for_the_first_list(scene: Reconciled) -> None:
+    ((path, body),) = backfills(scene).items()
+    scene.restart_operator()
+
+    run(scene, 30)
+    assert scene.api.asked("apply", KIND) == 0
+    assert listed(scene) == [KEY]
+    run(scene, 30)
+
+    assert scene.api.asked("apply", KIND) == 0
+    assert backfills(scene) == {path: body}
+
+
+def test_where_backfills_cannot_be_listed_a_trial_begins_all_the_same(scene: Reconciled) -> None:
+    ((path, _),) = backfills(scene).items()
+    del scene.api.objects[path]
+    scene.restart_operator()
+    run(scene, 30)
+
+    TrialLists(scene.cache, lambda _: None).take(None, [], "0")
+    run(scene, 30)
+
+    assert scene.api.asked("apply", KIND) == 1
