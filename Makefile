@@ -23,7 +23,7 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 	@test -x $(BIN)/uv || echo "installing Python packages into .venv (once, one to two minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
-	@$(BIN)/uv pip sync -q --python $(BIN)/python requirements/dev.txt
+	@$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python requirements/dev.txt
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -340,14 +340,16 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "sp
 
 
 def output_format(output: Output, path: str = "spec") -> Format:
-    """Return the format that ``spec.output`` names; the codec is one of its options.
+    """Return the format that ``spec.output`` names; codec and level are among its options.
 
     Raises:
         Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
     """
     kind: FormatType = import_class(f"{path}.output.format", "format", output.format, FORMATS)
     with spec_errors(f"{path}.output"):
-        return kind.of({**output.options, "codec": output.codec})
+        # Only if it is set: formats of your own that were written before know none.
+        level = {} if output.level is None else {"level": output.level}
+        return kind.of({**output.options, "codec": output.codec, **level})
 
 
 def _read_file(path: str) -> bytes:
@@ -389,6 +391,8 @@ def _located(field: str, message: str) -> str:
     """The message after the path of the field or option that it names."""
     if match := _OPTION.match(message):
         option = match["option"]
-        path = "codec" if option == "codec" else f"options.{option}" if option else "options"
+        path = (
+            option if option in {"codec", "level"} else f"options.{option}" if option else "options"
+        )
         return f"{field}.{path}: {message[match.end() :]}"
     return f"{field}: {message}"

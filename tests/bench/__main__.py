@@ -18,7 +18,7 @@ from rich.table import Table
 
 from dev.servers.server import STATE
 from landfall.driver.spark.session import SparkRunner, spark_context
-from tests.bench import floors, meter, payloads, topics, whole
+from tests.bench import floors, meter, payloads, start, topics, whole
 from tests.bench.contenders import CONTENDERS
 from tests.bench.environment import servers
 from tests.bench.memory import thousand_partitions
@@ -50,6 +50,34 @@ def main() -> None:
         "--topic", action="append", choices=[load.topic for load in LOADS], help="only this one"
     )
     parser.add_argument("--no-memory", action="store_true", help="leave the memory bench out")
+    _add_whole_options(parser)
+    parser.add_argument(
+        "--start",
+        action="store_true",
+        help="measure what a local run costs until its first COMMIT instead",
+    )
+    parser.add_argument(
+        "--payloads",
+        action="store_true",
+        help="measure payloads with a schema instead, beside the same payloads verbatim",
+    )
+    parser.add_argument(
+        "--row", action="append", choices=list(payloads.ROWS), help="with --payloads, only this one"
+    )
+    options = parser.parse_args()
+    if options.whole:
+        whole.main(options)
+        return
+    if options.start:
+        start.main(options)
+        return
+    console = Console(width=150)
+    run = payloads.measure if options.payloads else measure
+    with servers(STATE / "bench") as ours:
+        run(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options, console)
+
+
+def _add_whole_options(parser: argparse.ArgumentParser) -> None:
     whole_run = parser.add_argument_group("whole runs, beside plain Spark Structured Streaming")
     whole_run.add_argument(
         "--whole",
@@ -69,22 +97,6 @@ def main() -> None:
         choices=list(whole.LOADS),
         help="bytes of a message (may be given again; default: 250)",
     )
-    parser.add_argument(
-        "--payloads",
-        action="store_true",
-        help="measure payloads with a schema instead, beside the same payloads verbatim",
-    )
-    parser.add_argument(
-        "--row", action="append", choices=list(payloads.ROWS), help="with --payloads, only this one"
-    )
-    options = parser.parse_args()
-    if options.whole:
-        whole.main(options)
-        return
-    console = Console(width=150)
-    run = payloads.measure if options.payloads else measure
-    with servers(STATE / "bench") as ours:
-        run(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options, console)
 
 
 def measure(bench: Bench, options: argparse.Namespace, console: Console) -> None:

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
 JOB = Path(__file__).parent / "peers" / "structured_streaming.py"
 _READ_BYTES = 2**20
+_NOT_INHERITED = ("PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "VIRTUAL_ENV")
 _BY_DATE = {
     "decode": {"format": "Json", "timestamp": {"field": "ts"}},
     "route": {"pattern": "dt={date}"},
@@ -104,6 +105,8 @@ def landfall(
         options = ["--until-caught-up", "--master", "local[2]", "--http-port", "0"]
         # The benchmark's own format is found on Python's path.
         env = {**os.environ, **task.bucket.server.env, "PYTHONPATH": str(ROOT)}
+        # Users' Python keeps what it has compiled; some machines of developers forbid that.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         return Command([str(BIN / "landfall"), "run", str(file), *options], env)
 
     return Contender(name, says, prepare, lambda key: not key.startswith("out/_landfall/"), count)
@@ -127,7 +130,7 @@ def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Conte
         for option in (*options.items(), *(("--conf", setting) for setting in settings)):
             argv += option
         env = {**os.environ, **task.bucket.server.env, "PYSPARK_PYTHON": str(installed.python)}
-        for inherited in ("PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "VIRTUAL_ENV"):
+        for inherited in (*_NOT_INHERITED, "PYTHONDONTWRITEBYTECODE"):
             env.pop(inherited, None)
         return Command(argv, env)
 

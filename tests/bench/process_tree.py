@@ -236,9 +236,20 @@ def new_counter() -> Counter:
 
 
 def measure(
-    command: Sequence[str], env: Mapping[str, str], log: Path, counter: Counter
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    counter: Counter,
+    watch_log: Callable[[], object] = lambda: None,
 ) -> Measured:
     """Run the command to its end, with its output in ``log``; none of its processes is left after.
+
+    Args:
+        command: what to run.
+        env: its environment.
+        log: the file for its output.
+        counter: a new one; closed in the end.
+        watch_log: called every ``CPU_INTERVAL`` while the command runs.
 
     Raises:
         SystemExit: the command failed; shows the end of its log.
@@ -255,7 +266,12 @@ def measure(
         )
     try:
         counter.follow(process.pid)
-        peak_mb = _watch(counter, lambda: process.poll() is not None)
+
+        def is_over() -> bool:
+            watch_log()
+            return process.poll() is not None
+
+        peak_mb = _watch(counter, is_over)
         wall_seconds = time.monotonic() - begun
         _watch(counter, lambda: not counter.pids(), STRAGGLER_SECONDS)
         if process.returncode:

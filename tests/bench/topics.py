@@ -57,7 +57,7 @@ def ensure(broker: Broker, load: Load, messages: Messages | None = None) -> floa
     producer = broker.producer(
         compression_type="lz4", linger_ms=50, batch_size=524_288, queue_buffering_max_kbytes=524_288
     )
-    _produce(producer, load.topic, (messages or _messages)(load))
+    _produce(producer, load.topic, (messages or make_messages)(load))
     broker.flush(producer)
     return time.monotonic() - begun
 
@@ -75,7 +75,7 @@ def _produce(producer: Producer, topic: str, messages: Iterator[tuple[int, bytes
             producer.poll(0)
 
 
-def _messages(load: Load) -> Iterator[tuple[int, bytes]]:
+def make_messages(load: Load) -> Iterator[tuple[int, bytes]]:
     dice = random.Random(7)
     words = [f"w{dice.getrandbits(28):x}" for _ in range(3000)]
     text = _text(dice, words)

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from landfall.api.spec import parse_group
+from landfall.driver.spark.class_archive import QUIET
 from landfall.driver.spark.session import spark_context
-from tests.support.spark_start import QUIET
 
 GROUP = {
     "apiVersion": "landfall.dev/v1alpha1",

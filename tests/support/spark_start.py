@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from landfall.driver.spark.class_archive import QUIET, VARIABLE
+
 ARCHIVE = "spark.jsa"
 """The file with Spark's classes, in the virtual environment; see ``support.spark_archive``."""
-QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""Without these flags, a JVM that cannot use the archive says so, on standard output."""
 _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 """For the JVM that only puts together the command of the next one."""
 
@@ -13,8 +13,9 @@ _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 def variables(environment: Path) -> dict[str, str]:
     """The environment variables of Spark in a virtual environment, with the archive if it has one.
 
-    A JVM of other classes, or of another Java, leaves the archive alone and starts as ever.
+    A JVM of other classes, or of another Java, leaves the archive alone and starts as ever. Drivers
+    make none of their own, whose time a test would pay for.
     """
     archive = environment / ARCHIVE
     shared = {"SPARK_SUBMIT_OPTS": f'"-XX:SharedArchiveFile={archive}" {QUIET}'}
-    return {"SPARK_LAUNCHER_OPTS": _LAUNCHER} | (shared if archive.exists() else {})
+    return {"SPARK_LAUNCHER_OPTS": _LAUNCHER, VARIABLE: ""} | (shared if archive.exists() else {})

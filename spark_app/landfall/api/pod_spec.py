@@ -5,11 +5,14 @@ types, such as affinity, are passed on unchecked: the API server validates them,
 rules here would go stale.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, JsonValue
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
+from landfall.api.attribute_docstrings import attribute_docstrings
 from landfall.api.values import DnsName, Name, matching
 
 Passthrough = dict[str, JsonValue]
@@ -33,8 +36,27 @@ class Model(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         populate_by_name=True,
-        use_attribute_docstrings=True,
     )
+    # The class whose source documents the fields, if it is not the model itself.
+    documented_by: ClassVar[type | None] = None
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe each field by the string below it.
+
+        Pydantic can do so when it makes the class (``use_attribute_docstrings``), but then every
+        start of Python pays for what only a schema needs.
+        """
+        result = handler(schema)
+        properties = handler.resolve_ref_schema(result).get("properties", {})
+        for name, text in attribute_docstrings(cls.documented_by or cls).items():
+            field = cls.model_fields.get(name)
+            alias = field.alias if field and field.alias else name
+            if alias in properties:
+                properties[alias]["description"] = text
+        return result
 
 
 class Resources(Model):

@@ -33,7 +33,7 @@ from landfall.driver.pinned_spec import pinned_spec
 from landfall.driver.publishing import LAST_PATIENCE, LAST_TRIES, Publishing
 from landfall.driver.runner import Runner
 from landfall.driver.spark.executor_problems import ExecutorProblems
-from landfall.driver.spark.session import SparkRunner, spark_context, stop_spark
+from landfall.driver.spark.session import SparkRunner, starting_spark
 from landfall.driver.startup import check_secrets, explain, explained, kafka_servers, store_servers
 from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
@@ -106,19 +106,15 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     for feed in group.spec.source.files:
         open_files(feed)  # now, so that a library which is missing is refused before anything runs
     check_publishers(group, store)
-    # Now, not beside Spark: while that starts, standard error is its own.
-    if group.spec.source.kafka:
-        explain(kafka_servers(group))
-    with ExitStack() as stack:
-        for root in group.spec.roots:
-            stack.enter_context(explained(store_servers(root)))
-        _wait_for_store(store, group)
     problems = ExecutorProblems()
-    context = spark_context(group, options.master, problems)
-    try:
-        return drive(group, store, SparkRunner(context, problems), options, progress)
-    finally:
-        stop_spark(context)
+    with starting_spark(group, options.master, problems) as spark:
+        if group.spec.source.kafka:
+            explain(kafka_servers(group))
+        with ExitStack() as stack:
+            for root in group.spec.roots:
+                stack.enter_context(explained(store_servers(root)))
+            _wait_for_store(store, group)
+        return drive(group, store, SparkRunner(spark.result(), problems), options, progress)
 
 
 def _wait_for_store(store: Store, group: ConsumerGroup) -> None:

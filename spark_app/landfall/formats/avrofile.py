@@ -23,7 +23,7 @@ Source: Apache Avro 1.12 specification, "Object Container Files".
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import BinaryIO
 
@@ -41,7 +41,7 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Int64s, Records
 
-Compress = Callable[[codecs.Bytes], bytes]
+Compress = Callable[[codecs.Bytes, int | None], bytes]
 
 MAGIC = b"Obj\x01"
 SCHEMA_KEY = "landfall-schema"
@@ -51,10 +51,14 @@ _NULL, _PRESENT = b"\x00", b"\x02"
 """The branches of the union of a timestamp."""
 
 
-def _snappy(block: codecs.Bytes) -> bytes:
+def _snappy(block: codecs.Bytes, level: int | None) -> bytes:  # noqa: ARG001  # it has none
     """Snappy's raw format, and the CRC-32 of the block (specification, "snappy")."""
     crc32 = isal_zlib.crc32(block)
     return bytes(pa.compress(block, "snappy", asbytes=True)) + crc32.to_bytes(4, "big")
+
+
+def _plain(block: codecs.Bytes, level: int | None) -> bytes:  # noqa: ARG001  # it has none
+    return bytes(block)
 
 
 COMPRESSORS: Mapping[Codec, tuple[str, Compress]] = MappingProxyType(
@@ -62,7 +66,7 @@ COMPRESSORS: Mapping[Codec, tuple[str, Compress]] = MappingProxyType(
         Codec.DEFLATE: ("deflate", codecs.raw_deflate),
         Codec.ZSTD: ("zstandard", codecs.zstd),
         Codec.SNAPPY: ("snappy", _snappy),
-        Codec.NONE: ("null", bytes),
+        Codec.NONE: ("null", _plain),
     }
 )
 
@@ -75,6 +79,7 @@ class AvroFile:
     block_bytes: int
     codec: Codec
     extension: str
+    level: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "AvroFile":
@@ -86,8 +91,13 @@ class AvroFile:
             codec=unread.codec(Codec.DEFLATE, Codec.ZSTD, Codec.SNAPPY, Codec.NONE),
             extension=unread.extension(".avro"),
         )
+        made = replace(made, level=unread.level(made.codec))
         unread.close()
         return made
+
+    def compress(self, block: codecs.Bytes) -> bytes:
+        """Return the block, compressed."""
+        return COMPRESSORS[self.codec][1](block, self.level)
 
     @property
     def wanted(self) -> Wanted:
@@ -108,7 +118,7 @@ class AvroFile:
 
     def merger(self) -> AvroMerger:
         """Return what merges objects; blocks are copied as they are."""
-        return AvroMerger(COMPRESSORS[self.codec][1], varint)
+        return AvroMerger(self.compress, varint)
 
 
 class AvroEncoder:
@@ -130,7 +140,7 @@ class AvroEncoder:
         content = text.payload_bytes(
             _with_coordinates(records) if self._format.envelope else values
         )
-        compressed = COMPRESSORS[self._format.codec][1](content)
+        compressed = self._format.compress(content)
         size = varint(len(records)) + varint(len(compressed))
         return b"".join((header, size, compressed, self._sync))
 

@@ -37,6 +37,10 @@ from landfall.api.spec import Codec
 
 Bytes = bytes | memoryview
 
+LEVELS: Mapping[Codec, range] = MappingProxyType(
+    {Codec.GZIP: range(1, 4), Codec.DEFLATE: range(1, 4), Codec.ZSTD: range(1, 20)}
+)
+"""The levels that each codec has: those of ISA-L and of zstd."""
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
 _RAW, _ZLIB, _GZIP = -15, 15, 31
@@ -89,6 +93,9 @@ class Decompressor(Protocol):
 class PlainCompressor:
     """Does not compress."""
 
+    def __init__(self, level: int | None = None) -> None:
+        """``level`` is None, as there are no levels."""
+
     def compress(self, block: Bytes) -> bytes:
         """Return the block itself."""
         return bytes(block)
@@ -105,14 +112,15 @@ class PlainCompressor:
 class GzipCompressor:
     """Writes one gzip member whose blocks are compressed independently of each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int | None = None) -> None:
+        self._level = level or _ISAL_LEVEL
         self._crc32 = 0
         self._length = 0
         self._header = _GZIP_HEADER
 
     def compress(self, block: Bytes) -> bytes:
         """Return the block as raw deflate, aligned to a byte and not final; first the header."""
-        fresh = isal_zlib.compressobj(_ISAL_LEVEL, isal_zlib.DEFLATED, _RAW)
+        fresh = isal_zlib.compressobj(self._level, isal_zlib.DEFLATED, _RAW)
         compressed = fresh.compress(block) + fresh.flush(isal_zlib.Z_SYNC_FLUSH)
         return self.copied(compressed, block)
 
@@ -137,10 +145,16 @@ class GzipCompressor:
 
 
 class _Zstd(threading.local):
-    """One compression context per thread: creating one costs a tenth of compressing a block."""
+    """A context per level and thread: creating one costs a tenth of compressing a block."""
 
     def __init__(self) -> None:
-        self.context = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
+        self._contexts: dict[int, zstandard.ZstdCompressor] = {}
+
+    def compress(self, block: Bytes, level: int | None) -> bytes:
+        level = level or _ZSTD_LEVEL
+        if level not in self._contexts:
+            self._contexts[level] = zstandard.ZstdCompressor(level=level, write_checksum=True)
+        return self._contexts[level].compress(block)
 
 
 _zstd = _Zstd()
@@ -149,12 +163,13 @@ _zstd = _Zstd()
 class ZstdCompressor:
     """Writes a frame per block."""
 
-    def __init__(self) -> None:
+    def __init__(self, level: int | None = None) -> None:
+        self._level = level
         self._empty = True
 
     def compress(self, block: Bytes) -> bytes:
         """Return the block as a frame."""
-        return self.copied(_zstd.context.compress(block), block)
+        return self.copied(_zstd.compress(block, self._level), block)
 
     def copied(self, compressed: bytes, contents: Bytes) -> bytes:  # noqa: ARG002  # of the protocol
         """Return frames as they are."""
@@ -163,7 +178,7 @@ class ZstdCompressor:
 
     def finish(self) -> bytes:
         """Return an empty frame if there was no block, because 0 bytes are not a zstd file."""
-        return _zstd.context.compress(b"") if self._empty else b""
+        return _zstd.compress(b"", self._level) if self._empty else b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +187,12 @@ class StreamCodec:
 
     Attributes:
         extension: what the file name ends with, such as ``.gz``.
-        compressor: makes a compressor for a new object.
+        compressor: makes a compressor for a new object, with a level or None for the default.
         decompressor: makes a decompressor for one member or frame; None if nothing is compressed.
     """
 
     extension: str
-    compressor: Callable[[], CopyingCompressor]
+    compressor: Callable[[int | None], CopyingCompressor]
     decompressor: Callable[[], Decompressor] | None
 
 
@@ -195,29 +210,29 @@ STREAMS: Mapping[Codec, StreamCodec] = MappingProxyType(
 )
 
 
-def deflate(block: Bytes) -> bytes:
+def deflate(block: Bytes, level: int | None = None) -> bytes:
     """Return the block as a complete zlib stream."""
-    return _compress(block, _ZLIB)
+    return _compress(block, _ZLIB, level)
 
 
-def gzip(block: Bytes) -> bytes:
+def gzip(block: Bytes, level: int | None = None) -> bytes:
     """Return the block as a complete gzip member."""
-    return _compress(block, _GZIP)
+    return _compress(block, _GZIP, level)
 
 
-def _compress(block: Bytes, window_bits: int) -> bytes:
-    fresh = isal_zlib.compressobj(_ISAL_LEVEL, isal_zlib.DEFLATED, window_bits)
+def _compress(block: Bytes, window_bits: int, level: int | None) -> bytes:
+    fresh = isal_zlib.compressobj(level or _ISAL_LEVEL, isal_zlib.DEFLATED, window_bits)
     return bytes(fresh.compress(block) + fresh.flush())
 
 
-def raw_deflate(block: Bytes) -> bytes:
+def raw_deflate(block: Bytes, level: int | None = None) -> bytes:
     """Return the block as a complete raw deflate stream, without header and checksum."""
-    return _compress(block, _RAW)
+    return _compress(block, _RAW, level)
 
 
-def zstd(block: Bytes) -> bytes:
+def zstd(block: Bytes, level: int | None = None) -> bytes:
     """Return the block as a complete zstd frame."""
-    return _zstd.context.compress(block)
+    return _zstd.compress(block, level)
 
 
 def raw_inflate(data: Bytes) -> bytes:

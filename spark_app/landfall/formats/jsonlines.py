@@ -38,6 +38,7 @@ class Json:
     tombstones: Tombstones
     codec: Codec
     extension: str
+    level: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Json":
@@ -45,6 +46,7 @@ class Json:
         unread = Options(options)
         codec = unread.codec(Codec.GZIP, Codec.ZSTD, Codec.NONE)
         json = cls(
+            level=unread.level(codec),
             tombstones=unread.tombstones(Tombstones.DEAD_LETTER, Tombstones.NULL),
             codec=codec,
             extension=unread.extension(".json" + codecs.STREAMS[codec].extension),
@@ -70,7 +72,7 @@ class Json:
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""
-        return text.LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor())
+        return text.LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor(self.level))
 
     def _lines(self, values: pa.BinaryArray) -> pa.BinaryArray:
         present = values.fill_null(b"null") if self.tombstones is Tombstones.NULL else values
@@ -85,4 +87,4 @@ class Json:
 
     def merger(self) -> LinesMerger:
         """Return what merges objects; blocks are copied as they are."""
-        return LinesMerger(self.codec, b"\n", json_key)
+        return LinesMerger(self.codec, b"\n", json_key, self.level)

@@ -55,10 +55,14 @@ class LinesMerger:
         codec: Codec,
         delimiter: bytes,
         key: Callable[[tuple[str, ...]], KeyOf] | None = None,
+        level: int | None = None,
     ) -> None:
-        """``key`` makes what reads the key of a row; None if rows have no fields."""
+        """``key`` makes what reads the key of a row; None if rows have no fields.
+
+        ``level`` is of what is compressed again; None for the codec's default.
+        """
         self._codec, self._delimiter, self._key = codec, delimiter, key
-        self._compressor = codecs.STREAMS[codec].compressor()
+        self._compressor = codecs.STREAMS[codec].compressor(level)
         self.rows = 0
 
     def schema_of(self, read: ReadRange, size: int) -> str:  # noqa: ARG002  # of the protocol

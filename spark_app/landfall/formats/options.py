@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from landfall.api.spec import Codec
 from landfall.api.values import did_you_mean, quantity
+from landfall.formats.codecs import LEVELS
 from landfall.pipeline.decoders.options import unknown_option
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -77,6 +78,20 @@ class Options:
     def codec(self, default: Codec, *others: Codec) -> Codec:
         """Return the codec: one of these, ``default`` if it is left out."""
         return self.choice("codec", default, (default, *others))
+
+    def level(self, codec: Codec, levels: Mapping[Codec, range] = LEVELS) -> int | None:
+        """Return the level of the codec, one that it has in ``levels``; None for its default."""
+        value, allowed = self._take("level", None), levels.get(codec)
+        if value is None:
+            return None
+        if allowed is None:
+            raise ValueError(f"option level: codec {codec} has no levels, got {value!r}")
+        if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
+            raise ValueError(
+                f"option level: codec {codec} has the levels {allowed[0]} to {allowed[-1]}, "
+                f"got {value!r}"
+            )
+        return value
 
     def tombstones(self, default: Tombstones, other: Tombstones) -> Tombstones:
         """Return what to do with tombstones: one of these two."""

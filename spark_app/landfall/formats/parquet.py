@@ -76,6 +76,9 @@ LEVELS: Mapping[Codec, int | None] = MappingProxyType(
 Arrow's default for gzip is level 9, which takes twice as long as 6 and hardly saves anything.
 """
 
+_CHOICES: Mapping[Codec, range] = {Codec.ZSTD: range(1, 20), Codec.GZIP: range(1, 10)}
+"""The levels that can be chosen; gzip is zlib's here."""
+
 SCHEMA_KEY = "landfall-schema"
 """What begins the keys of the footer that name the payloads' schema."""
 _LEAST_VALUES = 1000
@@ -102,6 +105,7 @@ class Parquet(ColumnFiles):
     page_index: bool = False
     page_bytes: int = 2**20
     is_typed: bool = False
+    level: int | None = None
     wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_parquet
     error: ClassVar[str] = unreadable.PARQUET_ERROR
 
@@ -121,6 +125,7 @@ class Parquet(ColumnFiles):
             page_index=unread.flag("pageIndex", default=False),
             page_bytes=unread.quantity("pageBytes", 2**20),
         )
+        parquet = replace(parquet, level=unread.level(parquet.codec, _CHOICES))
         unread.close()
         return parquet
 
@@ -262,7 +267,7 @@ class ParquetEncoder:
             pa.PythonFile(self._buffer, mode="w"),
             schema,
             compression=parquet.codec.lower(),
-            compression_level=LEVELS[parquet.codec],
+            compression_level=parquet.level or LEVELS[parquet.codec],
             use_dictionary=chosen,
             column_encoding=encoded or None if is_envelope else None,
             write_statistics=_chosen(parquet.statistics, statistics),

@@ -23,7 +23,7 @@ give the same bytes and two files still have different markers.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import BinaryIO
@@ -39,7 +39,7 @@ from landfall.formats.options import Options, Tombstones
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
 
-Compress = Callable[[codecs.Bytes], bytes]
+Compress = Callable[[codecs.Bytes, int | None], bytes]
 
 _SYNC_ESCAPE = b"\xff\xff\xff\xff"
 _SYNC_INTERVAL = 5 * 1024 * (4 + 16)
@@ -81,6 +81,7 @@ class SequenceFile:
     codec: Codec
     tombstones: Tombstones
     extension: str
+    level: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "SequenceFile":
@@ -99,6 +100,7 @@ class SequenceFile:
             tombstones=unread.tombstones(Tombstones.EMPTY, Tombstones.DEAD_LETTER),
             extension=unread.extension(".seq"),
         )
+        file = replace(file, level=unread.level(file.codec))
         unread.close()
         if plain and (file.compression, file.codec) != (Compression.NONE, Codec.NONE):
             raise ValueError(
@@ -204,7 +206,7 @@ class SequenceFileEncoder:
         for column in (self._keys(records), _values(records)):
             lengths = writables.vints(pc.binary_length(column).to_numpy().astype(np.int64))
             for part in (lengths, column):
-                compressed = compress(text.payload_bytes(part))
+                compressed = compress(text.payload_bytes(part), self._file.level)
                 out += (writables.vint(len(compressed)), compressed)
         return b"".join(out)
 
@@ -215,7 +217,9 @@ class SequenceFileEncoder:
             # Hadoop's layout requires a compressor per value. This is the only loop over records
             # here, and it is slow.
             compress = COMPRESSORS[self._file.codec][1]
-            values = pa.array([compress(value.as_buffer()) for value in values], pa.binary())
+            values = pa.array(
+                [compress(value.as_buffer(), self._file.level) for value in values], pa.binary()
+            )
         key_bytes, value_bytes = (
             pc.binary_length(column).to_numpy().astype(np.int64) for column in (keys, values)
         )

@@ -88,6 +88,7 @@ class Text:
     tombstones: Tombstones
     codec: Codec
     extension: str
+    level: int | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Text":
@@ -97,6 +98,7 @@ class Text:
         text = cls(
             delimiter=unread.delimiter("delimiter", "\n"),
             delimiter_inside=unread.choice("delimiterInside", DelimiterInside.DEAD_LETTER),
+            level=unread.level(codec),
             tombstones=unread.tombstones(Tombstones.DEAD_LETTER, Tombstones.EMPTY),
             codec=codec,
             extension=unread.extension(".txt" + codecs.STREAMS[codec].extension),
@@ -141,7 +143,7 @@ class Text:
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""
-        return LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor())
+        return LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor(self.level))
 
     def _lines(self, values: pa.BinaryArray) -> pa.BinaryArray:
         present = values.fill_null(b"") if self.tombstones is Tombstones.EMPTY else values
@@ -154,7 +156,11 @@ class Text:
     def merger(self) -> LinesMerger | None:
         """Return what merges objects; None if their rows cannot be counted."""
         keeps = self.delimiter_inside is DelimiterInside.KEEP
-        return None if keeps or not self.delimiter else LinesMerger(self.codec, self.delimiter)
+        return (
+            None
+            if keeps or not self.delimiter
+            else LinesMerger(self.codec, self.delimiter, level=self.level)
+        )
 
 
 def payload_bytes(values: pa.BinaryArray) -> memoryview:

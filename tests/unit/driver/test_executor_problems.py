@@ -8,7 +8,7 @@ from landfall.driver.spark.executor_problems import (
     ExecutorProblems,
     executor_problem,
 )
-from landfall.driver.spark.session import StartupOutput
+from landfall.driver.spark.jvm import StartupOutput
 
 REFUSED = (
     "2026-11-21T10:00:00,000 WARN ExecutorPodsSnapshotsStoreImpl: Exception when notifying "

@@ -4,7 +4,8 @@ from importlib.resources import files
 import pytest
 
 from landfall.api.contract import EXECUTORS
-from landfall.driver.spark.session import LOG4J, SchedulerPools, executor_count, quiet_py4j
+from landfall.driver.spark.jvm import quiet_py4j
+from landfall.driver.spark.session import LOG4J, SchedulerPools, executor_count
 
 
 def test_sparks_log_configuration_is_in_the_package() -> None:

@@ -84,6 +84,10 @@ class Output(Root):
     """
     codec: Codec | None = None
     """Compression. The default of the format if not set."""
+    level: int | None = None
+    """Level of the compression: 1 to 3 for ``Gzip`` and ``Deflate`` (2 if not set; Parquet has 1 to
+    9, and 6), 1 to 19 for ``Zstd`` (3). Higher levels make smaller objects and take more CPU time.
+    """
     columns: ColumnSource = ColumnSource.DECLARED
     """Where the columns of Parquet and Orc come from. ``Declared``: from ``decode.columns``, or
     those of the whole Kafka record if there are none. ``FromSchema``: from the schema of the

@@ -28,14 +28,12 @@ def _partial(kind: type[Model], leave_out: frozenset[str] = frozenset()) -> type
     """A model with the same fields, in which each may be left out and is then None."""
     name, hints = f"Topic{kind.__name__}", get_type_hints(kind, include_extras=True)
     fields: dict[str, Any] = {
-        field: (
-            _optional(hints[field]),
-            Field(default=None, description=info.description),
-        )
-        for field, info in kind.model_fields.items()
+        field: (_optional(hints[field]), None)
+        for field in kind.model_fields
         if field not in leave_out
     }
     made = create_model(name, __base__=Model, __module__=__name__, __doc__=kind.__doc__, **fields)
+    made.documented_by = kind
     globals()[name] = made  # where pickle looks for it
     return made
 

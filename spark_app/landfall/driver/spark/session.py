@@ -6,24 +6,25 @@ pass through the JVM, so there is no connector, no shuffle and no cached data.
 
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from itertools import chain, count
-from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from landfall.api.contract import EXECUTORS, Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
+from landfall.driver.spark.class_archive import ClassArchive, class_archive
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import INSTANCES, Executors, first_line
-from landfall.errors import BatchFailed, LandfallError, Reason, Retry, Stalled
+from landfall.driver.spark.jvm import jvm_with_events, quiet_py4j, without_numpy_converters
+from landfall.errors import BatchFailed, LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
 from landfall.task.counting import Landed, Miscounted
@@ -49,12 +50,16 @@ JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 more CPU than it saves, and most of that during startup.
 """
 
+PRELOAD = "LANDFALL_PRELOAD"
+"""The environment variable with the modules that workers share, separated by commas."""
 CONF = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "landfall.driver.spark.worker_daemon",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
     "spark.speculation": "false",
     "spark.task.maxFailures": "3",
     "spark.executor.maxNumFailures": "1000000",
@@ -72,11 +77,14 @@ depends on none of these settings: a task's work counts only if its result reach
 
 
 def spark_context(
-    group: ConsumerGroup, master: str | None, problems: ExecutorProblems | None = None
+    group: ConsumerGroup,
+    master: str | None,
+    problems: ExecutorProblems | None = None,
+    archive: ClassArchive | None = None,
 ) -> "SparkContext":
     """A context on ``master``, or on the master that Spark's own configuration names.
 
-    ``problems`` reads what Spark prints once it runs.
+    ``problems`` reads what Spark prints once it runs; ``archive`` holds or gets its classes.
 
     Raises:
         Stalled: SPEC_INVALID, Spark does not accept its settings.
@@ -86,21 +94,38 @@ def spark_context(
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # Another JVM puts together the command line of Spark's own.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM)
     log4j = f"-Dlog4j2.configurationFile={files('landfall.driver.spark') / LOG4J}"
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)
-    local = bool(master and master.startswith("local"))
+    local = is_local(master)
     java = {
-        "spark.driver.extraJavaOptions": f"{log4j} {JVM}",
+        "spark.driver.extraJavaOptions": f"{log4j} {JVM} {archive.flags if archive else ''}",
         "spark.executor.extraJavaOptions": JVM,
     }
     settings = {**CONF, **(LOCAL_CONF if local else {}), **java, **executor_count(os.environ)}
+    settings[f"spark.executorEnv.{PRELOAD}"] = ",".join(preloaded(group))
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
     quiet_py4j()
-    with _stderr_as_events(problems or ExecutorProblems()):
-        return SparkContext.getOrCreate(conf)
+    without_numpy_converters()
+    with jvm_with_events(conf, problems or ExecutorProblems()) as gateway:
+        if SparkContext._active_spark_context:  # noqa: SLF001  # getOrCreate takes no gateway
+            return SparkContext.getOrCreate(conf)
+        return SparkContext(conf=conf, gateway=gateway)
+
+
+def is_local(master: str | None) -> bool:
+    """Whether tasks run on this machine, started by this process."""
+    return bool(master and master.startswith("local"))
+
+
+def preloaded(group: ConsumerGroup) -> list[str]:
+    """The modules of the stores that tasks of the group use, if they take long to import."""
+    kinds = {root.kind for root in group.spec.roots}
+    return ["landfall.store.s3.store"] if "s3" in kinds else []
 
 
 def executor_count(environment: Mapping[str, str]) -> dict[str, str]:
@@ -112,84 +137,28 @@ def executor_count(environment: Mapping[str, str]) -> dict[str, str]:
     return {INSTANCES: count} if count.isdecimal() else {}
 
 
-def quiet_py4j() -> None:
-    """Drop py4j's log records, also those of the root logger: py4j raises what it logs."""
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(_not_py4j)
-
-
-def _not_py4j(record: logging.LogRecord) -> bool:
-    return "py4j" not in Path(record.pathname).parts
-
-
 @contextmanager
-def _stderr_as_events(problems: ExecutorProblems) -> Iterator[None]:
-    """Send the standard error of a JVM started inside to a pipe, whose lines become log events.
+def starting_spark(
+    group: ConsumerGroup, master: str | None, problems: ExecutorProblems
+) -> Iterator[Future["SparkContext"]]:
+    """Start Spark in a thread, beside what is done inside, and stop it afterwards.
 
-    What Spark prints at startup matters only if it fails to start. What Spark and the tasks print
-    later always matters.
+    Its start takes seconds, most of them of the JVM, in which the store can be checked. The
+    future's result is what ``spark_context`` returns or raises.
     """
-    # A child process inherits file descriptor 2, so the pipe takes its place until the JVM has
-    # started. The JVM keeps its copy for good; this process gets its own standard error back below.
-    source, sink = os.pipe()
-    own = os.dup(2)
-    os.dup2(sink, 2)
-    os.close(sink)
-    output = StartupOutput(problems)
-    Thread(
-        target=output.read,
-        args=(os.fdopen(source, errors="replace"),),
-        name="spark-stderr",
-        daemon=True,
-    ).start()
-    try:
-        yield
-    except Exception as error:  # py4j and pyspark raise many types of errors
-        raise start_error(error, output.lines) from error
-    finally:
-        output.is_over = True
-        os.dup2(own, 2)
-        os.close(own)
-
-
-_BAD_SETTING = re.compile(r"IllegalArgumentException|NumberFormatException")
-_JAVA_ERROR = re.compile(r"Exception|Error|error:")
-
-
-def start_error(error: Exception, printed: Sequence[str]) -> LandfallError:
-    """What to raise if Spark did not start, with the line of its output that says most."""
-    lines = (line for line in printed if _JAVA_ERROR.search(line))
-    shown = next(lines, printed[-1] if printed else "")
-    if isinstance(error, FileNotFoundError):
-        shown = "there is no java; set JAVA_HOME, or put it into PATH"
-    message = f"spark did not start: {first_line(error)}{f' ({shown})' if shown else ''}"
-    if _BAD_SETTING.search(f"{error} {shown}"):
-        return Stalled(Reason.SPEC_INVALID, f"spec.tuning.sparkConf or --master: {message}")
-    return Retry(message)
-
-
-@dataclass
-class StartupOutput:
-    """Spark's standard error: lines are kept during startup, and logged afterwards.
-
-    Attributes:
-        problems: reads the lines after startup.
-        lines: printed during startup.
-        is_over: whether startup has ended.
-    """
-
-    problems: ExecutorProblems = field(default_factory=ExecutorProblems)
-    lines: list[str] = field(default_factory=list)
-    is_over: bool = False
-
-    def read(self, lines: Iterable[str]) -> None:
-        """Keep or log each line; returns when the JVM has ended."""
-        for line in lines:
-            if self.is_over:
-                log.warning("spark: %s", line.rstrip())
-                self.problems.read(line)
-            else:
-                self.lines.append(line.strip())
+    # In a cluster the JVM's class path begins with a folder of settings, which no archive can have.
+    archive = class_archive(os.environ) if is_local(master) else None
+    with ThreadPoolExecutor(1, "spark-start") as thread:
+        starting = thread.submit(spark_context, group, master, problems, archive)
+        try:
+            yield starting
+        finally:
+            # Also if the check has failed: a JVM must not outlive this function.
+            if not starting.exception():
+                context = starting.result()
+                stop_spark(context)
+                if archive and context._gateway:  # noqa: SLF001  # its process has no other name
+                    archive.keep(context._gateway)  # noqa: SLF001
 
 
 def stop_spark(context: "SparkContext") -> None:

@@ -1,0 +1,139 @@
+"""An archive of Spark's classes, with which the JVM starts with half the CPU time.
+
+A JVM reads, checks and links ten thousand classes when Spark starts. From an archive (class data
+sharing, see ``java -XX:ArchiveClassesAtExit``) it maps them into memory as they were. A JVM that
+finds an archive of another Java, or of other jars, leaves it alone and starts as without one, so
+that an archive can make a start slower at worst.
+
+The archive is a file in the user's cache (``~/.cache/landfall``, 70 MB). The second local run
+makes it: its JVM writes the file when it ends, which takes some seconds. Where Landfall runs once,
+as in a container that is thrown away, that would be in vain, so the first run only leaves a note.
+``LANDFALL_SPARK_ARCHIVE`` names another file, or none if it is empty.
+"""
+
+import hashlib
+import logging
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
+log = logging.getLogger(__name__)
+
+VARIABLE = "LANDFALL_SPARK_ARCHIVE"
+"""The environment variable with the file; empty for no archive."""
+QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+"""Without these flags, a JVM that cannot use an archive says so on standard output."""
+WRITING_SECONDS = 60.0
+"""How long a JVM may take to write the archive and end."""
+LEFT_OVER_SECONDS = 3600.0
+"""The age from which an archive that is not whole was left behind by a JVM that was killed."""
+_UNQUOTABLE = frozenset('"\\')
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """The archive of one Java and one set of jars.
+
+    Attributes:
+        path: where it is, or will be.
+        making: the file that this process's JVM writes when it ends; None if there is an archive.
+    """
+
+    path: Path
+    making: Path | None
+
+    @property
+    def flags(self) -> str:
+        """For the JVM: to use the archive, or to write it."""
+        if self.making is None:
+            return f'"-XX:SharedArchiveFile={self.path}" {QUIET}'
+        return f'"-XX:ArchiveClassesAtExit={self.making}" {QUIET}'
+
+    def keep(self, gateway: "JavaGateway") -> None:
+        """Let the JVM end, and keep what it writes; a failure costs only the next start's time.
+
+        Spark must have been stopped.
+        """
+        if self.making is None:
+            return
+        try:
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            # The JVM writes to a file of its own: no other process sees half an archive.
+            if gateway.proc.wait(WRITING_SECONDS) == 0:
+                self.making.replace(self.path)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            log.info("no archive of Spark's classes", extra={"why": str(error)})
+        finally:
+            self.making.unlink(missing_ok=True)
+
+
+def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
+    """The archive to use or to make; None where there cannot be one, and for a first run."""
+    try:
+        path = _path(environment)
+        if path is None or _UNQUOTABLE & set(str(path)):
+            return None
+        if path.exists():
+            return ClassArchive(path, None)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left_over(path)
+        note = path.with_suffix(".started")
+        if not note.exists():
+            note.touch()
+            return None
+    except OSError:
+        return None
+    return ClassArchive(path, path.with_suffix(f".{os.getpid()}.new"))
+
+
+def _path(environment: Mapping[str, str]) -> Path | None:
+    named = environment.get(VARIABLE)
+    if named is not None:
+        return Path(named).absolute() if named else None
+    java, jars = _java(environment), _jars(environment)
+    if java is None or jars is None:
+        return None
+    cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "landfall" / f"spark-{_digest(java, jars)}.jsa"
+
+
+def _java(environment: Mapping[str, str]) -> Path | None:
+    home = environment.get("JAVA_HOME")
+    found = f"{home}/bin/java" if home else shutil.which("java", path=environment.get("PATH"))
+    return Path(found).resolve() if found else None
+
+
+def _jars(environment: Mapping[str, str]) -> Path | None:
+    if home := environment.get("SPARK_HOME"):
+        return Path(home) / "jars"
+    package = find_spec("pyspark")
+    return Path(package.origin).parent / "jars" if package and package.origin else None
+
+
+def _digest(java: Path, jars: Path) -> str:
+    """Different for each Java and each set of jars; the JVM itself checks that they fit."""
+    return hashlib.sha256("\n".join([*_versions(java), *_versions(jars)]).encode()).hexdigest()[:16]
+
+
+def _versions(path: Path) -> Iterator[str]:
+    for each in [path] if path.is_file() else sorted(path.iterdir()):
+        found = each.stat()
+        yield f"{each} {found.st_size} {found.st_mtime_ns}"
+
+
+def _remove_left_over(path: Path) -> None:
+    for each in path.parent.glob(f"{path.stem}.*.new"):
+        with suppress(FileNotFoundError):
+            if time.time() - each.stat().st_mtime > LEFT_OVER_SECONDS:
+                each.unlink()

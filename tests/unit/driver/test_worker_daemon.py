@@ -1,0 +1,54 @@
+"""What Python workers are forked from."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from landfall.api.spec import parse_group
+from landfall.driver.spark.session import CONF, PRELOAD, preloaded
+from tests.support.spark_archive import GROUP
+
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from landfall.driver.spark.worker_daemon import preload
+preload()
+print("landfall.task.worker" in sys.modules, "boto3" in sys.modules)
+for thread in Path("/proc/self/task").iterdir():
+    print((thread / "comm").read_text().strip())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts threads in /proc")
+def test_a_worker_shares_its_imports_and_they_start_no_thread_that_is_lost_in_a_fork() -> None:
+    settings = {
+        name.removeprefix("spark.executorEnv."): value
+        for name, value in CONF.items()
+        if name.startswith("spark.executorEnv.")
+    }
+    settings[PRELOAD] = "landfall.store.s3.store"
+
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    imported, *threads = run.stdout.splitlines()
+    assert imported == "True True"
+    # jemalloc's own thread is stopped and started by its handlers of forks.
+    assert len([name for name in threads if name != "jemalloc_bg_thd"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "modules"),
+    [("s3://bucket/landed", ["landfall.store.s3.store"]), ("file:///landed", [])],
+)
+def test_the_store_of_the_group_is_preloaded(url: str, modules: list[str]) -> None:
+    group = parse_group({**GROUP, "spec": {**GROUP["spec"], "output": {"url": url}}})
+
+    assert preloaded(group) == modules
