@@ -7,7 +7,9 @@
 # certificates, pass them to pip as build secrets, which leave no trace in the images:
 # --secret id=pip.conf,src=... --secret id=ca.pem,src=...
 # Landfall itself changes most often, so it is the last layer.
+# RUST_IMAGE is any image of the same Debian with Rust's cargo; without cargo in it, pure Python runs.
 ARG BASE_IMAGE=debian:bookworm-slim
+ARG RUST_IMAGE=rust:1-slim-bookworm
 
 FROM ${BASE_IMAGE} AS python
 ARG DEBIAN_FRONTEND=noninteractive
@@ -55,6 +57,12 @@ COPY spark_app /source/spark_app
 RUN pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir /wheels /source \
  && pip --python /opt/landfall/bin/python install --quiet --no-warn-script-location --no-deps --no-index --root /made /wheels/*.whl
 
+# The extension for the hot path, or nothing.
+FROM ${RUST_IMAGE} AS native
+COPY native /native
+COPY docker/native /usr/local/bin/landfall-native
+RUN landfall-native /native /made
+
 FROM python AS operator
 COPY --from=operator-packages /opt/landfall /opt/landfall
 COPY --from=landfall /made /
@@ -71,6 +79,7 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
 ENV JAVA_HOME=/opt/java SPARK_HOME=/opt/spark PYSPARK_PYTHON=/opt/landfall/bin/python
 COPY --from=spark-packages /opt/landfall /opt/landfall
 COPY docker/entrypoint /opt/entrypoint
+COPY --from=native /made/ /opt/landfall/lib/python3.11/site-packages/
 COPY --from=landfall /made /
 COPY spark_app/main.py /opt/landfall/
 USER 185:185

@@ -5,6 +5,7 @@ BIN := .venv/bin
 UV := $(or $(wildcard $(BIN)/uv),uv)
 SCRIPTS := dev/kafka dev/s3 dev/schema-registry dev/gcs dev/azure dev/hdfs dev/bigquery dev/hive-metastore dev/iceberg-catalog dev/airflow dev/cluster dev/promtool
 PYTEST := $(BIN)/pytest
+CARGO := cargo
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 # Two workers suit two cores; tests marked with the same xdist_group (Spark's) share one worker, hence one JVM.
@@ -16,7 +17,7 @@ PARALLEL := -n $(WORKERS) --dist loadgroup
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: .venv/.done ## Make the virtual environment from the hash-pinned requirements
+setup: .venv/.done .venv/.native ## Make the virtual environment from the hash-pinned requirements, and landfall-native where cargo is
 
 .venv/.done: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Landfall needs Python 3.11 or newer, $(PYTHON) is older"; exit 1; }
@@ -25,6 +26,12 @@ setup: .venv/.done ## Make the virtual environment from the hash-pinned requirem
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python requirements/dev.txt
 	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Never fails: without the extension pure Python runs.
+.venv/.native: .venv/.done native/Cargo.lock native/Cargo.toml native/pyproject.toml $(wildcard native/src/*.rs)
+	@command -v cargo > /dev/null || echo "no cargo: landfall-native is not built, pure Python runs"
+	@! command -v cargo > /dev/null || $(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation --reinstall ./native > .venv/native.log 2>&1 || echo "landfall-native cannot be built, pure Python runs: see .venv/native.log"
 	@touch $@
 
 .venv/spark.jsa: .venv/.done
@@ -82,6 +89,7 @@ check: setup ## Check format, lint, types, import contracts, dependencies, docum
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
 	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench
+	@! command -v cargo > /dev/null || { cd native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings > ../.venv/clippy.log 2>&1 || { cat ../.venv/clippy.log; exit 1; }; }
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
@@ -94,6 +102,7 @@ test: ready tools check ## Run the checks and all tests except those that only `
 	@$(PYTEST) $(PARALLEL) -m "not full" tests
 
 unit: setup ## Run the tests of single modules, without slow ones (seconds)
+	@! command -v cargo > /dev/null || { cd native && $(CARGO) test -q > ../.venv/cargo-test.log 2>&1 || { cat ../.venv/cargo-test.log; exit 1; }; }
 	@$(PYTEST) -q $(PARALLEL) -m "not slow" tests/unit
 
 properties: setup ## Run property tests on random input

@@ -26,8 +26,11 @@ TARGETS = ("operator", "spark")
 REGISTRY = "landfall.local"
 BASE = "LANDFALL_BASE_IMAGE"
 SUITE = "bookworm"
-CONTEXT = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml")
-FOLDERS = ("docker", "operator", "requirements", "spark_app")
+CONTEXT = (
+    *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml"),
+    *("native/Cargo.toml", "native/Cargo.lock"),
+)
+FOLDERS = ("docker", "native/src", "operator", "requirements", "spark_app")
 KEPT = 20
 """How many images of a target are kept. They share all layers but the last, and all working copies
 of the repository share them.
@@ -123,6 +126,8 @@ def _build(target: str, image: str, context: Path, secrets: Iterable[tuple[str, 
         "--layers",
         f"--target={target}",
         f"--build-arg=BASE_IMAGE={_base()}",
+        # Without cargo: pure Python runs in pods of this machine's clusters.
+        f"--build-arg=RUST_IMAGE={_base()}",
     ]
     _buildah("build", "--quiet", *options, "--tag", image, str(context))
 

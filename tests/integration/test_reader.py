@@ -9,9 +9,11 @@ import pytest
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.native import HotPath
 from landfall.pipeline.records import Records
 from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
 from landfall.source.reader import KafkaReader
+from tests.support.hot_paths import BOTH
 from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 
@@ -20,25 +22,33 @@ LONG_TIMEOUT, SHORT_TIMEOUT = timedelta(seconds=120), timedelta(seconds=8)
 """Read timeouts for records that exist and for records that do not; a busy broker takes seconds."""
 
 
+@pytest.fixture(params=BOTH)
+def path(request: pytest.FixtureRequest) -> HotPath:
+    found: HotPath = request.param
+    return found
+
+
 @pytest.fixture
-def reader(kafka: Broker) -> Iterator[KafkaReader]:
-    opened = reader_of(kafka)
+def reader(kafka: Broker, path: HotPath) -> Iterator[KafkaReader]:
+    opened = reader_of(kafka, path)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def impatient_reader(kafka: Broker) -> Iterator[KafkaReader]:
+def impatient_reader(kafka: Broker, path: HotPath) -> Iterator[KafkaReader]:
     """A reader that times out before the test does."""
-    opened = reader_of(kafka, timeout=SHORT_TIMEOUT)
+    opened = reader_of(kafka, path, timeout=SHORT_TIMEOUT)
     yield opened
     opened.close()
 
 
-def reader_of(kafka: Broker, timeout: timedelta = LONG_TIMEOUT, **properties: str) -> KafkaReader:
+def reader_of(
+    kafka: Broker, path: HotPath, timeout: timedelta = LONG_TIMEOUT, **properties: str
+) -> KafkaReader:
     named = {name.replace("_", "."): value for name, value in properties.items()}
     return KafkaReader(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", **named}, timeout
+        {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", **named}, timeout, path
     )
 
 
@@ -234,9 +244,9 @@ def test_a_range_beyond_the_log_is_retried(kafka: Broker, impatient_reader: Kafk
         list(impatient_reader.read(slice_of(topic, 5, 20)))
 
 
-def test_no_broker_is_a_retry() -> None:
+def test_no_broker_is_a_retry(path: HotPath) -> None:
     reader = KafkaReader(
-        {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, timedelta(seconds=1)
+        {"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}, timedelta(seconds=1), path
     )
 
     with pytest.raises(Retry, match=r"clicks/0\[0, 1\)"):
@@ -246,13 +256,13 @@ def test_no_broker_is_a_retry() -> None:
 # ------------------------------------------------------------------------------- the same each time
 
 
-def test_chunks_are_cut_by_the_data_alone(kafka: Broker) -> None:
+def test_chunks_are_cut_by_the_data_alone(kafka: Broker, path: HotPath) -> None:
     """By rows, by bytes, and by a single message larger than a chunk, however they are fetched."""
     topic = kafka.create_topic()
     sizes = [10] * (CHUNK_ROWS + 5) + [3_000_000] * 7 + [CHUNK_BYTES + 1] + [10] * 20
     kafka.produce(topic, [b"x" * size for size in sizes], message_max_bytes=LARGE)
     read_in = [
-        shape(reader_of(kafka, **fetching).read(slice_of(topic, 3, len(sizes))))
+        shape(reader_of(kafka, path, **fetching).read(slice_of(topic, 3, len(sizes))))
         for fetching in (
             {},
             {"fetch_message_max_bytes": "1000"},

@@ -9,17 +9,17 @@ import pytest
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source.reader import KafkaReader
+from tests.support.hot_paths import BOTH
 from tests.support.kafka import Broker, Message
 
 PARTITIONS = 40
 """More than are fetched at once."""
 
 
-@pytest.fixture
-def reader(kafka: Broker) -> Iterator[KafkaReader]:
-    opened = KafkaReader(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": "reader"}, timedelta(seconds=60)
-    )
+@pytest.fixture(params=BOTH)
+def reader(kafka: Broker, request: pytest.FixtureRequest) -> Iterator[KafkaReader]:
+    properties = {"bootstrap.servers": kafka.bootstrap, "group.id": "reader"}
+    opened = KafkaReader(properties, timedelta(seconds=60), request.param)
     yield opened
     opened.close()
 

@@ -108,7 +108,7 @@ def test_two_groups_on_one_output_root_are_refused(
         "landfall: OutputOccupied: _landfall/owner.json says the output root belongs to "
         "default/first, not to default/second"
     )
-    assert (code, capfd.readouterr().err.strip()) == (ExitCode.STALLED, message)
+    assert (code, capfd.readouterr().err.splitlines()[1:]) == (ExitCode.STALLED, [message])
 
 
 def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(

@@ -24,6 +24,7 @@ from landfall.driver import run
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import State
+from tests.support.lent_spark import lending
 from tests.support.markdown import DOCS, ROOT, code
 
 EXAMPLE = ROOT / "examples/flume-files"
@@ -104,6 +105,5 @@ def driver_of_the_example(context: SparkContext) -> Iterator[None]:
     shift = NOW - wall_clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "SteadyClock", lambda: SteadyClock(lambda: wall_clock() + shift))
-        patch.setattr(run, "spark_context", lambda *_: context)
-        patch.setattr(run, "stop_spark", lambda _: None)
+        patch.setattr(run, "starting_spark", lending(context))
         yield

@@ -26,6 +26,7 @@ from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import State
 from tests.support.kafka import Broker
+from tests.support.lent_spark import lending
 from tests.support.markdown import DOCS, ROOT, code
 from tests.support.s3 import Bucket
 
@@ -153,8 +154,7 @@ def drivers_of(etl: HourlyEtl, context: SparkContext) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "SteadyClock", clock)
-        patch.setattr(run, "spark_context", lambda *_: context)
-        patch.setattr(run, "stop_spark", lambda _: None)
+        patch.setattr(run, "starting_spark", lending(context))
         patch.setenv("LANDFALL_KAFKA", str(etl.kafka))
         yield
 

@@ -3,8 +3,7 @@
 The models' checks of single fields become the schema. Checks that involve two fields, or the object
 before a change, are CEL rules in this module. What remains (a regular expression that does not
 compile, an unknown time zone) only the operator can check; it reports these errors in the condition
-``SpecValid``. A test fails when the file in ``crds/`` is not what this module generates. Pure,
-except that it prints when it is run.
+``SpecValid``. A test fails when the file in ``crds/`` is not what this module generates.
 """
 
 import sys
@@ -389,7 +388,7 @@ def at(node: Schema, path: str) -> Schema:
 def column(name: str, kind: str, path: str, description: str, priority: int) -> dict[str, Any]:
     """A column of ``COLUMNS`` as the definition has it."""
     made = {"name": name, "type": kind, "jsonPath": path, "description": description}
-    return {**made, "priority": priority} if priority else made
+    return made | ({"priority": priority} if priority else {})
 
 
 def to_yaml() -> str:

@@ -7,14 +7,12 @@ with curl. It holds plain values only.
 ``CONTROL_TOKEN_FILE`` names a file. Each request is a POST with ``Authorization: Bearer <content of
 that file>`` and one of the JSON documents below as its body. The answer is 202 with an empty body,
 401 without the token, 400 for another document. Commands are levels, not steps: sending a driver
-the same command again changes nothing. The requests of engineers, such as ``/control/skip``, are in
-``landfall.api.verbs``.
+the same command again changes nothing. ``landfall.api.verbs`` has the requests of engineers.
 
 **Standing by.** A driver with a ``REVISION`` takes the lane at once if the lane is empty, if it was
 handed over (its last record is YIELD), or if its last OPEN has the same revision, so that a driver
 that crashed continues by itself. If another revision owns the lane, the driver warms up its
-executors, reads nothing, and waits in ``Phase.STANDBY`` for the YIELD or for the ``TakeOver``
-command, which fences the other driver.
+executors, reads nothing, and waits in ``Phase.STANDBY`` for YIELD or ``TakeOver``, which fences it.
 """
 
 from collections.abc import Mapping
@@ -383,8 +381,7 @@ class Status:
     lag_known: bool = True
     """False until the driver has seen the log: its lag is then unknown, not zero."""
     repairing: int = 0
-    """Committed objects whose uploads the store has lost, and that are being made again from Kafka.
-    """
+    """Committed objects whose uploads the store has lost, and that are made again from Kafka."""
     totals: PartitionTotals | None = None
     """Only of ``/status?summary=true``, where ``partitions`` has the worst and the blocked ones."""
     contract: int = 1
@@ -399,3 +396,5 @@ class Status:
     """Of a group that lands closed ranges."""
     feeds: tuple[FeedStatus, ...] = ()
     compaction: CompactionStatus | None = None
+    hot_path: str = ""
+    """``native`` or ``python``, see ``landfall.native``; empty of older drivers."""

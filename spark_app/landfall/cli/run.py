@@ -20,6 +20,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import TopicPartition
+from landfall.native import hot_path
 
 if TYPE_CHECKING:
     from landfall.driver.goals import GoalType
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.
         log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
+        console.err().print(f"hot path: {hot_path()}", markup=False, highlight=False)
         try:
             return run_group(group, options, show_status)
         except PortUnavailable as error:

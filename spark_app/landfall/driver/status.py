@@ -33,6 +33,7 @@ from landfall.errors import Stalled
 from landfall.ledger import EndedRun, State
 from landfall.ledger.feeds import unlanded
 from landfall.ledger.offsets import TopicPartition
+from landfall.native import hot_path
 from landfall.plan import Backlog, Policy, overdue
 
 SHOWN_RUNS = 10
@@ -260,6 +261,7 @@ def standby_status(
         revision=view.revision,
         workers=workers,
         lag_known=False,
+        hot_path=hot_path().name,
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -76,7 +77,9 @@ class Json:
 
     def _lines(self, values: pa.BinaryArray) -> pa.BinaryArray:
         present = values.fill_null(b"null") if self.tombstones is Tombstones.NULL else values
-        for line_break in _LINE_BREAKS:
+        # Only white space of JSON is below 0x0e: one look tells that there is no line break.
+        breaks = _LINE_BREAKS if _holds_below(present, 0x0E) else ()
+        for line_break in breaks:
             if text.may_hold(present, line_break):
                 present = pc.replace_substring(present, pattern=line_break, replacement=b" ")
         return pc.binary_join_element_wise(present, b"\n", b"")
@@ -88,3 +91,9 @@ class Json:
     def merger(self) -> LinesMerger:
         """Return what merges objects; blocks are copied as they are."""
         return LinesMerger(self.codec, b"\n", json_key, self.level)
+
+
+def _holds_below(values: pa.BinaryArray, bound: int) -> bool:
+    """Whether any payload has a byte below this one."""
+    contents = np.frombuffer(text.payload_bytes(values), np.uint8)
+    return bool((contents < bound).any())

@@ -179,7 +179,12 @@ def may_hold(values: pa.BinaryArray, pattern: bytes) -> bool:
     longer pattern always gives True, because a reader may see it where the end of a
     payload meets the delimiter.
     """
-    return len(pattern) > 1 or (len(pattern) == 1 and pattern in bytes(payload_bytes(values)))
+    return len(pattern) > 1 or (len(pattern) == 1 and _contains(values, pattern[0]))
+
+
+def _contains(values: pa.BinaryArray, byte: int) -> bool:
+    # NumPy reads the buffer as it is; ``in`` would need a copy of it.
+    return bool((np.frombuffer(payload_bytes(values), np.uint8) == byte).any())
 
 
 def tombstones(values: pa.BinaryArray, policy: Tombstones) -> pa.BooleanArray | None:

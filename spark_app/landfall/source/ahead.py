@@ -9,16 +9,14 @@ too many bytes, is no error yet: that slice is then read alone, and fails by its
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, Message
-
 from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.source.messages import Messages
+from landfall.source.clients import Client
+from landfall.source.messages import NO_MESSAGES, Messages, Place
 from landfall.source.progress import CHUNK_BYTES, ExpiredBeforeSlice, Progress
 
 MAX_SLICES = 32
@@ -27,11 +25,7 @@ MAX_OFFSETS = 100
 """Offsets of a slice that is fetched together with others."""
 PATIENCE_SECONDS = 5.0
 """Without progress for so long, what is not finished is left to be read alone."""
-_POLL_SECONDS = 0.1
 _MESSAGES_AT_ONCE = 1_000
-
-_Place = tuple[str | None, int | None]
-"""Topic and Kafka partition of a message; an error of the whole client has neither."""
 
 
 @dataclass
@@ -71,46 +65,29 @@ class FetchedAhead:
         return self._found.pop(slice_, None)
 
 
-def fetch_together(consumer: Consumer, progresses: Iterable[Progress]) -> dict[Slice, Messages]:
+def fetch_together(client: Client, progresses: Iterable[Progress]) -> dict[Slice, Messages]:
     """All visible messages of those slices that could be read to their end.
 
     Their topic partitions must have been assigned. Returns early if nothing more arrives, or if
     there is more than a chunk of it.
     """
-    waiting: dict[_Place, Progress] = {}
-    parts: dict[Slice, Messages] = {}
-    for progress in progresses:
-        tp = progress.slice_.topic_partition
-        waiting[tp.topic, tp.partition] = progress
-        parts[progress.slice_] = Messages.of([])
+    waiting: dict[Place, Progress] = {progress.place: progress for progress in progresses}
+    parts = {progress.slice_: NO_MESSAGES for progress in waiting.values()}
     whole: dict[Slice, Messages] = {}
     room, deadline = CHUNK_BYTES, time.monotonic() + PATIENCE_SECONDS
     while waiting and room > 0 and time.monotonic() < deadline:
-        for key, messages in _by_place(consume(consumer, _MESSAGES_AT_ONCE)).items():
-            room -= sum(map(len, messages))
+        fetch = client.fetch(_MESSAGES_AT_ONCE)
+        room -= sum(int(messages.sizes.sum()) for messages in fetch.messages.values())
+        for place in fetch.places():
             # What is not waited for lies beyond the end of a slice, or is left over from a previous
             # assignment.
-            if (wanted := waiting.pop(key, None)) is None:
+            if (wanted := waiting.pop(place, None)) is None:
                 continue
             deadline = time.monotonic() + PATIENCE_SECONDS
             with suppress(LandfallError, ExpiredBeforeSlice):
-                parts[wanted.slice_] += wanted.admit(messages)
+                parts[wanted.slice_] += wanted.admit(fetch.at(place))
                 if wanted.finished:
                     whole[wanted.slice_] = parts[wanted.slice_]
                 else:
-                    waiting[key] = wanted
+                    waiting[place] = wanted
     return whole
-
-
-def consume(consumer: Consumer, max_messages: int) -> list[Message]:
-    """The next messages, errors among them; none if none comes for a moment."""
-    # consume(n, t) waits until it has n. So wait only for the first, then take what came with it.
-    first: list[Message] = consumer.consume(1, _POLL_SECONDS)
-    return first + consumer.consume(max_messages - 1, 0) if first and max_messages > 1 else first
-
-
-def _by_place(messages: Iterable[Message]) -> dict[_Place, list[Message]]:
-    found: dict[_Place, list[Message]] = defaultdict(list)
-    for message in messages:
-        found[message.topic(), message.partition()].append(message)
-    return found

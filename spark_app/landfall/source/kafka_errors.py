@@ -7,9 +7,9 @@ call of a client, which reports a denial early.
 
 import re
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka import KafkaError, KafkaException
 
 from landfall.errors import LandfallError, Reason, SourceAway, Stalled
 
@@ -92,9 +92,21 @@ class ErrorTracker:
         return self.last if self.last is not None and self.last.code() in _DENIED else None
 
 
+class MetadataClient(Protocol):
+    """A client of confluent-kafka, or one with the same two methods."""
+
+    def list_topics(self, topic: str | None, timeout: float, /) -> Any:
+        """The broker's metadata of a topic, or of all topics, as ``ClusterMetadata``."""
+        ...
+
+    def poll(self, timeout: float, /) -> Any:
+        """Let errors of the whole client reach its callback."""
+        ...
+
+
 def fetch_metadata(
-    client: AdminClient | Consumer, errors: ErrorTracker, seconds: float, topic: str | None = None
-) -> ClusterMetadata:
+    client: MetadataClient, errors: ErrorTracker, seconds: float, topic: str | None = None
+) -> Any:
     """The broker's metadata of a topic, or of all topics.
 
     Raises:

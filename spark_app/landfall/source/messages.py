@@ -1,24 +1,131 @@
 """Kafka messages in bulk, as columns.
 
-Everything here maps C functions of the client over lists of messages: a few calls per message, and
-no Python code of its own.
+Clients give messages as ``Fetched``. Everything here maps C functions of confluent-kafka over lists
+of its messages: a few calls per message, and no Python code of its own. ``source.native_client``
+has the twin, whose messages stay in the extension.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, Message
 
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Columns, Int64s, Records
 
+Place: TypeAlias = tuple[str | None, int | None]
+"""Topic and Kafka partition of a message; an error of the whole client has neither."""
+
 _MILLISECONDS = itemgetter(1)  # of Message.timestamp(), a pair of type and milliseconds
 _EMPTY_HEADERS = pa.nulls(0, HEADERS).values  # `pa.array` of a list imports pandas, if it is there
+RowHeaders: TypeAlias = list[tuple[str, bytes | None]] | None
+"""The headers of a message; None where a name is not UTF-8, which the client cannot read."""
+
+
+class Fetched(Protocol):
+    """Consecutive messages of one topic partition, as a client gave them; none is an error."""
+
+    def __len__(self) -> int: ...
+
+    def part(self, start: int, end: int) -> Self:
+        """The messages ``start <= i < end``."""
+        ...
+
+    def joined(self, later: Self) -> Self:
+        """These messages, then others of the same client."""
+        ...
+
+    def offsets(self) -> Int64s:
+        """Offsets, shape (messages,)."""
+        ...
+
+    def sizes(self) -> Int64s:
+        """Sizes of payloads in bytes, shape (messages,)."""
+        ...
+
+    def timestamps(self) -> Int64s:
+        """Timestamps in milliseconds, shape (messages,); -1 where there is none."""
+        ...
+
+    def values(self) -> pa.BinaryArray:
+        """Payloads; null is a tombstone."""
+        ...
+
+    def keys(self) -> pa.BinaryArray:
+        """Keys; null where there is none."""
+        ...
+
+    def headers(self) -> list[RowHeaders]:
+        """The headers of each message; called at most once."""
+        ...
+
+    def leader_epoch(self) -> int | None:
+        """The leader epoch of the last message, if it is known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFetched:
+    """Messages of confluent-kafka: one Python object each."""
+
+    found: list[Message]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def part(self, start: int, end: int) -> "PythonFetched":
+        """See ``Fetched``."""
+        return PythonFetched(self.found[start:end])
+
+    def joined(self, later: "PythonFetched") -> "PythonFetched":
+        """See ``Fetched``."""
+        return PythonFetched(self.found + later.found)
+
+    def offsets(self) -> Int64s:
+        """See ``Fetched``."""
+        return np.fromiter(map(Message.offset, self.found), np.int64, len(self.found))
+
+    def sizes(self) -> Int64s:
+        """See ``Fetched``."""
+        return np.fromiter(map(len, self.found), np.int64, len(self.found))
+
+    def timestamps(self) -> Int64s:
+        """See ``Fetched``."""
+        return np.fromiter(
+            map(_MILLISECONDS, map(Message.timestamp, self.found)), np.int64, len(self.found)
+        )
+
+    def values(self) -> pa.BinaryArray:
+        """See ``Fetched``."""
+        return pa.array(list(map(Message.value, self.found)), pa.binary())
+
+    def keys(self) -> pa.BinaryArray:
+        """See ``Fetched``."""
+        return pa.array(list(map(Message.key, self.found)), pa.binary())
+
+    def headers(self) -> list[RowHeaders]:
+        """See ``Fetched``; for an unreadable header, a second call would return corrupt memory."""
+        read: list[RowHeaders] = []
+        remaining: Iterator[Any] = map(Message.headers, self.found)
+        while len(read) < len(self.found):
+            try:
+                # Only through map: if headers() is called directly, the interpreter may notice the
+                # client's error too late.
+                read.extend(headers or [] for headers in remaining)
+            except SystemError:
+                read.append(None)
+        return read
+
+    def leader_epoch(self) -> int | None:
+        """See ``Fetched``."""
+        epoch: int | None = self.found[-1].leader_epoch() if self.found else None
+        return epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +138,23 @@ class Messages:
         sizes: sizes of their payloads in bytes, shape (messages,).
     """
 
-    found: list[Message]
+    found: Fetched
     offsets: Int64s
     sizes: Int64s
 
     @classmethod
-    def of(cls, found: list[Message]) -> "Messages":
+    def of(cls, found: Fetched) -> "Messages":
         """Extract offsets and sizes of messages."""
-        count = len(found)
-        return cls(
-            found,
-            np.fromiter(map(Message.offset, found), np.int64, count),
-            np.fromiter(map(len, found), np.int64, count),
-        )
+        return cls(found, found.offsets(), found.sizes())
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.offsets)
 
     def __getitem__(self, run: slice) -> "Messages":
-        return Messages(self.found[run], self.offsets[run], self.sizes[run])
+        start, end, _ = run.indices(len(self))
+        if (start, end) == (0, len(self)):
+            return self
+        return Messages(self.found.part(start, max(start, end)), self.offsets[run], self.sizes[run])
 
     def __add__(self, later: "Messages") -> "Messages":
         if not len(self):
@@ -58,28 +163,79 @@ class Messages:
             np.concatenate((self.offsets, later.offsets)),
             np.concatenate((self.sizes, later.sizes)),
         )
-        return Messages(self.found + later.found, offsets, sizes)
+        return Messages(self.found.joined(later.found), offsets, sizes) if len(later) else self
 
     def records(self, tp: TopicPartition) -> Records:
         """The messages as records, whose timestamps, keys and headers are extracted when used."""
         found = self.found
         columns = Columns(
-            timestamps=lambda: np.fromiter(
-                map(_MILLISECONDS, map(Message.timestamp, found)), np.int64, len(found)
-            ),
-            keys=lambda: pa.array(list(map(Message.key, found)), pa.binary()),
-            # Extracted only once: for a message with an unreadable header, the client's second call
-            # returns corrupt memory.
-            headers=cache(lambda: _headers(found)),
+            timestamps=found.timestamps,
+            keys=found.keys,
+            headers=cache(lambda: _headers(found.headers())),  # only once, see ``Fetched``
         )
-        epoch = found[-1].leader_epoch() if found else None
-        return Records(
-            tp,
-            self.offsets,
-            pa.array(list(map(Message.value, found)), pa.binary()),
-            columns,
-            -1 if epoch is None else epoch,
+        epoch = found.leader_epoch()
+        return Records(tp, self.offsets, found.values(), columns, -1 if epoch is None else epoch)
+
+
+NO_MESSAGES = Messages.of(PythonFetched([]))
+
+
+@dataclass(frozen=True, slots=True)
+class FetchError:
+    """What a client returned in place of a message.
+
+    Attributes:
+        error: what happened.
+        place: where; both None if the error is of the whole client.
+        offset: what it is about, such as the end of the log; None if it is not known.
+    """
+
+    error: KafkaError
+    place: Place
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """What a client returned at once, by topic partition; false if that is nothing."""
+
+    messages: Mapping[Place, Messages] = field(default_factory=dict)
+    errors: Sequence[FetchError] = ()
+
+    @classmethod
+    def of(cls, found: list[Message]) -> "Fetch":
+        """Divide messages of confluent-kafka."""
+        errors: list[FetchError] = []
+        if any(map(Message.error, found)):
+            errors = [
+                FetchError(error, (each.topic(), each.partition()), each.offset())
+                for each in found
+                if (error := each.error()) is not None
+            ]
+            found = [each for each in found if each.error() is None]
+        topics, partitions = set(map(Message.topic, found)), set(map(Message.partition, found))
+        if len(topics) == len(partitions) == 1:
+            groups = {(topics.pop(), partitions.pop()): found}
+        else:
+            groups = defaultdict(list)
+            for each in found:
+                groups[each.topic(), each.partition()].append(each)
+        return cls(
+            {place: Messages.of(PythonFetched(group)) for place, group in groups.items()}, errors
         )
+
+    def __bool__(self) -> bool:
+        return bool(self.messages or self.errors)
+
+    def places(self) -> list[Place]:
+        """The topic partitions of messages and errors."""
+        return list(dict.fromkeys((*(error.place for error in self.errors), *self.messages)))
+
+    def at(self, place: Place) -> "Fetch":
+        """What is of one topic partition."""
+        errors = [error for error in self.errors if error.place == place]
+        messages = self.messages.get(place)
+        return Fetch({} if messages is None else {place: messages}, errors)
 
 
 def chunks(fetches: Iterable[Messages], max_rows: int, target_bytes: int) -> Iterator[Messages]:
@@ -88,7 +244,7 @@ def chunks(fetches: Iterable[Messages], max_rows: int, target_bytes: int) -> Ite
     A chunk ends after ``max_rows`` messages, or with the message that makes it reach
     ``target_bytes``.
     """
-    pending = Messages.of([])
+    pending = NO_MESSAGES
     for fetch in fetches:
         pending += fetch
         while rows := _chunk_rows(pending.sizes, max_rows, target_bytes):
@@ -105,24 +261,8 @@ def _chunk_rows(sizes: Int64s, max_rows: int, target_bytes: int) -> int:
     return max_rows if len(sizes) >= max_rows else 0
 
 
-def _headers(found: list[Message]) -> pa.ListArray:
-    """The headers of each message; null where a name is not UTF-8, which the client cannot read."""
-    read: list[list[tuple[str, bytes | None]] | None] = []
-    unreadable: list[int] = []
-    remaining: Iterator[Any] = map(Message.headers, found)
-    while len(read) < len(found):
-        try:
-            # Only through map: if headers() is called directly, the interpreter may notice the
-            # client's error too late.
-            read.extend(remaining)
-        except SystemError:
-            unreadable.append(len(read))
-            read.append(None)
-    if not any(read) and not unreadable:
-        return pa.ListArray.from_arrays(
-            pa.array(np.zeros(len(found) + 1, np.int32)), _EMPTY_HEADERS
-        )
-    rows: list[list[tuple[str, bytes | None]] | None] = [headers or [] for headers in read]
-    for row in unreadable:
-        rows[row] = None
-    return pa.array(rows, HEADERS)
+def _headers(read: list[RowHeaders]) -> pa.ListArray:
+    """The headers of each message as a column; null where they cannot be read."""
+    if any(headers is None or headers for headers in read):
+        return pa.array(read, HEADERS)
+    return pa.ListArray.from_arrays(pa.array(np.zeros(len(read) + 1, np.int32)), _EMPTY_HEADERS)

@@ -8,14 +8,14 @@ import re
 from dataclasses import dataclass, field
 
 import numpy as np
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPosition
 
 from landfall.errors import LogTruncated, Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.source import LastRead
 from landfall.source.kafka_errors import translate_error
-from landfall.source.messages import Messages
+from landfall.source.messages import NO_MESSAGES, Fetch, FetchError, Messages, Place
 
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 2**20
@@ -69,31 +69,22 @@ class Progress:
             ),
         )
 
-    def admit(self, fetch: list[Message]) -> Messages:
+    @property
+    def place(self) -> Place:
+        """Where messages of the slice are from."""
+        return self.slice_.topic_partition.topic, self.slice_.topic_partition.partition
+
+    def admit(self, fetch: Fetch) -> Messages:
         """The messages of a fetch that belong to the slice; ``position`` advances past them.
+
+        Those of other topic partitions are left over from a previous assignment.
 
         Raises:
             Stalled, Retry: the fetch contains an error, or an offset that does not increase.
         """
-        if any(map(Message.error, fetch)):
-            for message in fetch:
-                if (error := message.error()) is not None:
-                    self._end_or_raise(message, error)
-            fetch = [message for message in fetch if message.error() is None]
-        return self._within_range(Messages.of(self._of_topic_partition(fetch)))
-
-    def _of_topic_partition(self, fetch: list[Message]) -> list[Message]:
-        tp = self.slice_.topic_partition
-        if set(map(Message.partition, fetch)) == {tp.partition} and set(
-            map(Message.topic, fetch)
-        ) == {tp.topic}:
-            return fetch
-        # The others are left over from a previous assignment.
-        return [
-            message
-            for message in fetch
-            if (message.topic(), message.partition()) == (tp.topic, tp.partition)
-        ]
+        for failed in fetch.errors:
+            self._end_or_raise(failed)
+        return self._within_range(fetch.messages.get(self.place, NO_MESSAGES))
 
     def _within_range(self, messages: Messages) -> Messages:
         found, expected = messages.offsets, self.slice_.offsets
@@ -110,12 +101,12 @@ class Progress:
             self.position = int(found[high - 1]) + 1
         return messages[low:high]
 
-    def _end_or_raise(self, message: Message, error: KafkaError) -> None:
-        tp, offsets = self.slice_.topic_partition, self.slice_.offsets
-        if (message.topic(), message.partition()) not in {(tp.topic, tp.partition), (None, -1)}:
+    def _end_or_raise(self, failed: FetchError) -> None:
+        error, offsets = failed.error, self.slice_.offsets
+        if failed.place not in {self.place, (None, -1)}:
             return  # left over from a previous assignment
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka's local errors are spelled so
-            self.log_end = message.offset() or 0
+            self.log_end = failed.offset or 0
             self.finished |= self.log_end >= offsets.end
         elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
             raise self._loss(error)

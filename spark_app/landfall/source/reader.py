@@ -20,17 +20,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from landfall.errors import LandfallError, Reason, SourceAway, Stalled
 from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.native import HotPath
 from landfall.pipeline.records import Records
 from landfall.source import LastRead
-from landfall.source.ahead import FetchedAhead, consume, fetch_together
+from landfall.source.ahead import FetchedAhead, fetch_together
+from landfall.source.clients import Client, open_client
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 from landfall.source.messages import Messages, chunks
 from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS, ExpiredBeforeSlice, Progress
-from landfall.source.properties import EXACTNESS_PROPERTIES, FETCH_PROPERTIES, create_client
+from landfall.source.properties import EXACTNESS_PROPERTIES, FETCH_PROPERTIES
 
 MAX_OFFSETS_BEFORE = 1_000
 """How far before a slice its reading begins at most, to compare leader epochs. Between the last
@@ -47,17 +49,24 @@ class KafkaReader:
     A worker process has one. Not thread-safe.
     """
 
-    def __init__(self, properties: Mapping[str, str], read_timeout: timedelta) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        read_timeout: timedelta,
+        path: HotPath | None = None,
+    ) -> None:
         """Connect at the first read, not here.
 
         Args:
             properties: librdkafka properties, see ``source.properties``.
             read_timeout: how long to wait for a message or the partition's end, before the slice
                 fails with ``Retry``.
+            path: whose client is used; None for the process's.
         """
+        self._path = path
         self._properties = {**FETCH_PROPERTIES, **properties, **EXACTNESS_PROPERTIES}
         self._timeout = read_timeout.total_seconds()
-        self._consumer: Consumer | None = None
+        self._consumer: Client | None = None
         self._known_topics: set[str] = set()
         self._errors = ErrorTracker()
         self._busy = False
@@ -108,7 +117,7 @@ class KafkaReader:
         except (KafkaException, LandfallError):
             self.close()
 
-    def _begin(self, *slices: Slice) -> Consumer:
+    def _begin(self, *slices: Slice) -> Client:
         """The consumer for reading these slices, which gets no message of any before."""
         # A previous caller may have read half a slice and dropped the iterator without closing it.
         if self._busy or any(map(self._may_see_stale_messages, slices)):
@@ -117,11 +126,11 @@ class KafkaReader:
         self._busy = True
         return consumer
 
-    def _end(self, consumer: Consumer, *slices: Slice) -> None:
+    def _end(self, consumer: Client, *slices: Slice) -> None:
         consumer.unassign()
         self._busy, self._last = False, slices
 
-    def _assign(self, consumer: Consumer, *slices: Slice) -> list[Progress]:
+    def _assign(self, consumer: Client, *slices: Slice) -> list[Progress]:
         """Begin to fetch slices of different topic partitions."""
         for topic in {slice_.topic_partition.topic for slice_ in slices}:
             self._ensure_known(consumer, topic)
@@ -131,7 +140,7 @@ class KafkaReader:
             self._compare_epochs(consumer, progress)
         return progresses
 
-    def _compare_epochs(self, consumer: Consumer, progress: Progress) -> None:
+    def _compare_epochs(self, consumer: Client, progress: Progress) -> None:
         """Let the leader epoch be compared before anything is read, if the position has one."""
         position = progress.first_position()
         deadline = time.monotonic() + self._timeout
@@ -173,30 +182,28 @@ class KafkaReader:
             for last in self._last
         )
 
-    def _close_if_current(self, consumer: Consumer) -> None:
+    def _close_if_current(self, consumer: Client) -> None:
         # An abandoned iterator may be closed late, when another slice uses a new consumer.
         if self._consumer is consumer:
             self.close()
 
-    def _open(self) -> Consumer:
+    def _open(self) -> Client:
         if self._consumer is None:
             self._known_topics, self._errors = set(), ErrorTracker()
-            self._consumer = create_client(
-                Consumer, {**self._properties, "error_cb": self._errors.record}
-            )
+            self._consumer = open_client(self._properties, self._errors, self._path)
         return self._consumer
 
-    def _ensure_known(self, consumer: Consumer, topic: str) -> None:
+    def _ensure_known(self, consumer: Client, topic: str) -> None:
         # A client that does not know a topic may wait a second before it looks up its leaders.
         if topic not in self._known_topics:
             fetch_metadata(consumer, self._errors, min(self._timeout, _METADATA_SECONDS), topic)
             self._known_topics.add(topic)
 
-    def _messages(self, consumer: Consumer, progress: Progress) -> Iterator[Messages]:
+    def _messages(self, consumer: Client, progress: Progress) -> Iterator[Messages]:
         """The messages of the slice as they are fetched, checked, until its end is reached."""
         deadline = time.monotonic() + self._timeout
         while not progress.finished:
-            fetch = consume(consumer, progress.max_messages())
+            fetch = consumer.fetch(progress.max_messages())
             if fetch:
                 self._errors.clear()
                 deadline = time.monotonic() + self._timeout
@@ -209,7 +216,7 @@ class KafkaReader:
             elif time.monotonic() > deadline:
                 raise self._timeout_error(consumer, progress)
 
-    def _timeout_error(self, consumer: Consumer, progress: Progress) -> LandfallError:
+    def _timeout_error(self, consumer: Client, progress: Progress) -> LandfallError:
         """The error for no progress, which depends on whether the topic partition exists."""
         # Read before the metadata, which clears it.
         last_error = self._errors.last

@@ -17,7 +17,8 @@ Where blocks, parts and objects end depends on the data alone, never on the cloc
 of an upload, so the same slice gives the same bytes on every attempt.
 """
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -120,7 +121,7 @@ class ObjectWriter:
     _buffered: list[pa.RecordBatch] = field(default_factory=list)
     _buffered_weight: int = 0
     _buffered_bytes: int = 0
-    _encoded: list[bytes] = field(default_factory=list)
+    _encoded: deque[bytes] = field(default_factory=deque)
     _encoded_bytes: int = 0
     _total_bytes: int = 0
 
@@ -159,7 +160,7 @@ class ObjectWriter:
     def flush_rows(self) -> None:
         """Encode the buffered rows as one block, even a short one."""
         if self._buffered:
-            self._encode(self._take_buffered())
+            self._encode(_together(self._take_buffered()))
 
     def flush_part(self) -> None:
         """Send the encoded bytes as one part, unless the store refuses parts that short."""
@@ -183,26 +184,31 @@ class ObjectWriter:
         self._buffered_weight += int(cumulative_weights(rows)[-1])
         self._buffered_bytes += rows.nbytes + _OVERHEAD_BYTES
 
-    def _take_buffered(self) -> pa.RecordBatch:
-        rows = self._buffered[0] if len(self._buffered) == 1 else pa.concat_batches(self._buffered)
+    def _take_buffered(self) -> list[pa.RecordBatch]:
+        rows = self._buffered
         self._buffered, self._buffered_weight, self._buffered_bytes = [], 0, 0
         return rows
 
     def _encode_blocks(self) -> None:
         """Encode as many full blocks as there are, and buffer the rest again."""
-        rows = self._take_buffered()
-        weights, start = cumulative_weights(rows), 0
-        while start < len(rows):
-            before = weights[start - 1] if start else 0
-            end = int(np.searchsorted(weights, before + self.sizes.block_bytes)) + 1
-            if end > len(rows):
-                break
-            self._encode(rows.slice(start, end - start))
-            start = end
-        if start < len(rows):
+        # Nearly every block is a slice of one chunk: only the parts of others are copied.
+        parts: list[pa.RecordBatch] = []
+        missing = self.sizes.block_bytes
+        for rows in self._take_buffered():
+            weights, start, before = cumulative_weights(rows), 0, 0
+            while (end := int(np.searchsorted(weights, before + missing)) + 1) <= len(rows):
+                self._encode(_together([*parts, rows.slice(start, end - start)]))
+                parts, missing = [], self.sizes.block_bytes
+                start, before = end, int(weights[end - 1])
+            if start < len(rows):
+                parts.append(rows.slice(start))
+                missing -= int(weights[-1]) - before
+        if len(parts) == 1:
             # ``take`` copies, and ``slice`` would not: the few rows that remain would keep the
             # whole chunk in memory.
-            self._buffer(rows.take(pa.array(np.arange(start, len(rows)))))
+            parts = [parts[0].take(pa.array(np.arange(len(parts[0]))))]
+        if parts:
+            self._buffer(_together(parts))
 
     def _encode(self, rows: pa.RecordBatch) -> None:
         self._append(self.encoder.encode(self.layout.block(self.tp, rows)))
@@ -216,10 +222,19 @@ class ObjectWriter:
             self._send(self.sizes.part_bytes)
 
     def _send(self, size: int) -> None:
-        encoded = b"".join(self._encoded)
-        body, rest = encoded[:size], encoded[size:]
-        self._encoded, self._encoded_bytes = [rest], len(rest)
-        self.upload.send(body)
+        body: list[memoryview] = []
+        while size:
+            encoded = self._encoded.popleft()
+            if len(encoded) > size:
+                self._encoded.appendleft(encoded[size:])
+            body.append(memoryview(encoded)[:size])
+            size -= len(body[-1])
+            self._encoded_bytes -= len(body[-1])
+        self.upload.send(b"".join(body))
+
+
+def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
 
 OutputKey: TypeAlias = tuple[str, str]

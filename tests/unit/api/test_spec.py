@@ -136,21 +136,6 @@ def test_starting_offsets_may_be_explicit() -> None:
     )
 
 
-@pytest.mark.parametrize("otherwise", ["Stall", "SkipAndRecord"])
-def test_lost_offsets_may_be_read_from_another_group(otherwise: str) -> None:
-    named = {"group": "backup", "url": "s3://backup/raw", "s3": {"endpoint": "http://s3:9000"}}
-    document = changed("spec.source.kafka.onDataLoss", {"readFrom": named, "otherwise": otherwise})
-
-    group = parse_group(document)
-
-    source = group.spec.source
-    assert source.read_from
-    assert (source.read_from.group, source.read_from.access_field) == ("backup", "s3")
-    assert source.places == (source.read_from,)
-    assert source.skips_lost_ranges == (otherwise == "SkipAndRecord")
-    assert ConsumerGroup.model_validate_json(group.model_dump_json(by_alias=True)) == group
-
-
 def test_a_separator_may_be_empty_for_a_name_with_dots() -> None:
     group = parse_group(changed("spec.decode.timestamp", {"field": "a.b", "separator": ""}))
 

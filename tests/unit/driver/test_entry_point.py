@@ -2,7 +2,9 @@
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -121,18 +123,21 @@ def test_the_known_ledger_and_the_peers_reach_the_contender(
 def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
 
-    def context(_: object, __: object, problems: object) -> None:
+    @contextmanager
+    def context(_: object, __: object, problems: object) -> Iterator[Future[None]]:
         given.append(problems)
+        started = Future[None]()
+        started.set_result(None)
+        yield started
 
     def runner(_: object, problems: object) -> None:
         given.append(problems)
 
     monkeypatch.setattr(run, "open_stores", lambda _: MemoryStore())
     monkeypatch.setattr(run, "explain", lambda _: None)
-    monkeypatch.setattr(run, "spark_context", context)
+    monkeypatch.setattr(run, "starting_spark", context)
     monkeypatch.setattr(run, "SparkRunner", runner)
     monkeypatch.setattr(run, "drive", lambda *_: ExitCode.OK)
-    monkeypatch.setattr(run, "stop_spark", lambda _: None)
 
     assert run_group(group(), Options()) is ExitCode.OK
 

@@ -19,6 +19,7 @@ from landfall.driver.planned_replacement import NoPlanner
 from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
+from landfall.native import hot_path
 from landfall.store.memory import MemoryStore
 from tests.support.driver_status import report_of
 from tests.support.fakes import FakeLog, FakeRunner, driver, group
@@ -295,6 +296,15 @@ def test_a_group_that_merges_nothing_has_no_such_metric(
 
     assert json.loads(get(server, "/status")[1])["compaction"] is None
     assert "landfall_compaction_blocked{" not in get(server, "/metrics")[1]
+
+
+def test_status_and_metrics_say_which_hot_path_runs(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
+    posted(board, finished(FakeLog()))
+
+    assert json.loads(get(server, "/status")[1])["hot_path"] == hot_path().name
+    assert f'hot_path="{hot_path().name}"' in get(server, "/metrics")[1]
 
 
 def test_many_topics_share_a_label(server: ThreadingHTTPServer, board: StatusBoard) -> None:

@@ -340,17 +340,15 @@ def test_a_secret_that_a_step_names_is_mounted() -> None:
         "decode": {"format": "Json"},
         "transforms": [{"use": "Hash", "options": {"fields": ["mail"], "secret": "mail-hash"}}],
     }
-
     assert secrets_of(group(**spec)) == ("kafka.auth", "mail-hash", "s3")
     plug_in = {"use": "shop.steps:Sign", "options": {"secret": "what only the plug-in knows"}}
     assert secrets_of(group(**{**spec, "transforms": [plug_in]})) == ("kafka.auth", "s3")
 
 
 def test_the_secret_of_a_group_that_has_what_kafka_lost_is_mounted() -> None:
-    secret = {"credentialsSecretRef": {"name": "of-backup"}}
-    named = {"readFrom": {"group": "backup", "url": "s3://backup/raw", "s3": secret}}
+    s3 = {"credentialsSecretRef": {"name": "of-backup"}}
+    named = {"readFrom": {"group": "backup", "url": "s3://backup/raw", "s3": s3}}
     kafka = {"bootstrapServers": "k:1", "topics": ["a"], "onDataLoss": named}
-
     assert "of-backup" in secrets_of(group(source={"kafka": kafka}))
 
 

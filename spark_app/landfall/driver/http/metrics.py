@@ -46,6 +46,7 @@ class StatusCollector(Collector):
         yield from (
             _counter(name, text, names, value) for name, text, value in _counters(status, counters)
         )
+        yield _info(status, names)
         yield from _by_topic(status, counters, names)
         yield from _by_publisher(status.publishers, names)
         yield from _by_feed(status.feeds, names)
@@ -57,6 +58,12 @@ class StatusCollector(Collector):
         for reason, count in sorted(counters.failures_by_reason.items()):
             failures.add_metric([*names, reason], count)
         yield failures
+
+
+def _info(status: Status, names: list[str]) -> GaugeMetricFamily:
+    info = GaugeMetricFamily("landfall_driver_info", "1", labels=[*_GROUP, "version", "hot_path"])
+    info.add_metric([*names, status.version, status.hot_path], 1)
+    return info
 
 
 def _by_store(counters: DriverCounters, names: list[str]) -> Iterator[Family]:

@@ -17,6 +17,7 @@ from itertools import chain, count
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
+from landfall import native
 from landfall.api.contract import EXECUTORS, Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
@@ -107,6 +108,8 @@ def spark_context(
     }
     settings = {**CONF, **(LOCAL_CONF if local else {}), **java, **executor_count(os.environ)}
     settings[f"spark.executorEnv.{PRELOAD}"] = ",".join(preloaded(group))
+    if native.VARIABLE in os.environ:  # what is switched off here is switched off in executors
+        settings[f"spark.executorEnv.{native.VARIABLE}"] = os.environ[native.VARIABLE]
     settings |= group.spec.tuning.spark_conf
     conf.setAll(list(settings.items()))
     quiet_py4j()

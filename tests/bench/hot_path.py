@@ -1,0 +1,160 @@
+"""What a task costs per GB in one process: Landfall's, by each hot path, beside a floor.
+
+``python -m tests.bench.hot_path`` lands a topic's Kafka partitions one after the other with what a
+Spark worker runs (``landing.land``), in turns with the floor, and prints medians of CPU-seconds per
+GB and ratios to the floor of the same turn. Neither a JVM nor COMMITs are in it. Broker and store
+are never counted.
+
+The floor is one Python process that reads librdkafka's batches, decodes the time field with
+msgspec, groups lines by date, compresses by ISA-L at level 1 and puts objects of 64 MB of lines. It
+checks nothing, keeps no order and is exactly once for nobody.
+"""
+
+import argparse
+import gc
+import json
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from statistics import median
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
+from isal import isal_zlib
+
+from dev.servers.server import STATE
+from landfall.api.spec import ConsumerGroup
+from landfall.ledger.offsets import OffsetRange, Slice
+from landfall.ledger.offsets import TopicPartition as Tp
+from landfall.ledger.task_results import LandedSlice
+from landfall.native import HotPath
+from landfall.source.properties import kafka_properties
+from landfall.source.reader import KafkaReader
+from landfall.store import Store
+from landfall.store.urls import open_store
+from landfall.task import Batch, landing
+from landfall.task.worker import GARBAGE_THRESHOLD
+from tests.bench import topics
+from tests.bench.environment import servers
+from tests.bench.sink import Bench
+from tests.bench.topics import PARTITIONS, Load
+from tests.support.hot_paths import NATIVE, PYTHON
+
+SPEC: Mapping[str, Any] = {
+    "decode": {"format": "Json", "timestamp": {"field": "ts"}},
+    "route": {"pattern": "dt={date}"},
+    "output": {"format": "Json", "codec": "Gzip"},
+}
+LOADS = (Load("h250", 1_600_000, 250), Load("h1k", 480_000, 1000))
+OBJECT_BYTES = 64 * 2**20
+
+
+class _Dated(msgspec.Struct):
+    ts: int
+
+
+def floor(group: ConsumerGroup, store: Store, load: Load) -> None:
+    """Land the topic as cheaply as Python can; see the module."""
+    decode, day = msgspec.json.Decoder(_Dated).decode, 86_400_000
+    consumer = Consumer(
+        {**kafka_properties(group), "auto.offset.reset": "error", "enable.auto.commit": False}
+    )
+    consumer.list_topics(load.topic)
+    lines: dict[int, list[bytes]] = defaultdict(list)
+    sizes: dict[int, int] = defaultdict(int)
+
+    def put(date: int) -> None:
+        body = isal_zlib.compressobj(1, isal_zlib.DEFLATED, 31)
+        packed = body.compress(b"\n".join([*lines.pop(date), b""])) + body.flush()
+        key = f"floor/{datetime.fromtimestamp(date * 86400, UTC):%Y-%m-%d}-{uuid4().hex}"
+        upload = store.begin(key, "floor")
+        store.put_part(key, upload, 1, packed)
+        store.abort(key, upload)
+        sizes.pop(date)
+
+    for partition in range(PARTITIONS):
+        consumer.assign([TopicPartition(load.topic, partition, 0)])
+        left = load.records // PARTITIONS
+        while left:
+            values = [m.value() or b"" for m in consumer.consume(min(10_000, left), 1.0)]
+            left -= len(values)
+            for value in values:
+                date = decode(value).ts // day
+                lines[date].append(value)
+                sizes[date] += len(value)
+            for date in [date for date, size in sizes.items() if size >= OBJECT_BYTES]:
+                put(date)
+    for date in list(lines):
+        put(date)
+    consumer.close()
+
+
+def landfall(path: HotPath, group: ConsumerGroup, store: Store, load: Load) -> None:
+    """Land the topic as a worker does; uploads are aborted."""
+    reader = KafkaReader(kafka_properties(group), timedelta(seconds=60), path)
+    each = load.records // PARTITIONS
+    for partition in range(PARTITIONS):
+        slice_ = Slice(Tp(load.topic, partition), OffsetRange(0, each))
+        (result,) = landing.land(Batch(group, uuid4().hex), [slice_], reader, store)
+        assert isinstance(result, LandedSlice), result
+        assert result.landed == each
+        for landed in result.objects:
+            store.abort(landed.upload.key, landed.upload.upload_id)
+    reader.close()
+
+
+CONTENDERS: dict[str, Callable[[ConsumerGroup, Store, Load], None]] = {
+    "floor": floor,
+    "pure Python": partial(landfall, PYTHON),
+    "native": partial(landfall, NATIVE),
+}
+
+
+def measure(bench: Bench, turns: int) -> dict[str, dict[str, list[float]]]:
+    """CPU-seconds per GB of each contender, by topic."""
+    group = bench.group(**SPEC)
+    store = open_store(group.spec.output)
+    found: dict[str, dict[str, list[float]]] = {}
+    for load in LOADS:
+        topics.ensure(bench.broker, load)
+        of_load = found[load.topic] = {name: [] for name in CONTENDERS}
+        for turn in range(turns + 1):
+            for name, run in CONTENDERS.items():
+                begun = time.process_time()
+                run(group, store, load)
+                spent = (time.process_time() - begun) / (load.records * load.size / 1e9)
+                if turn:  # the first warms up
+                    of_load[name].append(spent)
+    return found
+
+
+def show(found: Mapping[str, Mapping[str, list[float]]]) -> None:
+    """Print Markdown."""
+    print("| topic | contender | CPU-s per GB (min-max) | of the floor's speed |")
+    print("|---|---|---|---|")
+    for topic, of_load in found.items():
+        for name, spent in of_load.items():
+            ratio = median(f / s for f, s in zip(of_load["floor"], spent, strict=True))
+            bounds = f"{min(spent):.2f}-{max(spent):.2f}"
+            print(f"| {topic} | {name} | {median(spent):.2f} ({bounds}) | {ratio:.2f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.hot_path", description=__doc__)
+    parser.add_argument("--turns", type=int, default=3, help="the median of so many counts")
+    options = parser.parse_args()
+    gc.set_threshold(GARBAGE_THRESHOLD)  # as a worker does
+    pa.set_memory_pool(pa.system_memory_pool())
+    with servers(STATE / "bench") as ours:
+        found = measure(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options.turns)
+    show(found)
+    (STATE / "bench" / "hot_path.json").write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
