@@ -26,11 +26,10 @@ TARGETS = ("operator", "spark")
 REGISTRY = "landfall.local"
 BASE = "LANDFALL_BASE_IMAGE"
 SUITE = "bookworm"
-CONTEXT = (
-    *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml"),
-    *("native/Cargo.toml", "native/Cargo.lock"),
-)
-FOLDERS = ("docker", "native/src", "operator", "requirements", "spark_app")
+CONTEXT = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml")
+FOLDERS = ("docker", "native", "operator", "requirements", "spark_app")
+NOT_READ = frozenset({"__pycache__", "target"})
+"""Folders of what was made of the sources."""
 KEPT = 20
 """How many images of a target are kept. They share all layers but the last, and all working copies
 of the repository share them.
@@ -155,9 +154,11 @@ def files_of(root: Path) -> list[Path]:
     """The files that a build may read: those that ``.dockerignore`` admits."""
     files = [root / name for name in CONTEXT]
     files += [file for folder in FOLDERS for file in (root / folder).rglob("*") if file.is_file()]
-    return sorted(
-        file for file in files if "__pycache__" not in file.parts and file.suffix != ".pyc"
-    )
+    return sorted(file for file in files if _is_source(file.relative_to(root)))
+
+
+def _is_source(file: Path) -> bool:
+    return not NOT_READ & {*file.parts} and file.suffix != ".pyc"
 
 
 def _base() -> str:

@@ -61,7 +61,8 @@ ROWS_OF_A_CHUNK, BYTES_OF_A_CHUNK = 5, 40
 @given(st.lists(st.integers(0, 50), max_size=40), st.data())
 def test_chunks_are_cut_as_kafkas_reader_cuts_them(sizes: list[int], data: st.DataObject) -> None:
     offsets = np.arange(len(sizes))
-    whole = messages.Messages([None] * len(sizes), offsets, np.array(sizes, np.int64))  # type: ignore[list-item]  # only their number counts
+    fetched = messages.PythonFetched([None] * len(sizes))  # type: ignore[list-item]  # only their number counts
+    whole = messages.Messages(fetched, offsets, np.array(sizes, np.int64))
     rows = pa.table(
         {
             "offset": offsets,

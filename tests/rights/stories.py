@@ -1,4 +1,4 @@
-"""Scenarios that together need every right: four of the operator and one of a driver's Spark.
+"""Scenarios that together need every right: five of the operator and one of a driver's Spark.
 
 The operator runs with a fake kubelet and fake drivers.
 """
@@ -21,7 +21,7 @@ from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules
 from tests.rights.spark import DRIVER, EXECUTORS, Spark
 from tests.support.api_audit_log import Account, Right
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, Refused
 from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, Json, document
 from tests.support.operators import Operators, Running
@@ -159,6 +159,25 @@ def corrects(stage: Stage) -> None:
         stage.until(lambda: stage.names("cgb"), lambda seen: not seen)
 
 
+def tries(stage: Stage) -> None:
+    """A revision is tried by a Backfill, and withdrawn."""
+    stage.groups.create(document(upgrade={"strategy": "Shadow"}))
+    with _operator(stage):
+        stage.until_phase("Running")
+        stage.groups.patch("clicks", {"spec": {"route": {"pattern": "day={date}"}}})
+        (made,) = stage.until(lambda: stage.names("cgb"), bool)
+        stage.groups.patch("clicks", {"spec": {"route": None}})
+        deleted = Right("landfall.dev", "backfills", "delete")
+        stage.until(
+            stage.account.asked,
+            lambda requests: any(request.right == deleted for request in requests),
+        )
+    # If it is still there, nobody is left to discard what it has landed.
+    finalizers = '{"metadata": {"finalizers": null}}'
+    with suppress(Refused):
+        stage.groups.kubectl("patch", made, "--type=merge", "-p", finalizers)
+
+
 _CONTAINER = {"image": "", "imageID": "", "ready": False, "restartCount": 0}
 
 
@@ -192,6 +211,7 @@ STORIES = (
     Story(upgrades, OPERATOR, OPERATORS),
     Story(repeats, OPERATOR, OPERATORS),
     Story(corrects, OPERATOR, OPERATORS),
+    Story(tries, OPERATOR, OPERATORS),
     Story(executes, DRIVER, DRIVERS),
 )
 
