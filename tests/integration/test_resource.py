@@ -14,7 +14,8 @@ from kubernetes.client.exceptions import ApiException
 
 from landfall.api.spec import parse_group
 from landfall_operator.api import backfill
-from landfall_operator.api.crd import GROUP, PLURAL, schema
+from landfall_operator.api.crd import PLURAL, schema
+from landfall_operator.api.definition import GROUP
 from landfall_operator.api.validation import parsed
 from tests.support.cluster import Cluster, Refused
 from tests.support.defaults import defaulted

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from landfall_operator.api.crd import GROUP
+from landfall_operator.api.definition import GROUP
 from tests.support.cluster import Cluster
 from tests.support.documented_groups import Shown, printed, shown
 from tests.support.groups import Groups

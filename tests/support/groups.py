@@ -13,7 +13,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from dev.servers.cache import locked
-from landfall_operator.api.crd import GROUP, PLURAL, VERSION
+from landfall_operator.api.crd import PLURAL
+from landfall_operator.api.definition import GROUP, VERSION
 from tests.support.cluster import Cluster, Refused
 from tests.support.waiting import eventually
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from landfall_operator.api.backfill import KIND, MAX_KEYS, NAME, NAME_FORM, PLURAL, BackfillSpec
 from landfall_operator.api.backfill_status import BackfillStatus
-from landfall_operator.api.crd import GROUP, VERSION, at, column
-from landfall_operator.api.schema import Schema, of_status, rule, structural, with_constraints
+from landfall_operator.api.crd import at
+from landfall_operator.api.definition import definition, resource_schema
+from landfall_operator.api.schema import Schema, rule, with_constraints
 from landfall_operator.api.yaml_text import yaml_text
 
 HEADER = (
@@ -55,50 +56,18 @@ EXTRAS: Mapping[str, Schema] = {
 
 def crd() -> dict[str, Any]:
     """The complete definition."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": "backfill",
-                "shortNames": ["cgb"],
-                "categories": ["all", "landfall"],
-            },
-            "versions": [
-                {
-                    "name": VERSION,
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "additionalPrinterColumns": [column(*each) for each in COLUMNS],
-                    "schema": {"openAPIV3Schema": schema()},
-                }
-            ],
-        },
-    }
+    return definition(
+        KIND, PLURAL, short_name="cgb", columns=COLUMNS, schema=schema(), subresources={}
+    )
 
 
 def schema() -> Schema:
     """The structural schema with its CEL rules."""
-    text = {"type": "string"}
-    root: Schema = {
-        "description": "Ranges of a consumer group that are landed again, compared, and promoted.",
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": text,
-            "kind": text,
-            "metadata": {"type": "object"},
-            "spec": structural(BackfillSpec.model_json_schema()),
-            "status": of_status(structural(BackfillStatus.model_json_schema())),
-        },
-    }
+    root = resource_schema(
+        "Ranges of a consumer group that are landed again, compared, and promoted.",
+        BackfillSpec,
+        BackfillStatus,
+    )
     for path, keywords in EXTRAS.items():
         at(root, path).update(keywords)
     root["x-kubernetes-validations"] = [

@@ -14,12 +14,11 @@ from landfall.api.spec import GroupSpec, s3
 from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
 from landfall_operator.api.compact_rules import COMPACT_RULES
+from landfall_operator.api.definition import definition, resource_schema
 from landfall_operator.api.feed_rules import FEED_RULES
 from landfall_operator.api.schema import (
     Schema,
-    of_status,
     rule,
-    structural,
     with_constraints,
     without_rules,
 )
@@ -27,8 +26,6 @@ from landfall_operator.api.source_rules import LATER_SOURCES, ONE_SOURCE, ONE_WA
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.yaml_text import yaml_text
 
-GROUP = "landfall.dev"
-VERSION = "v1alpha1"
 KIND = "ConsumerGroup"
 PLURAL = "consumergroups"
 HEADER = (
@@ -295,59 +292,28 @@ EXTRAS: Mapping[str, Schema] = {
 
 def crd() -> dict[str, Any]:
     """The complete definition."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": KIND,
-                "listKind": f"{KIND}List",
-                "plural": PLURAL,
-                "singular": "consumergroup",
-                "shortNames": ["cg"],
-                "categories": ["all", "landfall"],
-            },
-            "versions": [_version()],
-        },
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
     }
-
-
-def _version() -> dict[str, Any]:
-    return {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "subresources": {
-            "status": {},
-            "scale": {
-                "specReplicasPath": ".spec.replicas",
-                "statusReplicasPath": ".status.replicas",
-                "labelSelectorPath": ".status.selector",
-            },
-        },
-        "additionalPrinterColumns": [column(*each) for each in COLUMNS],
-        "schema": {"openAPIV3Schema": schema()},
-    }
+    return definition(
+        KIND,
+        PLURAL,
+        short_name="cg",
+        columns=COLUMNS,
+        schema=schema(),
+        subresources={"scale": scale},
+    )
 
 
 def schema() -> Schema:
     """The structural schema with its CEL rules."""
-    text = {"type": "string"}
-    root: Schema = {
-        "description": "A consumer group: lands records of Kafka topics in S3, exactly once.",
-        "type": "object",
-        "required": ["spec"],
-        "properties": {
-            "apiVersion": text,
-            "kind": text,
-            "metadata": {"type": "object"},
-            "spec": structural(GroupSpec.model_json_schema()),
-            "status": of_status(structural(GroupStatus.model_json_schema())),
-        },
-    }
+    root = resource_schema(
+        "A consumer group: lands records of Kafka topics in S3, exactly once.",
+        GroupSpec,
+        GroupStatus,
+    )
     for path, keywords in EXTRAS.items():
         at(root, path).update(keywords)
     for path, rules in RULES.items():
@@ -383,12 +349,6 @@ def at(node: Schema, path: str) -> Schema:
     for name in filter(None, path.split(".")):
         node = node.get("items", node)["properties"][name]
     return node
-
-
-def column(name: str, kind: str, path: str, description: str, priority: int) -> dict[str, Any]:
-    """A column of ``COLUMNS`` as the definition has it."""
-    made = {"name": name, "type": kind, "jsonPath": path, "description": description}
-    return made | ({"priority": priority} if priority else {})
 
 
 def to_yaml() -> str:

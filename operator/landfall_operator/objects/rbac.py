@@ -15,7 +15,8 @@ import sys
 from typing import Any
 
 from landfall_operator.api.backfill import PLURAL as BACKFILLS
-from landfall_operator.api.crd import GROUP, PLURAL
+from landfall_operator.api.crd import PLURAL
+from landfall_operator.api.definition import GROUP
 from landfall_operator.api.yaml_text import yaml_text
 from landfall_operator.objects.manifests import DRIVER_RULES
 from landfall_operator.objects.names import OPERATOR

@@ -83,7 +83,7 @@ class HttpDriverClient:
         outcome = "error"
         try:
             async with self._session.get(
-                _url(address, HTTP_PORT, _SUMMARY), timeout=self._timeout
+                url_of(address, HTTP_PORT, _SUMMARY), timeout=self._timeout
             ) as response:
                 outcome = _outcome(response.status)
                 return await _body(response) if response.status == HTTPStatus.OK else None
@@ -99,7 +99,7 @@ class HttpDriverClient:
         headers = {"Authorization": f"Bearer {token}"}
         try:
             request = self._session.post(
-                _url(address, CONTROL_PORT, path),
+                url_of(address, CONTROL_PORT, path),
                 json=asdict(command),
                 headers=headers,
                 timeout=self._timeout,
@@ -132,6 +132,7 @@ def _outcome(code: int) -> str:
     return "ok" if code < HTTPStatus.BAD_REQUEST else str(code)
 
 
-def _url(address: str, port: int, path: str) -> str:
+def url_of(address: str, port: int, path: str) -> str:
+    """Where a driver's pod answers at a path; its address may be one of IPv6."""
     host = f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
     return f"http://{host}:{port}{path}"

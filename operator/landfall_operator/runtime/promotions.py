@@ -4,7 +4,6 @@ Unlike a command, the request is answered with what became of it. It is the same
 ``landfall promote``, and asking again with the same id waits on, so nothing is done twice.
 """
 
-import ipaddress
 import json
 import re
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import aiohttp
 from landfall.api.contract import CONTROL_PORT
 from landfall_operator.core.backfill_snapshot import PromotionAnswer, PromotionOutcome
 from landfall_operator.objects.names import OPERATOR
+from landfall_operator.runtime.driver_client import url_of
 from landfall_operator.runtime.metrics import Metrics
 
 PATH = "/control/promote"
@@ -51,11 +51,10 @@ class HttpPromotionClient:
     async def promote(self, address: str, token: str, side_lane: str, id_: str) -> PromotionAnswer:
         """See ``PromotionClient``."""
         self._before_request()
-        host = f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
         outcome = "error"
         try:
             request = self._session.post(
-                f"http://{host}:{CONTROL_PORT}{PATH}",
+                url_of(address, CONTROL_PORT, PATH),
                 json={"name": side_lane, "who": OPERATOR, "why": "promote: Automatic", "id": id_},
                 headers={"Authorization": f"Bearer {token}"},
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS),

@@ -2,9 +2,9 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,7 @@ from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.errors import Reason, Stalled
 from landfall.store.memory import MemoryStore
 from tests.support.fakes import FakeRunner, group
+from tests.support.lent_spark import lending
 from tests.support.processes import ENTRY
 
 PEER = "clicks-driver.logs.svc"
@@ -123,12 +124,9 @@ def test_the_known_ledger_and_the_peers_reach_the_contender(
 def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
 
-    @contextmanager
-    def context(_: object, __: object, problems: object) -> Iterator[Future[None]]:
+    def context(_: object, __: object, problems: object) -> AbstractContextManager["Future[Any]"]:
         given.append(problems)
-        started = Future[None]()
-        started.set_result(None)
-        yield started
+        return lending(None)()
 
     def runner(_: object, problems: object) -> None:
         given.append(problems)

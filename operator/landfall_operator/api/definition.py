@@ -1,0 +1,74 @@
+"""What the definitions of all resources have in common. Pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel
+
+from landfall_operator.api.schema import Schema, of_status, structural
+
+GROUP = "landfall.dev"
+VERSION = "v1alpha1"
+
+Column = tuple[str, str, str, str, int]
+"""A column of ``kubectl get``: name, type, JSON path, description, priority (1: ``-o wide``)."""
+
+
+def definition(  # noqa: PLR0913  # each is said once of a resource
+    kind: str,
+    plural: str,
+    *,
+    short_name: str,
+    columns: Iterable[Column],
+    schema: Schema,
+    subresources: Schema,
+) -> dict[str, Any]:
+    """The complete definition of a namespaced resource."""
+    version = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}, **subresources},
+        "additionalPrinterColumns": [_column(*each) for each in columns],
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": [short_name],
+                "categories": ["all", "landfall"],
+            },
+            "versions": [version],
+        },
+    }
+
+
+def resource_schema(description: str, spec: type[BaseModel], status: type[BaseModel]) -> Schema:
+    """The structural schema of a resource with these models, without rules that it adds."""
+    text = {"type": "string"}
+    return {
+        "description": description,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": text,
+            "kind": text,
+            "metadata": {"type": "object"},
+            "spec": structural(spec.model_json_schema()),
+            "status": of_status(structural(status.model_json_schema())),
+        },
+    }
+
+
+def _column(name: str, kind: str, path: str, description: str, priority: int) -> dict[str, Any]:
+    made = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return {**made, "priority": priority} if priority else made
