@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.records import Records
+from landfall.source import LastRead
+from landfall.source.clients import Client, open_client
+from landfall.source.messages import Fetch
 from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
 from landfall.source.reader import KafkaReader
 from tests.support.hot_paths import BOTH
@@ -218,6 +222,46 @@ def test_expired_offsets_are_data_loss(kafka: Broker, reader: KafkaReader) -> No
 
     assert stalled.value.reason is Reason.DATA_LOSS
     assert offsets(reader.read(slice_of(topic, 60, 100))) == list(range(60, 100))
+
+
+def test_an_expired_record_before_the_slice_is_met_before_the_client_seeks(
+    kafka: Broker, reader: KafkaReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a busy machine; the client then refuses to seek, and says why only to who fetches."""
+    opened: list[SeeksLate] = []
+
+    def open_late(*of: Any) -> SeeksLate:
+        opened.append(SeeksLate(open_client(*of)))
+        return opened[-1]
+
+    monkeypatch.setattr("landfall.source.reader.open_client", open_late)
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b"x"] * 20)
+    kafka.expire_before(topic, 0, 10)
+    reader.last_read = {TopicPartition(topic, 0): LastRead(4, 0)}
+
+    assert offsets(reader.read(slice_of(topic, 10, 20))) == list(range(10, 20))
+    assert [client.has_met for client in opened] == [True]
+
+
+class SeeksLate:
+    """A client that seeks only after it has met an error, which its next fetch returns."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self.has_met, self._met = client, False, Fetch()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def seek(self, position: Any) -> None:
+        if not self.has_met:
+            self._met = eventually(lambda: self._client.fetch(1), lambda fetch: fetch.errors)
+            self.has_met = True
+        self._client.seek(position)
+
+    def fetch(self, max_messages: int) -> Fetch:
+        met, self._met = self._met, Fetch()
+        return met or self._client.fetch(max_messages)
 
 
 def test_a_missing_topic_stalls(impatient_reader: KafkaReader) -> None:

@@ -20,6 +20,7 @@ from landfall.source.messages import NO_MESSAGES, Fetch, FetchError, Messages, P
 CHUNK_ROWS = 10_000
 CHUNK_BYTES = 8 * 2**20
 
+_LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}  # noqa: SLF001  # librdkafka's local errors are spelled so
 _DIVERGES = re.compile(r"truncation detected .*broker end offset is (\d+)")
 
 
@@ -86,6 +87,12 @@ class Progress:
             self._end_or_raise(failed)
         return self._within_range(fetch.messages.get(self.place, NO_MESSAGES))
 
+    def is_lost(self, fetch: Fetch) -> bool:
+        """Whether a fetch says that offsets of the topic partition are not there."""
+        return any(
+            failed.place == self.place and failed.error.code() in _LOST for failed in fetch.errors
+        )
+
     def _within_range(self, messages: Messages) -> Messages:
         found, expected = messages.offsets, self.slice_.offsets
         low, high = np.searchsorted(found, [expected.start, expected.end])
@@ -108,7 +115,7 @@ class Progress:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  # librdkafka's local errors are spelled so
             self.log_end = failed.offset or 0
             self.finished |= self.log_end >= offsets.end
-        elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:  # noqa: SLF001
+        elif error.code() in _LOST:
             raise self._loss(error)
         elif not error.retriable():
             raise translate_error(error, str(self.slice_))

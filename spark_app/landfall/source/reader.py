@@ -27,7 +27,7 @@ from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.records import Records
 from landfall.source import LastRead
-from landfall.source.ahead import FetchedAhead, fetch_together
+from landfall.source.ahead import PATIENCE_SECONDS, FetchedAhead, fetch_together
 from landfall.source.clients import Client, open_client
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 from landfall.source.messages import Messages, chunks
@@ -40,6 +40,8 @@ visible record and the slice are only invisible offsets, mostly the markers of t
 """
 _NOT_YET = {KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._IN_PROGRESS}  # noqa: SLF001  # librdkafka's local errors are spelled so
 _SEEK_SECONDS = 0.005
+_SEEK_PATIENCE_SECONDS = 0.25
+"""After so long, what the client has met at the position may be why it cannot seek."""
 _METADATA_SECONDS = 10.0
 
 
@@ -137,24 +139,44 @@ class KafkaReader:
         progresses = [Progress(slice_, self._comparable(slice_)) for slice_ in slices]
         consumer.assign([progress.first_position() for progress in progresses])
         for progress in progresses:
-            self._compare_epochs(consumer, progress)
+            self._compare_epochs(consumer, progress, is_alone=len(progresses) == 1)
         return progresses
 
-    def _compare_epochs(self, consumer: Client, progress: Progress) -> None:
+    def _compare_epochs(self, consumer: Client, progress: Progress, *, is_alone: bool) -> None:
         """Let the leader epoch be compared before anything is read, if the position has one."""
         position = progress.first_position()
-        deadline = time.monotonic() + self._timeout
+        began = waited_since = time.monotonic()
+        pause = _SEEK_SECONDS
         while progress.before is not None:
             try:
                 # assign() compares epochs only if the client does not know the leader yet.
                 consumer.seek(position)
             except KafkaException as error:
                 # The client has not begun to fetch yet, or is about to stop what it fetched before.
-                if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                now = time.monotonic()
+                if error.args[0].code() not in _NOT_YET or now - began > self._timeout:
                     raise
-                time.sleep(_SEEK_SECONDS)
+                if not is_alone and now - began > PATIENCE_SECONDS:
+                    raise  # what others were sent must not be dropped: each slice is read alone
+                if is_alone and now - waited_since > _SEEK_PATIENCE_SECONDS:
+                    pause = 0.0 if self._assigned_again(consumer, progress) else _SEEK_SECONDS
+                    waited_since = time.monotonic()
+                time.sleep(pause)
             else:
                 return
+
+    @staticmethod
+    def _assigned_again(consumer: Client, progress: Progress) -> bool:
+        """Begin anew if the client has met that its position is not in the log; returns whether.
+
+        It has stopped then, and cannot be sought before it begins anew. Whether that record has
+        expired or was truncated is what it finds out once it is sought: so that must come before
+        the answer of the broker. Messages that are met here are dropped, and fetched again.
+        """
+        is_lost = progress.is_lost(consumer.fetch(1))
+        if is_lost:
+            consumer.assign([progress.first_position()])
+        return is_lost
 
     def _comparable(self, slice_: Slice) -> LastRead | None:
         """The last record read before the slice, if it is close enough to begin after it."""
