@@ -8,11 +8,12 @@ PYTEST := $(BIN)/pytest
 CARGO := cargo
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-# Two workers suit two cores; tests marked with the same xdist_group (Spark's) share one worker, hence one JVM.
-WORKERS ?= 2
-PARALLEL := -n $(WORKERS) --dist loadgroup
+# Three workers suit two cores, for many tests wait for servers; tests marked with the same xdist_group (Spark's) share one
+# worker, hence one JVM. tests/conftest.py sorts the longest groups first, and xdist must keep that order.
+WORKERS ?= 3
+PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite cluster-times sim model crash-hunt chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite cluster-times sim model crash-hunt chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +132,9 @@ files-suite: ready ## Land 100,000 files of other programs, late, half written, 
 
 lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store and in Airflow (20 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py tests/integration/test_airflow_files.py
+
+replacing-suite: ready ## Let a few turns of chaos-replace kill drivers that merge and sort objects, always the same ones (a minute or two)
+	@$(PYTEST) -n0 -v -m full tests/integration/test_chaos_replacing.py
 
 cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition
 	@$(BIN)/python -m tests.bench.cluster

@@ -61,7 +61,9 @@ SERVERS = (
     HDFS,
 )
 
-LONGEST_FIRST = ("e2e", "integration", "behaviour", "properties", "model")
+LONGEST_GROUPS = ("node", "drivers", "spark")
+"""Groups of tests, each for one worker, that take longer than others with more tests."""
+LONGEST_FOLDERS = ("e2e", "integration", "behaviour", "properties", "model")
 """Folders of long tests; tests of other folders follow, so that all workers end together."""
 
 # A busy machine is slow, not wrong: pytest's own time limit is enough.
@@ -82,13 +84,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort by folder; inside of one, the order stays random, and xdist takes groups first."""
+    """Sort groups before single tests, and these by folder; inside, the order stays random.
+
+    This is the order in which xdist's workers take them, with ``--no-loadscope-reorder``.
+    """
     items.sort(key=_turn)
 
 
-def _turn(item: pytest.Item) -> int:
-    folder = item.path.relative_to(TESTS).parts[0]
-    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+def _turn(item: pytest.Item) -> tuple[int, int]:
+    group = item.get_closest_marker("xdist_group")
+    if group:
+        return 0, _index(LONGEST_GROUPS, group.args[0])
+    return 1, _index(LONGEST_FOLDERS, item.path.relative_to(TESTS).parts[0])
+
+
+def _index(names: tuple[str, ...], name: str) -> int:
+    return names.index(name) if name in names else len(names)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -1,4 +1,7 @@
-"""A few turns of ``make chaos-replace``: drivers that merge are killed, readers miss nothing."""
+"""A few turns of ``make chaos-replace``: drivers that merge are killed, readers miss nothing.
+
+``make replacing-suite`` runs it.
+"""
 
 import sys
 from pathlib import Path

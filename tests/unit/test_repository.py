@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.conftest import LONGEST_GROUPS
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -185,3 +187,10 @@ def test_a_group_of_tests_stays_on_one_worker(request: pytest.FixtureRequest) ->
     groups nothing, and reports no error.
     """
     assert request.node.nodeid.endswith("@of its own")
+
+
+def test_groups_that_begin_first_are_groups_of_tests() -> None:
+    texts = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    groups = {name for text in texts for name in re.findall(r'xdist_group\("(.+?)"\)', text)}
+
+    assert {*LONGEST_GROUPS} <= groups
