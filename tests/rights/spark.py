@@ -106,6 +106,8 @@ class Spark:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.port": 0,
             "spark.driver.blockManager.port": 0,
+            # Spark deletes a surplus pod that has not registered only when it is this old.
+            "spark.dynamicAllocation.executorIdleTimeout": "1s",
         }
         of_driver = dict(
             line.split(" ", 1)
