@@ -1,4 +1,5 @@
-//! Landfall's hot path: reads Kafka messages by librdkafka's batches straight into Arrow's buffers.
+//! Landfall's hot path: reads Kafka messages by librdkafka's batches straight into Arrow's buffers,
+//! and takes the wanted values of JSON out of them.
 //!
 //! Pure Python does the same with one object per message (`landfall.source.clients`); this crate
 //! holds no decision of its own, so both give the same records, errors and bytes. librdkafka is not
@@ -10,9 +11,13 @@ use pyo3::prelude::*;
 
 mod column;
 mod consumer;
+mod json;
 mod librdkafka;
 mod messages;
+mod number;
 mod positions;
+mod scan;
+mod wanted;
 
 /// The module `landfall_native`.
 #[pymodule]
@@ -21,6 +26,8 @@ mod landfall_native {
     use crate::column::Column;
     #[pymodule_export]
     use crate::consumer::{ClientError, Consumer};
+    #[pymodule_export]
+    use crate::json::JsonFields;
     #[pymodule_export]
     use crate::messages::Messages;
     use pyo3::prelude::*;

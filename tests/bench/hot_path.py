@@ -43,7 +43,7 @@ from tests.bench import topics
 from tests.bench.environment import servers
 from tests.bench.sink import Bench
 from tests.bench.topics import PARTITIONS, Load
-from tests.support.hot_paths import NATIVE, PYTHON
+from tests.support.hot_paths import NATIVE, PYTHON, running
 
 SPEC: Mapping[str, Any] = {
     "decode": {"format": "Json", "timestamp": {"field": "ts"}},
@@ -100,7 +100,8 @@ def landfall(path: HotPath, group: ConsumerGroup, store: Store, load: Load) -> N
     each = load.records // PARTITIONS
     for partition in range(PARTITIONS):
         slice_ = Slice(Tp(load.topic, partition), OffsetRange(0, each))
-        (result,) = landing.land(Batch(group, uuid4().hex), [slice_], reader, store)
+        with running(path):
+            (result,) = landing.land(Batch(group, uuid4().hex), [slice_], reader, store)
         assert isinstance(result, LandedSlice), result
         assert result.landed == each
         for landed in result.objects:

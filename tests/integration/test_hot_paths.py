@@ -14,7 +14,7 @@ from landfall.native import HotPath
 from landfall.source.reader import KafkaReader
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch, landing
-from tests.support.hot_paths import NATIVE, PYTHON, needs_native
+from tests.support.hot_paths import NATIVE, PYTHON, needs_native, running
 from tests.support.kafka import Broker, Message
 
 RECORDS = 25_000
@@ -74,7 +74,8 @@ def landed(kafka: Broker, path: HotPath, slice_: Slice, output: dict[str, object
     )
     store = MemoryStore()
     batch = Batch(group(kafka, output), "token")
-    (result,) = landing.land(batch, [slice_], reader, store)
+    with running(path):
+        (result,) = landing.land(batch, [slice_], reader, store)
     reader.close()
     assert isinstance(result, LandedSlice), result
     for found in result.objects:

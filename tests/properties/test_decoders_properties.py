@@ -1,6 +1,7 @@
 """For any bytes decoders do not raise, return every row once, and treat each row independently."""
 
 import json
+from dataclasses import replace
 
 import orjson
 from hypothesis import given
@@ -79,6 +80,7 @@ DECODERS: list[Decoder] = [
     Json.of({}, Wanted((*FIELDS, ("m",)))),
     Json.of({}, Wanted((*FIELDS, ("\n",)))),
     Json.of({}, Wanted(FIELDS, SCHEMA)),
+    replace(Json.of({}, Wanted(FIELDS)), native=None),
     Delimited.of({"columns": ["a", "b", "m"]}, Wanted((("a",),), SCHEMA, json=True)),
     Delimited.of({"columns": ["a", "b"], "quote": '"'}, Wanted((("b",),), json=True)),
     Regex.of({"pattern": "(?P<a>a*)(?P<b>1?)(?P<m>.)"}, Wanted((("b",),), SCHEMA, json=True)),

@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
 import numpy as np
@@ -5,12 +6,21 @@ import pytest
 
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
+from landfall.native import HotPath
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+from tests.support.hot_paths import BOTH, running
 
 A = (("a",),)
+
+
+@pytest.fixture(autouse=True, params=BOTH)
+def _path(request: pytest.FixtureRequest) -> Iterator[None]:
+    path: HotPath = request.param
+    with running(path):
+        yield
 
 
 def decode(values: list[bytes | None], wanted: Wanted) -> Decoded:

@@ -5,7 +5,8 @@ nothing after it. This holds for the fields that are not wanted, too: msgspec sk
 their grammar, and Arrow checks UTF-8 for all rows at once. The one exception is a number too large
 for a double, which goes unnoticed in a field that is not wanted. Of a repeated key the last value
 counts. A wanted field is None if it is absent, null, or inside something that is not an object. A
-tombstone has every field absent. ``documents`` says how values are extracted.
+tombstone has every field absent. ``documents`` says how values are extracted, and ``native_json``
+how the extension does the same in one pass.
 """
 
 from collections.abc import Mapping
@@ -14,8 +15,10 @@ from dataclasses import dataclass, replace
 import msgspec
 import pyarrow as pa
 
+from landfall.native import hot_path
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.documents import Documents, Wire, as_list
+from landfall.pipeline.decoders.native_json import NativeDocuments
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import JSON_TYPES, record_batch
 from landfall.pipeline.records import Records
@@ -40,10 +43,12 @@ class Json:
 
     Attributes:
         documents: extracts the wanted values.
+        native: extracts them with the extension, if it runs and can.
         schema: the schema of the typed columns, if the group declares any.
     """
 
     documents: Documents
+    native: NativeDocuments | None
     schema: pa.Schema | None
 
     @classmethod
@@ -54,7 +59,8 @@ class Json:
             ValueError: an option is given.
         """
         read_options(options, Options)
-        return cls(Documents.of(_WIRE, wanted), wanted.schema)
+        documents = Documents.of(_WIRE, wanted)
+        return cls(documents, NativeDocuments.of(documents, hot_path()), wanted.schema)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is a JSON object, with its fields and columns."""
@@ -70,7 +76,7 @@ class Json:
             bodies: the object of each row; null where it has an error.
             errors: what is wrong, by row; it counts before what is wrong with the object.
         """
-        values, more = self.documents.extract(bodies)
+        values, more = (self.native or self.documents).extract(bodies)
         errors = {**more, **errors}
         found = {path: values[leaf] for path, leaf in self.documents.fields.items()}
         fields = {**found, **decoded.fields}
