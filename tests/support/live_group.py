@@ -89,6 +89,12 @@ class LiveGroup:
             "patch", "consumergroup", NAME, "--type=merge", "-p", json.dumps({"spec": spec})
         )
 
+    def patch_status(self, **fields: Any) -> None:
+        """Merge fields into the status, as if the operator had written them."""
+        patch = json.dumps({"status": fields})
+        of_status = ("--subresource=status", "--type=merge", "-p", patch)
+        self.kubectl("patch", "consumergroup", NAME, *of_status)
+
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl in the namespace; returns its output."""
         return self.cluster.kubectl("-n", self.namespace, *arguments)
