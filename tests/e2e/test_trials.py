@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.independent_audit import data_keys, events
-from tests.support.live_group import PARTITIONS, SOUND, LiveGroup
+from tests.support.live_group import NAME, PARTITIONS, SOUND, LiveGroup
 
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 
@@ -52,6 +52,8 @@ def test_a_wrong_decoder_is_refused_by_shadow_and_by_canary(group: LiveGroup, to
     assert new
     message = group.wait_for_condition("Stalled", "True", "TrialRefused")
     assert "rows differ" in message
+    shown = group.kubectl("get", "cgb") + group.kubectl("get", "consumergroups")
+    print(shown + group.kubectl("describe", "consumergroup", NAME))
     assert ("Warning", "Watching") in group.events()
 
     # It takes the time from a field that no record has, and so lands none of them. The policy lets
