@@ -3,10 +3,14 @@
 Keys may be LongWritable (an offset) or BytesWritable (Secor's MessagePack map); values are
 BytesWritable; every kind of compression is read, with DefaultCodec and GzipCodec. A damaged file
 gives a ValueError with the byte position, never fewer rows.
+
+Here each row is a Python object. ``sequencecolumns`` reads whole blocks as columns, and leaves what
+is not regular to this module, so that errors are the same.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from types import MappingProxyType
@@ -20,6 +24,9 @@ Key = tuple[int | None, bytes | None, int | None]
 """Offset, Kafka key, Kafka timestamp."""
 
 _VERSION = b"SEQ\x06"
+_LONG_WRITABLE = "org.apache.hadoop.io.LongWritable"
+_BYTES_WRITABLE = "org.apache.hadoop.io.BytesWritable"
+_KEYS = (_LONG_WRITABLE, _BYTES_WRITABLE)
 _SYNC_ESCAPE = -1
 _SYNC_BYTES = 16
 _READ_BYTES = 1 << 20
@@ -32,12 +39,17 @@ _DECOMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
 
 
 class Source:
-    """The bytes of the file in order, and the position after those read so far."""
+    """The bytes of the file in order.
+
+    Attributes:
+        position: after the bytes read so far.
+        start: where the record or block begins that is being read.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         """Read nothing yet."""
         self._stream = stream
-        self.position = 0
+        self.position = self.start = 0
 
     def take(self, count: int) -> bytes:
         """Return exactly this many bytes."""
@@ -66,6 +78,11 @@ class Source:
         """Return a number of four bytes."""
         return int.from_bytes(self.take(4), "big", signed=True)
 
+    def next_length(self) -> int | None:
+        """Return the number that a record or block begins with, or None if the file ends here."""
+        self.start = self.position
+        return self.int32_or_end()
+
     def int32_or_end(self) -> int | None:
         """Return a number, or None if the file ends here."""
         taken = self._up_to(4)
@@ -89,13 +106,13 @@ class Header:
     """How the rest of the file must be read.
 
     Attributes:
-        key: parses a key.
+        packed: whether keys are MessagePack maps; else they are offsets.
         decompress: decompresses a value, or the parts of a block; does nothing without compression.
         blocks: whether the file consists of blocks, not of records.
         sync: the sync marker.
     """
 
-    key: Callable[[bytes], Key]
+    packed: bool
     decompress: Callable[[bytes], bytes]
     blocks: bool
     sync: bytes
@@ -109,19 +126,21 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
             message says where.
     """
     source = Source(stream)
-    start = 0
-    try:
+    with damage_located(source):
         header = read_header(source)
-        read = _block if header.blocks else _record
-        while True:
-            start = source.position
-            length = source.int32_or_end()
-            if length is None:
-                return
-            yield from read(source, header, length)
+        while (length := source.next_length()) is not None:
+            yield from read_rows(source, header, length)
+
+
+@contextmanager
+def damage_located(source: Source) -> Iterator[None]:
+    """Errors in here say in which record or block they are, as ValueErrors."""
+    try:
+        yield
     except (ValueError, struct.error) as error:
         raise ValueError(
-            f"damaged SequenceFile, in the record or block that starts at byte {start}: {error}"
+            f"damaged SequenceFile, in the record or block that starts at byte {source.start}: "
+            f"{error}"
         ) from error
 
 
@@ -130,7 +149,7 @@ def read_header(source: Source) -> Header:
     if (version := source.take(4)) != _VERSION:
         raise ValueError(f"starts with {version!r}, not {_VERSION!r}")
     key, value = source.text(), source.text()
-    if key not in _KEYS or value != "org.apache.hadoop.io.BytesWritable":
+    if key not in _KEYS or value != _BYTES_WRITABLE:
         raise ValueError(
             f"keys of {key} and values of {value}, not {' or '.join(_KEYS)} and BytesWritable"
         )
@@ -141,7 +160,7 @@ def read_header(source: Source) -> Header:
     for _ in range(2 * source.int32()):  # the metadata, pairs of name and value
         source.text()
     decompress = _DECOMPRESSORS[codec] if compressed else bytes
-    return Header(_KEYS[key], decompress, bool(blocks), source.take(_SYNC_BYTES))
+    return Header(key == _BYTES_WRITABLE, decompress, bool(blocks), source.take(_SYNC_BYTES))
 
 
 def check_sync(source: Source, header: Header) -> None:
@@ -150,12 +169,36 @@ def check_sync(source: Source, header: Header) -> None:
         raise ValueError(f"no sync marker before byte {source.position}")
 
 
-def _block(source: Source, header: Header, escape: int) -> Iterator[Row]:
+def read_rows(source: Source, header: Header, length: int) -> Iterator[Row]:
+    """Read a block, a record or a sync marker that begins with this number; see ``rows``."""
+    if not header.blocks:
+        yield from _record(source, header, length)
+        return
+    count = begin_block(source, header, length)
+    yield from rows_of_block(header, count, tuple(read_part(source, header) for _ in range(4)))
+
+
+def begin_block(source: Source, header: Header, escape: int) -> int:
+    """Read what a block begins with; the number of its records. Four parts follow."""
     if escape != _SYNC_ESCAPE:
         raise ValueError(f"no sync marker before byte {source.position}")
     check_sync(source, header)
-    count = source.vint()
-    parts = [header.decompress(source.take(source.vint())) for _ in range(4)]
+    return source.vint()
+
+
+def read_part(source: Source, header: Header) -> bytes:
+    """Read and decompress a part of a block."""
+    return header.decompress(source.take(source.vint()))
+
+
+def rows_of_block(header: Header, count: int, parts: Sequence[bytes]) -> Iterator[Row]:
+    """The rows of a block.
+
+    Args:
+        header: of the file.
+        count: how many rows the block says it has.
+        parts: lengths of the keys, keys, lengths of the values, values.
+    """
     keys, values = (_split(lengths, joined, count) for lengths, joined in (parts[:2], parts[2:]))
     for key, value in zip(keys, values, strict=True):
         yield _row(header, key, value)
@@ -184,7 +227,8 @@ def _record(source: Source, header: Header, length: int) -> Iterator[Row]:
 
 
 def _row(header: Header, key: bytes, value: bytes) -> Row:
-    offset, kafka_key, timestamp = header.key(key)
+    parse = _messagepack_key if header.packed else _long_key
+    offset, kafka_key, timestamp = parse(key)
     return Row(offset, _bytes_writable(value), kafka_key, timestamp)
 
 
@@ -202,18 +246,13 @@ def _long_key(written: bytes) -> Key:
 
 
 def _messagepack_key(written: bytes) -> Key:
-    fields = msgpack.unpackb(_bytes_writable(written), strict_map_key=False)
+    try:
+        fields = msgpack.unpackb(_bytes_writable(written), strict_map_key=False)
+    except TypeError as error:  # a field is numbered by what Python cannot hash
+        raise ValueError(f"a key that cannot be read: {error}") from error
     if not isinstance(fields, dict) or not isinstance(fields.get(1), int):
         raise ValueError(f"a key without an offset: {fields!r}")  # noqa: TRY004  # damaged data
     return fields[1], fields.get(2), fields.get(3)
-
-
-_KEYS: Mapping[str, Callable[[bytes], Key]] = MappingProxyType(
-    {
-        "org.apache.hadoop.io.LongWritable": _long_key,
-        "org.apache.hadoop.io.BytesWritable": _messagepack_key,
-    }
-)
 
 
 def _vint_width(first: int) -> int:

@@ -34,6 +34,18 @@ from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
 from landfall.store import Store
 
 
+class _OtherRows(Stalled):
+    """An object has more or fewer rows than the ledger says, from this offset on."""
+
+    def __init__(self, message: str, first_offset: int) -> None:
+        super().__init__(Reason.OBJECT_LOST, message)
+        self.first_offset = first_offset
+
+    def __reduce__(self) -> tuple[type[Stalled], tuple[Reason, str]]:
+        """Between Spark task and driver it is like any other."""
+        return Stalled, (self.reason, str(self))
+
+
 class LandedReader:
     """A ``source.Reader`` of what another group has landed. A worker process has one."""
 
@@ -75,6 +87,11 @@ class LandedReader:
                 records = _records(tp, table)
                 yield records
                 at = int(records.offsets[-1]) + 1
+        except _OtherRows as stalled:
+            # Which row is missing is not known, so nothing of the object may be landed.
+            if slice_.offsets.start < at <= stalled.first_offset:
+                raise EndsEarly(at) from stalled
+            raise
         except Stalled as stalled:
             if at > slice_.offsets.start:
                 raise EndsEarly(at) from stalled
@@ -140,11 +157,11 @@ class LandedReader:
     def _rows(
         self, tp: TopicPartition, offsets: OffsetRange, piece: Piece, ahead: FetchAhead
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of an object with these offsets; all that is before them is read, too."""
+        """The rows of an object with these offsets; what is before them is read, too."""
         with self._open(tp, piece, ahead) as stream:
             rows = 0
             try:
-                for batch in self._batches(stream, piece, tp):
+                for batch in self._batches(stream, piece, tp, offsets.start):
                     taken, is_over = _within(batch, rows, piece, offsets)
                     rows += batch.num_rows
                     yield taken
@@ -153,19 +170,20 @@ class LandedReader:
             except (ValueError, EOFError, OSError) as error:
                 raise Stalled(Reason.OBJECT_LOST, f"{piece.key}: damaged: {error}") from error
         if rows != piece.landed.rows:
-            raise Stalled(
-                Reason.OBJECT_LOST,
+            raise _OtherRows(
                 f"{piece.key}: {rows} rows, but the ledger says {piece.landed.rows}",
+                piece.first_offset,
             )
 
     def _batches(
-        self, stream: BinaryIO, piece: Piece, tp: TopicPartition
+        self, stream: BinaryIO, piece: Piece, tp: TopicPartition, start: int
     ) -> Iterator[pa.RecordBatch]:
+        """The rows of an object; values of those with smaller offsets may be null."""
         if piece.is_dead_letters:
             return of_parquet(stream, is_sorted=False)
         output = self._landed_by.spec(piece.slot, tp.topic).output
         if output.format == "SequenceFile":
-            return of_sequence_file(stream)
+            return of_sequence_file(stream, start)
         return of_parquet(stream, is_sorted=bool(output.options.get("sortBy")))
 
     @contextmanager

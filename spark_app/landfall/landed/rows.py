@@ -2,15 +2,15 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.formats import Row, sequencereader
+from landfall.formats import sequencecolumns
 from landfall.pipeline.records import HEADERS
 
 ROWS = pa.schema(
@@ -25,31 +25,32 @@ ROWS = pa.schema(
 """Columns of a batch: the Kafka timestamp is in milliseconds, -1 for none; headers are never null.
 """
 BATCH_ROWS = 4096
-"""How many rows of an object are in memory at once, but for those of a sorted row group."""
+"""How many rows of a Parquet file are in memory at once, but for those of a sorted row group."""
 _NO_HEADERS = pa.nulls(0, HEADERS).values
 
 
-def of_sequence_file(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
-    """The rows of a SequenceFile.
+def of_sequence_file(stream: BinaryIO, start: int = 0) -> Iterator[pa.RecordBatch]:
+    """The rows of a SequenceFile, a batch for each of its blocks.
+
+    Args:
+        stream: the object.
+        start: values of rows with smaller offsets may be null.
 
     Raises:
         ValueError: it is damaged, or its keys have no offsets.
     """
-    rows = sequencereader.rows(stream)
-    while some := list(islice(rows, BATCH_ROWS)):
-        yield _of_rows(some)
-
-
-def _of_rows(some: Sequence[Row]) -> pa.RecordBatch:
-    empty = pa.array([0] * (len(some) + 1), pa.int32())
-    columns = [
-        pa.array([row.offset for row in some], pa.int64()),
-        pa.array([-1 if row.timestamp is None else row.timestamp for row in some], pa.int64()),
-        pa.array([row.key for row in some], pa.binary()),
-        pa.array([row.value for row in some], pa.binary()),
-        pa.ListArray.from_arrays(empty, _NO_HEADERS).cast(HEADERS),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=ROWS)
+    for rows in sequencecolumns.columns(stream, start):
+        no_headers = pa.ListArray.from_arrays(
+            np.zeros(len(rows.offsets) + 1, np.int32), _NO_HEADERS
+        )
+        columns = [
+            pa.array(rows.offsets),
+            pa.array(rows.timestamps),
+            rows.keys,
+            rows.values,
+            no_headers.cast(HEADERS),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
 
 def of_parquet(stream: BinaryIO, *, is_sorted: bool) -> Iterator[pa.RecordBatch]:
