@@ -13,7 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite cluster-times sim model crash-hunt chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,8 @@ lease-suite: ready ## Let takers race for files while they and drivers are kille
 
 replacing-suite: ready ## Let a few turns of chaos-replace kill drivers that merge and sort objects, always the same ones (a minute or two)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_chaos_replacing.py
+hot-path-suite: ready ## Land a million random records by both hot paths in every format, and compare each byte (RECORDS=n)
+	@LANDFALL_RECORDS=$(or $(RECORDS),1000000) $(PYTEST) -n0 -v -m full tests/integration/test_hot_paths.py
 
 cluster-times: ready tools ## Measure on a real node: apply to commit, kill to commit, handover, outage to condition
 	@$(BIN)/python -m tests.bench.cluster

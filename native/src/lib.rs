@@ -1,7 +1,7 @@
 //! Landfall's hot path: reads Kafka messages by librdkafka's batches straight into Arrow's buffers,
-//! and takes the wanted values of JSON out of them.
+//! takes the wanted values of JSON out of them, and writes their rows as the contents of files.
 //!
-//! Pure Python does the same with one object per message (`landfall.source.clients`); this crate
+//! Pure Python does the same (`landfall.source.clients`, `landfall.formats`); this crate
 //! holds no decision of its own, so both give the same records, errors and bytes. librdkafka is not
 //! linked: the library that confluent-kafka ships is opened when a process first asks for it.
 //!
@@ -13,11 +13,14 @@ mod column;
 mod consumer;
 mod json;
 mod librdkafka;
+mod lines;
 mod messages;
 mod number;
 mod positions;
+mod rows;
 mod scan;
 mod wanted;
+mod writables;
 
 /// The module `landfall_native`.
 #[pymodule]
@@ -29,7 +32,11 @@ mod landfall_native {
     #[pymodule_export]
     use crate::json::JsonFields;
     #[pymodule_export]
+    use crate::lines::lines;
+    #[pymodule_export]
     use crate::messages::Messages;
+    #[pymodule_export]
+    use crate::writables::{bytes_writables, messagepack_keys};
     use pyo3::prelude::*;
 
     #[pymodule_init]

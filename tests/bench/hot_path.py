@@ -45,10 +45,15 @@ from tests.bench.sink import Bench
 from tests.bench.topics import PARTITIONS, Load
 from tests.support.hot_paths import NATIVE, PYTHON, running
 
-SPEC: Mapping[str, Any] = {
-    "decode": {"format": "Json", "timestamp": {"field": "ts"}},
-    "route": {"pattern": "dt={date}"},
-    "output": {"format": "Json", "codec": "Gzip"},
+BY_DATE = {"route": {"pattern": "dt={date}"}}
+BY_FIELD = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, **BY_DATE}
+BY_KAFKA = {"decode": {"format": "Raw"}, **BY_DATE}
+KEYED = {"format": "SequenceFile", "options": {"keyMode": "MessagePack"}}
+SPECS: Mapping[str, Mapping[str, Any]] = {
+    "json": {**BY_FIELD, "output": {"format": "Json", "codec": "Gzip"}},
+    "zstd": {**BY_FIELD, "output": {"format": "Json", "codec": "Zstd"}},
+    "sequence": {**BY_KAFKA, "output": {"format": "SequenceFile"}},
+    "sequence-keyed": {**BY_KAFKA, "output": KEYED},
 }
 LOADS = (Load("h250", 1_600_000, 250), Load("h1k", 480_000, 1000))
 OBJECT_BYTES = 64 * 2**20
@@ -96,17 +101,17 @@ def floor(group: ConsumerGroup, store: Store, load: Load) -> None:
 
 def landfall(path: HotPath, group: ConsumerGroup, store: Store, load: Load) -> None:
     """Land the topic as a worker does; uploads are aborted."""
-    reader = KafkaReader(kafka_properties(group), timedelta(seconds=60), path)
-    each = load.records // PARTITIONS
-    for partition in range(PARTITIONS):
-        slice_ = Slice(Tp(load.topic, partition), OffsetRange(0, each))
-        with running(path):
+    with running(path):
+        reader = KafkaReader(kafka_properties(group), timedelta(seconds=60))
+        each = load.records // PARTITIONS
+        for partition in range(PARTITIONS):
+            slice_ = Slice(Tp(load.topic, partition), OffsetRange(0, each))
             (result,) = landing.land(Batch(group, uuid4().hex), [slice_], reader, store)
-        assert isinstance(result, LandedSlice), result
-        assert result.landed == each
-        for landed in result.objects:
-            store.abort(landed.upload.key, landed.upload.upload_id)
-    reader.close()
+            assert isinstance(result, LandedSlice), result
+            assert result.landed == each
+            for landed in result.objects:
+                store.abort(landed.upload.key, landed.upload.upload_id)
+        reader.close()
 
 
 CONTENDERS: dict[str, Callable[[ConsumerGroup, Store, Load], None]] = {
@@ -116,9 +121,9 @@ CONTENDERS: dict[str, Callable[[ConsumerGroup, Store, Load], None]] = {
 }
 
 
-def measure(bench: Bench, turns: int) -> dict[str, dict[str, list[float]]]:
+def measure(bench: Bench, spec: str, turns: int) -> dict[str, dict[str, list[float]]]:
     """CPU-seconds per GB of each contender, by topic."""
-    group = bench.group(**SPEC)
+    group = bench.group(**SPECS[spec])
     store = open_store(group.spec.output)
     found: dict[str, dict[str, list[float]]] = {}
     for load in LOADS:
@@ -148,11 +153,14 @@ def show(found: Mapping[str, Mapping[str, list[float]]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.hot_path", description=__doc__)
     parser.add_argument("--turns", type=int, default=3, help="the median of so many counts")
+    parser.add_argument("--spec", choices=SPECS, default="json", help="what is landed")
     options = parser.parse_args()
     gc.set_threshold(GARBAGE_THRESHOLD)  # as a worker does
     pa.set_memory_pool(pa.system_memory_pool())
     with servers(STATE / "bench") as ours:
-        found = measure(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options.turns)
+        found = measure(
+            Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options.spec, options.turns
+        )
     show(found)
     (STATE / "bench" / "hot_path.json").write_text(json.dumps(found, indent=1))
 

@@ -1,6 +1,5 @@
 """Both hot paths for one suite: pure Python, and the extension where it is built."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,15 +19,11 @@ BOTH = (
 
 @contextmanager
 def running(path: HotPath) -> Iterator[None]:
-    """Whatever asks for the hot path of the process gets this one."""
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = "on" if path.module else "off"
-    hot_path.cache_clear()
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+    """Let everything in this process run on a path, as the environment variable does."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(VARIABLE, "off" if path.module is None else "on")
         hot_path.cache_clear()
+        try:
+            yield
+        finally:
+            hot_path.cache_clear()

@@ -35,6 +35,7 @@ from isal import isal_zlib
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, avroreader, codecs, text, writables
 from landfall.formats.envelopes import enveloped
+from landfall.formats.joined_lines import payload_bytes
 from landfall.formats.merged_avro import AvroMerger
 from landfall.formats.options import Options
 from landfall.pipeline.decoders import Wanted
@@ -137,9 +138,7 @@ class AvroEncoder:
         values = records.values
         if values.null_count:
             raise ValueError(f"{records.topic_partition}: tombstones in a block of an Avro file")
-        content = text.payload_bytes(
-            _with_coordinates(records) if self._format.envelope else values
-        )
+        content = payload_bytes(_with_coordinates(records) if self._format.envelope else values)
         compressed = self._format.compress(content)
         size = varint(len(records)) + varint(len(compressed))
         return b"".join((header, size, compressed, self._sync))

@@ -17,19 +17,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from landfall.api.spec import Codec
 from landfall.formats import Encoder, Row, codecs, text
+from landfall.formats.joined_lines import Lines
 from landfall.formats.json_keys import json_key
 from landfall.formats.lines import LinesMerger, split
 from landfall.formats.options import Options, Tombstones
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
-
-_LINE_BREAKS = (b"\n", b"\r")
 
 
 @dataclass(frozen=True)
@@ -73,16 +68,13 @@ class Json:
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""
-        return text.LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor(self.level))
+        return text.LinesEncoder(self.lines, codecs.STREAMS[self.codec].compressor(self.level))
 
-    def _lines(self, values: pa.BinaryArray) -> pa.BinaryArray:
-        present = values.fill_null(b"null") if self.tombstones is Tombstones.NULL else values
-        # Only white space of JSON is below 0x0e: one look tells that there is no line break.
-        breaks = _LINE_BREAKS if _holds_below(present, 0x0E) else ()
-        for line_break in breaks:
-            if text.may_hold(present, line_break):
-                present = pc.replace_substring(present, pattern=line_break, replacement=b" ")
-        return pc.binary_join_element_wise(present, b"\n", b"")
+    @property
+    def lines(self) -> Lines:
+        """How payloads become lines."""
+        tombstone = b"null" if self.tombstones is Tombstones.NULL else None
+        return Lines(b"\n", tombstone, unbroken=True)
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back; raises ValueError if it is damaged."""
@@ -91,9 +83,3 @@ class Json:
     def merger(self) -> LinesMerger:
         """Return what merges objects; blocks are copied as they are."""
         return LinesMerger(self.codec, b"\n", json_key, self.level)
-
-
-def _holds_below(values: pa.BinaryArray, bound: int) -> bool:
-    """Whether any payload has a byte below this one."""
-    contents = np.frombuffer(text.payload_bytes(values), np.uint8)
-    return bool((contents < bound).any())

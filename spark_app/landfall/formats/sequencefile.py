@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs, sequencereader, text, writables
+from landfall.formats.joined_lines import payload_bytes
 from landfall.formats.merged_sequence import SequenceMerger
 from landfall.formats.options import Options, Tombstones
 from landfall.pipeline.decoders import Wanted
@@ -191,11 +192,6 @@ class SequenceFileEncoder:
             + self._sync
         )
 
-    def _keys(self, records: Records) -> pa.BinaryArray:
-        if self._file.key_mode is KeyMode.LEGACY:
-            return writables.of_width(records.offsets.astype(">i8").tobytes(), 8)
-        return writables.bytes_writables(writables.messagepack_keys(records))
-
     def _block(self, records: Records) -> bytes:
         """Return a block: sync marker, count, key lengths, keys, value lengths, values.
 
@@ -203,16 +199,22 @@ class SequenceFileEncoder:
         """
         compress = COMPRESSORS[self._file.codec][1]
         out = [_SYNC_ESCAPE, self._sync, writables.vint(len(records))]
-        for column in (self._keys(records), _values(records)):
-            lengths = writables.vints(pc.binary_length(column).to_numpy().astype(np.int64))
-            for part in (lengths, column):
-                compressed = compress(text.payload_bytes(part), self._file.level)
+        is_legacy = self._file.key_mode is KeyMode.LEGACY
+        write_keys = writables.offsets_written if is_legacy else writables.messagepack_keys_written
+        for column in (write_keys(records), writables.values_written(records)):
+            for part in (column.lengths, column.contents):
+                compressed = compress(part, self._file.level)
                 out += (writables.vint(len(compressed)), compressed)
         return b"".join(out)
 
     def _records(self, records: Records) -> bytes:
         """Return records with sync markers between: lengths of record and key, key, value."""
-        keys, values = self._keys(records), _values(records)
+        keys = (
+            writables.of_width(records.offsets.astype(">i8").tobytes(), 8)
+            if self._file.key_mode is KeyMode.LEGACY
+            else writables.bytes_writables(writables.messagepack_keys(records))
+        )
+        values = writables.values_as_writables(records)
         if self._file.compression is Compression.RECORD:
             # Hadoop's layout requires a compressor per value. This is the only loop over records
             # here, and it is slow.
@@ -229,11 +231,5 @@ class SequenceFileEncoder:
         markers = pc.if_else(pa.array(marked), _SYNC_ESCAPE + self._sync, b"")
         lengths = writables.int32s(key_bytes + value_bytes), writables.int32s(key_bytes)
         return bytes(
-            text.payload_bytes(pc.binary_join_element_wise(markers, *lengths, keys, values, b""))
+            payload_bytes(pc.binary_join_element_wise(markers, *lengths, keys, values, b""))
         )
-
-
-def _values(records: Records) -> pa.BinaryArray:
-    return writables.bytes_writables(
-        records.values.fill_null(b"") if records.values.null_count else records.values
-    )

@@ -15,7 +15,7 @@ timestamps and headers are not stored.
 This module also holds what the formats share.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs
+from landfall.formats.joined_lines import Lines, contains
 from landfall.formats.lines import LinesMerger, split
 from landfall.formats.options import Options, Tombstones
 from landfall.pipeline.decoders import Wanted
@@ -38,9 +39,6 @@ enough that a fresh compressor for each block costs nothing.
 TOMBSTONE_ERROR = "this format cannot write a tombstone"
 _HELD_BYTES = 1024
 """The memory of an encoder between two blocks: a few Python objects."""
-
-Lines = Callable[[pa.BinaryArray], pa.BinaryArray]
-"""Turns every payload into its line, including the delimiter."""
 
 
 class DelimiterInside(StrEnum):
@@ -59,15 +57,7 @@ class LinesEncoder:
 
     def encode(self, block: Block) -> bytes:
         """Return the lines of the block, compressed."""
-        lines = self._lines(block.records.values)
-        if lines.null_count:
-            # Tombstones are bad rows by now. Their lines would silently vanish from the object.
-            plural = "s" if lines.null_count > 1 else ""
-            raise ValueError(
-                f"{block.records.topic_partition}: {lines.null_count} tombstone{plural} in a block"
-                " of a format that cannot write any"
-            )
-        return self._compressor.compress(payload_bytes(lines))
+        return self._compressor.compress(self._lines.join(block.records))
 
     def finish(self) -> bytes:
         """Return the end of the compressed data."""
@@ -143,11 +133,8 @@ class Text:
 
     def encoder(self) -> Encoder:
         """Return an encoder for a new object."""
-        return LinesEncoder(self._lines, codecs.STREAMS[self.codec].compressor(self.level))
-
-    def _lines(self, values: pa.BinaryArray) -> pa.BinaryArray:
-        present = values.fill_null(b"") if self.tombstones is Tombstones.EMPTY else values
-        return pc.binary_join_element_wise(present, self.delimiter, b"")
+        lines = Lines(self.delimiter, b"" if self.tombstones is Tombstones.EMPTY else None)
+        return LinesEncoder(lines, codecs.STREAMS[self.codec].compressor(self.level))
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back; raises ValueError if it is damaged or the delimiter is empty."""
@@ -163,15 +150,6 @@ class Text:
         )
 
 
-def payload_bytes(values: pa.BinaryArray) -> memoryview:
-    """Return the bytes of all values back to back, without copying; no value may be null."""
-    _, bounds, payload = values.buffers()
-    if len(values) == 0 or payload is None:
-        return memoryview(b"")
-    ends = np.frombuffer(bounds, np.int32, len(values) + 1, 4 * values.offset)
-    return memoryview(payload)[ends[0] : ends[-1]]
-
-
 def may_hold(values: pa.BinaryArray, pattern: bytes) -> bool:
     """Return False if no value contains the pattern; True means that some value may contain it.
 
@@ -179,12 +157,7 @@ def may_hold(values: pa.BinaryArray, pattern: bytes) -> bool:
     longer pattern always gives True, because a reader may see it where the end of a
     payload meets the delimiter.
     """
-    return len(pattern) > 1 or (len(pattern) == 1 and _contains(values, pattern[0]))
-
-
-def _contains(values: pa.BinaryArray, byte: int) -> bool:
-    # NumPy reads the buffer as it is; ``in`` would need a copy of it.
-    return bool((np.frombuffer(payload_bytes(values), np.uint8) == byte).any())
+    return len(pattern) > 1 or (len(pattern) == 1 and contains(values, pattern[0]))
 
 
 def tombstones(values: pa.BinaryArray, policy: Tombstones) -> pa.BooleanArray | None:

@@ -5,11 +5,17 @@ and that many bytes of the number follow, big-endian. ``with_leads`` writes a co
 numbers; the encodings differ in the lead byte and in what comes before it.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.formats import native_columns
+from landfall.formats.codecs import Bytes
+from landfall.formats.joined_lines import payload_bytes
+from landfall.native import hot_path
 from landfall.pipeline.records import Int64s, Records
 
 UInt8s = npt.NDArray[np.uint8]
@@ -95,6 +101,52 @@ def bytes_writables(values: pa.BinaryArray) -> pa.BinaryArray:
     return pc.binary_join_element_wise(
         int32s(pc.binary_length(values).to_numpy().astype(np.int64)), values, b""
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A column of Writables as a block of a SequenceFile has it.
+
+    Attributes:
+        lengths: the length of each, as ``writeVInt`` writes it.
+        contents: the Writables, back to back.
+    """
+
+    lengths: Bytes
+    contents: Bytes
+
+
+def offsets_written(records: Records) -> Written:
+    """Return the offsets as LongWritables."""
+    return Written(bytes((8,)) * len(records), records.offsets.astype(">i8").tobytes())
+
+
+def messagepack_keys_written(records: Records) -> Written:
+    """Return ``messagepack_keys`` as BytesWritables."""
+    if module := hot_path().module:
+        (keys,) = native_columns.of([(records.keys, None)])
+        lengths, contents = module.messagepack_keys(records.offsets, records.timestamps, keys)
+        return Written(memoryview(lengths), memoryview(contents))
+    return _written(bytes_writables(messagepack_keys(records)))
+
+
+def values_written(records: Records) -> Written:
+    """Return the payloads as BytesWritables; a tombstone is like an empty payload."""
+    if module := hot_path().module:
+        lengths, contents = module.bytes_writables(native_columns.of(records.selected))
+        return Written(memoryview(lengths), memoryview(contents))
+    return _written(values_as_writables(records))
+
+
+def values_as_writables(records: Records) -> pa.BinaryArray:
+    """Return the payloads as a column of BytesWritables; a tombstone is like an empty payload."""
+    values = records.values
+    return bytes_writables(values.fill_null(b"") if values.null_count else values)
+
+
+def _written(column: pa.BinaryArray) -> Written:
+    lengths = vints(pc.binary_length(column).to_numpy().astype(np.int64))
+    return Written(payload_bytes(lengths), payload_bytes(column))
 
 
 def messagepack_ints(numbers: Int64s, *before: UInt8s | int) -> pa.BinaryArray:

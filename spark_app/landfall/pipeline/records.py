@@ -14,7 +14,7 @@ exactly the same objects.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypedDict, Unpack
+from typing import TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ HEADERS = pa.list_(
 """Kafka headers: in order, a name may repeat, a value may be null."""
 UNREADABLE_HEADERS = "a header's name is not UTF-8"
 """The error of a record whose headers no Arrow string column can hold."""
+
+Selected: TypeAlias = tuple[pa.BinaryArray, Int64s | None]
+"""Payloads, and which of them, in order; None for all."""
 
 FieldValues = Int64s | pa.StringArray | list[object]
 """Values of one payload field, one per row, shape (rows,).
@@ -91,6 +94,11 @@ class Records:
         """
         return self.columns.headers()
 
+    @property
+    def selected(self) -> Sequence[Selected]:
+        """The payloads where they are, for an encoder that copies them once and in its own way."""
+        return ((self.values, None),)
+
     def take(self, rows: Int64s) -> "Records":
         """Return the rows at these positions, which must increase; all columns stay lazy."""
         positions = pa.array(rows)
@@ -115,6 +123,46 @@ class Records:
     def with_values(self, values: pa.BinaryArray) -> "Records":
         """Return the same records with other payloads."""
         return Records(self.topic_partition, self.offsets, values, self.columns)
+
+
+class SelectedRecords(Records):
+    """Records whose payloads are rows of other columns; reading ``values`` copies them."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        offsets: Int64s,
+        selected: Sequence[Selected],
+        columns: Columns,
+    ) -> None:
+        """Copy nothing yet; there must be a row."""
+        # No values: below, they take the place of the field.
+        for name, value in (
+            ("topic_partition", topic_partition),
+            ("offsets", offsets),
+            ("columns", columns),
+            ("leader_epoch", -1),
+            ("unreadable", {}),
+            ("_selected", selected),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def selected(self) -> Sequence[Selected]:
+        """See ``Records``."""
+        selected: Sequence[Selected] = self._selected  # type: ignore[attr-defined]  # set above
+        return selected
+
+    @cached_property
+    def values(self) -> pa.BinaryArray:
+        """See ``Records``."""
+        return gathered(self.selected)
+
+
+def gathered(selected: Sequence[Selected]) -> pa.Array:
+    """Return rows of columns as one column; copies unless it is the whole of one."""
+    columns = [column if rows is None else column.take(pa.array(rows)) for column, rows in selected]
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from landfall.formats.columns import ENVELOPE, envelope
 from landfall.formats.parquet import Parquet
 from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
 from landfall.task.partitioning import BadRecord
-from landfall.task.rows import Layout
+from landfall.task.rows import ChosenRows, Layout
 
 BLOCK_BYTES = 4 * 2**20
 LAYOUT = Layout(timestamps=True, keys=True, headers=True)
@@ -49,7 +49,7 @@ class DeadLetterEncoder:
         return self._parquet.held_bytes
 
 
-def dead_letter_batch(records: Records, bad: Sequence[BadRecord]) -> pa.RecordBatch:
+def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
     """Return the bad records of a chunk as rows of ``LAYOUT``.
 
     Headers that cannot be read are left out, and the row's error says so.
@@ -73,7 +73,7 @@ def dead_letter_batch(records: Records, bad: Sequence[BadRecord]) -> pa.RecordBa
         keys=rejected.keys,
         headers=headers,
     )
-    return LAYOUT.rows(whole, pa.RecordBatch.from_pydict(columns))
+    return ChosenRows(LAYOUT.rows(whole, pa.RecordBatch.from_pydict(columns)))
 
 
 def _without_headers(error: str) -> str:

@@ -34,18 +34,18 @@ class Destinations:
         Raises:
             Retry: the store failed.
         """
-        occupied = [self._occupied(partition) for partition, _ in chunk.outputs]
+        occupied = [self._occupied(partition) for partition, _ in chunk.chosen]
         if not any(occupied):
             return chunk
         bad = {each.row: each for each in chunk.bad}
-        for (_, rows), why in zip(chunk.outputs, occupied, strict=True):
+        for (_, rows), why in zip(chunk.chosen, occupied, strict=True):
             if why:
-                for row in np.searchsorted(records.offsets, rows.column("offset")).tolist():
+                for row in np.searchsorted(records.offsets, rows.offsets).tolist():
                     bad[row] = BadRecord(row, "route", why)
         kept = [not why for why in occupied]
         return replace(
             chunk,
-            outputs=tuple(o for o, is_kept in zip(chunk.outputs, kept, strict=True) if is_kept),
+            chosen=tuple(o for o, is_kept in zip(chunk.chosen, kept, strict=True) if is_kept),
             schemas=tuple(
                 s
                 for s, is_kept in zip(chunk.schemas, kept if chunk.schemas else (), strict=True)

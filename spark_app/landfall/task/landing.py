@@ -245,7 +245,7 @@ class _SliceLanding:
                 self._schemas |= {stored.keep(used) for used in chunk.used}
             if chunk.bad:
                 self._account_for(chunk.bad, records)
-                outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_batch(records, chunk.bad))
+                outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_rows(records, chunk.bad))
             for partition, rows, schema in chunk.objects():
                 outputs.add(partition, rows, schema)
             outputs.free_memory()

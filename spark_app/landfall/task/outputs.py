@@ -23,14 +23,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from isal import isal_zlib
 
 from landfall.formats import Encoder
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.pipeline.decoders.row_schemas import RowSchema
-from landfall.task.rows import Layout, cumulative_weights
+from landfall.task.rows import ChosenRows, Layout, copied
 from landfall.task.uploading import ObjectUpload
 
 _OVERHEAD_BYTES = 2048
@@ -118,7 +117,7 @@ class ObjectWriter:
     first_offset: int = -1
     last_offset: int = -1
     crc32: int = 0
-    _buffered: list[pa.RecordBatch] = field(default_factory=list)
+    _buffered: list[ChosenRows] = field(default_factory=list)
     _buffered_weight: int = 0
     _buffered_bytes: int = 0
     _encoded: deque[bytes] = field(default_factory=deque)
@@ -146,21 +145,22 @@ class ObjectWriter:
         """The memory of buffered rows, the encoder and encoded bytes."""
         return self._buffered_bytes + self.encoder.held_bytes + self._encoded_bytes
 
-    def add(self, rows: pa.RecordBatch) -> None:
+    def add(self, rows: ChosenRows) -> None:
         """Add rows, at least one, whose offsets are above those of all rows before."""
-        offsets = rows.column("offset")
+        offsets = rows.offsets
         if not self.rows:
-            self.first_offset = offsets[0].as_py()
-        self.last_offset = offsets[-1].as_py()
+            self.first_offset = int(offsets[0])
+        self.last_offset = int(offsets[-1])
         self.rows += len(rows)
-        self._buffer(rows)
-        if self._buffered_weight >= self.sizes.block_bytes:
-            self._encode_blocks()
+        if self._buffered_weight + rows.weights[-1] < self.sizes.block_bytes:
+            self._buffer(ChosenRows(rows.taken()))
+        else:
+            self._encode_blocks([*self._take_buffered(), rows])
 
     def flush_rows(self) -> None:
         """Encode the buffered rows as one block, even a short one."""
         if self._buffered:
-            self._encode(_together(self._take_buffered()))
+            self._encode(self._take_buffered())
 
     def flush_part(self) -> None:
         """Send the encoded bytes as one part, unless the store refuses parts that short."""
@@ -179,39 +179,37 @@ class ObjectWriter:
             self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32
         )
 
-    def _buffer(self, rows: pa.RecordBatch) -> None:
+    def _buffer(self, rows: ChosenRows) -> None:
+        """Keep all rows of a batch."""
         self._buffered.append(rows)
-        self._buffered_weight += int(cumulative_weights(rows)[-1])
-        self._buffered_bytes += rows.nbytes + _OVERHEAD_BYTES
+        self._buffered_weight += int(rows.weights[-1])
+        self._buffered_bytes += rows.batch.nbytes + _OVERHEAD_BYTES
 
-    def _take_buffered(self) -> list[pa.RecordBatch]:
+    def _take_buffered(self) -> list[ChosenRows]:
         rows = self._buffered
         self._buffered, self._buffered_weight, self._buffered_bytes = [], 0, 0
         return rows
 
-    def _encode_blocks(self) -> None:
-        """Encode as many full blocks as there are, and buffer the rest again."""
-        # Nearly every block is a slice of one chunk: only the parts of others are copied.
-        parts: list[pa.RecordBatch] = []
+    def _encode_blocks(self, unencoded: Sequence[ChosenRows]) -> None:
+        """Encode as many full blocks as there are, and buffer the rest."""
+        # Nearly every block is of one chunk, whose rows are not copied before.
+        parts: list[ChosenRows] = []
         missing = self.sizes.block_bytes
-        for rows in self._take_buffered():
-            weights, start, before = cumulative_weights(rows), 0, 0
+        for rows in unencoded:
+            weights, start, before = rows.weights, 0, 0
             while (end := int(np.searchsorted(weights, before + missing)) + 1) <= len(rows):
-                self._encode(_together([*parts, rows.slice(start, end - start)]))
+                self._encode([*parts, rows.part(start, end)])
                 parts, missing = [], self.sizes.block_bytes
                 start, before = end, int(weights[end - 1])
             if start < len(rows):
-                parts.append(rows.slice(start))
+                parts.append(rows.part(start, len(rows)))
                 missing -= int(weights[-1]) - before
-        if len(parts) == 1:
-            # ``take`` copies, and ``slice`` would not: the few rows that remain would keep the
-            # whole chunk in memory.
-            parts = [parts[0].take(pa.array(np.arange(len(parts[0]))))]
         if parts:
-            self._buffer(_together(parts))
+            # The few rows that remain must not keep the whole chunk in memory.
+            self._buffer(ChosenRows(copied(parts)))
 
-    def _encode(self, rows: pa.RecordBatch) -> None:
-        self._append(self.encoder.encode(self.layout.block(self.tp, rows)))
+    def _encode(self, rows: Sequence[ChosenRows]) -> None:
+        self._append(self.encoder.encode(self.layout.chosen_block(self.tp, rows)))
 
     def _append(self, encoded: bytes) -> None:
         self.crc32 = isal_zlib.crc32(encoded, self.crc32)
@@ -231,10 +229,6 @@ class ObjectWriter:
             size -= len(body[-1])
             self._encoded_bytes -= len(body[-1])
         self.upload.send(b"".join(body))
-
-
-def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
 
 OutputKey: TypeAlias = tuple[str, str]
@@ -272,7 +266,7 @@ class Outputs:
         """The memory of all open objects."""
         return sum(output.held_bytes for output in self._open.values())
 
-    def add(self, partition: str, rows: pa.RecordBatch, schema: RowSchema | None = None) -> None:
+    def add(self, partition: str, rows: ChosenRows, schema: RowSchema | None = None) -> None:
         """Add rows to an output partition, in as many objects as they need.
 
         Args:
@@ -285,11 +279,10 @@ class Outputs:
             writer = self._open.get(key) or self._begin_object(key, rows, schema)
             room = writer.room
             if room is None or room >= len(rows):
-                head, rows = rows, rows.slice(len(rows))
+                head, rows = rows, rows.part(len(rows), len(rows))
             else:
-                # Copies: a slice would keep the whole chunk in memory.
-                head = rows.take(pa.array(np.arange(room)))
-                rows = rows.take(pa.array(np.arange(room, len(rows))))
+                numbered = rows.numbered()
+                head, rows = numbered.part(0, room), numbered.part(room, len(rows))
             writer.add(head)
             if writer.is_full:
                 self._seal(key)
@@ -299,12 +292,12 @@ class Outputs:
         return len(self._sealed) + len(self._open.keys() | set(keys))
 
     def _begin_object(
-        self, key: OutputKey, rows: pa.RecordBatch, schema: RowSchema | None
+        self, key: OutputKey, rows: ChosenRows, schema: RowSchema | None
     ) -> ObjectWriter:
         partition, _ = key
         is_first = partition not in self._begun
         self._begun.add(partition)
-        start = self._start if is_first else rows.column("offset")[0].as_py()
+        start = self._start if is_first else int(rows.offsets[0])
         self._open[key] = writer = self._begin(partition, start)
         writer.layout = replace(writer.layout, schema=schema)
         return writer

@@ -19,7 +19,7 @@ from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows
 from landfall.pipeline.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
 from landfall.schemas.stored import StoredSchemas
-from landfall.task.rows import Layout
+from landfall.task.rows import ChosenRows, Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +42,32 @@ class PartitionedChunk:
     """A chunk divided by output partition; rows, bad and filtered records add up to the chunk.
 
     Attributes:
-        outputs: output partitions with their rows, in the partitioner's layout.
+        chosen: output partitions with their rows, in the partitioner's layout.
         bad: records that cannot be landed, in the order of their offsets.
         filtered: how many records transforms left out on purpose.
-        schemas: the schema of each of ``outputs``, if rows have schemas of their own. An output
+        schemas: the schema of each of ``chosen``, if rows have schemas of their own. An output
             partition is then there once for each, that with its first row first.
         used: the schemas from elsewhere that the chunk was decoded with.
-        times_ms: of each row in ``outputs``, in the order of offsets, the event time or the Kafka
+        times_ms: of each row in ``chosen``, in the order of offsets, the event time or the Kafka
             timestamp, whichever is earlier; None if the route reads no event time.
     """
 
-    outputs: tuple[tuple[str, pa.RecordBatch], ...]
+    chosen: tuple[tuple[str, ChosenRows], ...]
     bad: tuple[BadRecord, ...]
     filtered: int
     schemas: tuple[RowSchema | None, ...] = ()
     used: tuple[UsedSchema, ...] = ()
     times_ms: Int64s | None = None
 
-    def objects(self) -> Iterator[tuple[str, pa.RecordBatch, RowSchema | None]]:
+    @property
+    def outputs(self) -> tuple[tuple[str, pa.RecordBatch], ...]:
+        """``chosen`` with the rows of each as a batch."""
+        return tuple((partition, rows.taken()) for partition, rows in self.chosen)
+
+    def objects(self) -> Iterator[tuple[str, ChosenRows, RowSchema | None]]:
         """What goes to objects of their own: output partition, rows, schema."""
-        schemas = self.schemas or (None,) * len(self.outputs)
-        for (partition, rows), schema in zip(self.outputs, schemas, strict=True):
+        schemas = self.schemas or (None,) * len(self.chosen)
+        for (partition, rows), schema in zip(self.chosen, schemas, strict=True):
             yield partition, rows, schema
 
 
@@ -134,14 +139,14 @@ class Partitioner:
             codes[refused.rows] = -1
         schemas: tuple[RowSchema, ...] = ()
         if decoded.by_schema is not None:
-            outputs, schemas = self._by_schema(
+            chosen, schemas = self._by_schema(
                 remaining, decoded.by_schema, codes, routed.partitions
             )
         else:
             rows_out = self.layout.rows(remaining, decoded.columns)
-            outputs = tuple(_split(rows_out, codes, routed.partitions))
+            chosen = tuple(_split(rows_out, codes, routed.partitions))
         times = _times(routed.times_ms, remaining, codes)
-        return PartitionedChunk(outputs, _ordered(bad), decoded.filtered, schemas, times_ms=times)
+        return PartitionedChunk(chosen, _ordered(bad), decoded.filtered, schemas, times_ms=times)
 
     def _by_schema(
         self,
@@ -149,15 +154,15 @@ class Partitioner:
         parts: Sequence[SchemaRows],
         codes: Int64s,
         partitions: Sequence[str],
-    ) -> tuple[tuple[tuple[str, pa.RecordBatch], ...], tuple[RowSchema, ...]]:
+    ) -> tuple[tuple[tuple[str, ChosenRows], ...], tuple[RowSchema, ...]]:
         """Return the rows of each output partition and schema, and the schemas."""
-        found: list[tuple[int, str, pa.RecordBatch, RowSchema]] = []
+        found: list[tuple[int, str, ChosenRows, RowSchema]] = []
         for part in parts:
             # Nearly always all rows have one schema, and need no copy.
             is_all = len(part.rows) == len(records)
             rows = self.layout.rows(records if is_all else records.take(part.rows), part.columns)
             for partition, of_partition in _split(rows, codes[part.rows], partitions):
-                first = of_partition.column("offset")[0].as_py()
+                first = int(of_partition.offsets[0])
                 found.append((first, partition, of_partition, part.schema))
         # The object with the first row of an output partition must be begun first.
         found.sort(key=lambda each: each[0])
@@ -231,14 +236,14 @@ def _ordered(bad: Mapping[int, BadRecord]) -> tuple[BadRecord, ...]:
 
 def _split(
     rows: pa.RecordBatch, codes: Int64s, partitions: Sequence[str]
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+) -> Iterator[tuple[str, ChosenRows]]:
     """Divide rows by output partition; rows whose code is -1 are left out."""
     if len(partitions) == 1 and not codes.any():
-        yield partitions[0], rows
+        yield partitions[0], ChosenRows(rows)
         return
     # A stable sort keeps the rows of each output partition in the order of their offsets.
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(len(partitions) + 1))
     for partition, start, end in zip(partitions, bounds[:-1], bounds[1:], strict=True):
         if end > start:
-            yield partition, rows.take(pa.array(order[start:end]))
+            yield partition, ChosenRows(rows, order[start:end])

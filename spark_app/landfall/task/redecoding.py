@@ -75,8 +75,8 @@ def rows_today(
             of_folder = found.setdefault(folders.folder(tp.topic, routed), RowsOfFolder())
             layout = replace(partitioner.layout, schema=schema)
             encoder = partitioner.stages.format.encoder()
-            body = encoder.encode(layout.block(tp, rows)) + encoder.finish()
-            _add(of_folder, rows["offset"].to_pylist(), partitioner, body)
+            body = encoder.encode(layout.chosen_block(tp, [rows])) + encoder.finish()
+            _add(of_folder, rows.offsets.tolist(), partitioner, body)
     return found
 
 

@@ -146,7 +146,7 @@ def _judged(chunk: PartitionedChunk, landed: Landed, records: Records) -> Iterat
     for bad in chunk.bad:
         yield bad.row, f"is a dead letter today: {bad.stage}: {bad.error}"
     for routed, rows, _ in chunk.objects():
-        numbers = (rows["offset"].to_numpy() - start).tolist()
+        numbers = (rows.offsets - start).tolist()
         kept.update(numbers)
         if (folder := folders.folder(topic, routed)) != landed.folder:
             yield from ((number, f"lands in {folder} today") for number in numbers)

@@ -2,24 +2,94 @@
 
 A ``Records`` builds its columns lazily from the reader's messages, and so keeps the whole chunk in
 memory. Buffered rows must not. Here the columns that the format writes, and only those, become
-Arrow columns, which can be selected, sliced and concatenated. A selected row is a copy; only a
-chunk that goes to one output partition as a whole is passed on without copying.
+Arrow columns, which can be selected, sliced and concatenated. ``ChosenRows`` says which rows of a
+chunk an output partition gets. Rows that make a block at once go to the encoder as they are chosen,
+so that it copies a payload only once; rows that are buffered are copied, and the chunk is freed.
+Only a chunk that goes to one output partition as a whole is buffered without copying.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
-from landfall.pipeline.records import Columns, Int64s, Records
+from landfall.pipeline.records import Columns, Int64s, Records, SelectedRecords, gathered
 
 ROW_BYTES = 16
 """A row's weight in addition to its payload, so that rows with empty payloads fill blocks, too."""
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """Some rows of a batch, not copied yet.
+
+    Attributes:
+        batch: the batch, as ``Layout.rows`` makes it.
+        positions: which of its rows, increasing; None for all.
+    """
+
+    batch: pa.RecordBatch
+    positions: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.batch) if self.positions is None else len(self.positions)
+
+    def part(self, start: int, end: int) -> "ChosenRows":
+        """Return the rows ``start <= i < end`` of these; nothing is copied."""
+        if self.positions is None:
+            return ChosenRows(self.batch.slice(start, end - start))
+        return ChosenRows(self.batch, self.positions[start:end])
+
+    def numbered(self) -> "ChosenRows":
+        """Return the same rows by their positions, so that a part that is buffered is a copy."""
+        return (
+            ChosenRows(self.batch, np.arange(len(self.batch))) if self.positions is None else self
+        )
+
+    @property
+    def offsets(self) -> Int64s:
+        """Their offsets."""
+        offsets: Int64s = self.batch.column("offset").to_numpy()
+        return offsets if self.positions is None else offsets[self.positions]
+
+    @cached_property
+    def weights(self) -> Int64s:
+        """The cumulative weight, shape (rows,): each row's payload and ``ROW_BYTES``."""
+        if self.positions is None:
+            return cumulative_weights(self.batch)
+        values = self.batch.column("value")
+        lengths: Int64s = (
+            pc.binary_length(values).fill_null(0).to_numpy()
+            if values.null_count
+            else np.diff(_bounds(values))
+        )
+        return np.cumsum(lengths[self.positions].astype(np.int64) + ROW_BYTES)
+
+    def taken(self) -> pa.RecordBatch:
+        """Return the rows as a batch; copies them, unless they are all rows."""
+        return self.batch if self.positions is None else self.batch.take(pa.array(self.positions))
+
+
+def together(parts: Sequence[ChosenRows]) -> pa.RecordBatch:
+    """Return rows as one batch; copies them, unless they are all rows of one."""
+    batches = [part.taken() for part in parts]
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def copied(parts: Sequence[ChosenRows]) -> pa.RecordBatch:
+    """Return rows as a batch that keeps none of the batches they are of in memory."""
+    if len(parts) == 1 and parts[0].positions is None:
+        # ``take`` copies, and a slice would not.
+        return parts[0].batch.take(pa.array(np.arange(len(parts[0]))))
+    return together(parts)
 
 
 @dataclass(frozen=True)
@@ -59,6 +129,24 @@ class Layout:
         )
         return pa.RecordBatch.from_arrays([*arrays.values(), *typed.values()], [*arrays, *typed])
 
+    def chosen_block(self, tp: TopicPartition, parts: Sequence[ChosenRows]) -> Block:
+        """Return rows of batches that ``rows`` made as the block that a format encodes."""
+        is_batch = len(parts) == 1 and parts[0].positions is None
+        if is_batch or any(_typed(part.batch) for part in parts):
+            return self.block(tp, together(parts))
+
+        def column(name: str) -> Callable[[], pa.Array]:
+            return lambda: gathered([(_column(p.batch, name), p.positions) for p in parts])
+
+        timestamps = column("timestamp")
+        records = SelectedRecords(
+            tp,
+            np.concatenate([part.offsets for part in parts]),
+            [(part.batch.column("value"), part.positions) for part in parts],
+            Columns(lambda: timestamps().to_numpy(), column("key"), column("headers")),
+        )
+        return Block(records, schema=self.schema)
+
     def block(self, tp: TopicPartition, rows: pa.RecordBatch) -> Block:
         """Return rows that ``rows`` made as the block that a format encodes."""
         columns = Columns(
@@ -67,7 +155,7 @@ class Layout:
             headers=lambda: _column(rows, "headers"),
         )
         records = Records(tp, rows.column("offset").to_numpy(), rows.column("value"), columns)
-        typed = [name for name in rows.schema.names if name.startswith("_")]
+        typed = _typed(rows)
         if not typed:
             return Block(records, schema=self.schema)
         return Block(
@@ -75,6 +163,10 @@ class Layout:
             pa.RecordBatch.from_arrays([rows.column(n) for n in typed], [n[1:] for n in typed]),
             self.schema,
         )
+
+
+def _typed(rows: pa.RecordBatch) -> list[str]:
+    return [name for name in rows.schema.names if name.startswith("_")]
 
 
 def _column(rows: pa.RecordBatch, name: str) -> pa.Array:

@@ -34,4 +34,4 @@ class JsonZlib6(Json):
 
     def encoder(self) -> Encoder:
         """An encoder for a new object."""
-        return text.LinesEncoder(self._lines, Zlib6Compressor())
+        return text.LinesEncoder(self.lines, Zlib6Compressor())

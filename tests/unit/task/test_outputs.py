@@ -10,7 +10,7 @@ from landfall.ledger.task_results import ObjectKind
 from landfall.pipeline.records import of_columns
 from landfall.store.memory import MemoryStore
 from landfall.task.outputs import ObjectWriter, Outputs, Sizes
-from landfall.task.rows import Layout
+from landfall.task.rows import ChosenRows, Layout
 from landfall.task.uploading import ObjectUpload, Uploader
 
 TP = TopicPartition("clicks", 0)
@@ -30,9 +30,10 @@ class VerbatimEncoder:
         return b"."
 
 
-def rows(start: int, count: int, size: int) -> pa.RecordBatch:
+def rows(start: int, count: int, size: int) -> ChosenRows:
     values = pa.array([b"%0*d" % (size, n) for n in range(start, start + count)], pa.binary())
-    return PLAIN.rows(of_columns(TP, np.arange(start, start + count), values), None)
+    whole = of_columns(TP, np.arange(start, start + count), values)
+    return ChosenRows(PLAIN.rows(whole, None))
 
 
 def outputs(uploader: Uploader, sizes: Sizes, opened: list[str]) -> Outputs:
