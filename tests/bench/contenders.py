@@ -15,10 +15,10 @@ from tests.support.s3 import Bucket
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"
-JOB = Path(__file__).parent / "peers" / "structured_streaming.py"
+PEERS = Path(__file__).parent / "peers"
 _READ_BYTES = 2**20
 _NOT_INHERITED = ("PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR", "VIRTUAL_ENV")
-_BY_DATE = {
+BY_DATE = {
     "decode": {"format": "Json", "timestamp": {"field": "ts"}},
     "route": {"pattern": "dt={date}"},
 }
@@ -74,7 +74,11 @@ def count_sequence_file(stream: BinaryIO) -> int:
 
 
 def landfall(
-    name: str, says: str, spec: Mapping[str, Any], count: Callable[[BinaryIO], int]
+    name: str,
+    says: str,
+    spec: Mapping[str, Any],
+    count: Callable[[BinaryIO], int],
+    slots: int = 2,
 ) -> Contender:
     """``landfall run --until-caught-up`` of a group with this spec."""
 
@@ -102,7 +106,7 @@ def landfall(
         }
         file = task.folder / "group.yaml"
         file.write_text(json.dumps(group))  # JSON is YAML
-        options = ["--until-caught-up", "--master", "local[2]", "--http-port", "0"]
+        options = ["--until-caught-up", "--master", f"local[{slots}]", "--http-port", "0"]
         # The benchmark's own format is found on Python's path.
         env = {**os.environ, **task.bucket.server.env, "PYTHONPATH": str(ROOT)}
         # Users' Python keeps what it has compiled; some machines of developers forbid that.
@@ -126,7 +130,7 @@ def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Conte
             "--checkpoint": f"{where}/checkpoint",
             "--jars": ",".join(map(str, installed.jars)),
         }
-        argv = [str(installed.python), str(JOB)]
+        argv = [str(installed.python), str(PEERS / "structured_streaming.py")]
         for option in (*options.items(), *(("--conf", setting) for setting in settings)):
             argv += option
         env = {**os.environ, **task.bucket.server.env, "PYSPARK_PYTHON": str(installed.python)}
@@ -140,9 +144,37 @@ def structured_streaming(name: str, says: str, settings: Iterable[str]) -> Conte
     return Contender(name, says, prepare, is_data, count_gzip_lines)
 
 
+def floor(name: str, says: str) -> Contender:
+    """``peers/floor.py``, by the Python that runs Landfall."""
+
+    def prepare(task: Task) -> Command:
+        server = task.bucket.server
+        options = {
+            "--bootstrap": task.bootstrap,
+            "--topic": task.topic,
+            "--endpoint": server.endpoint,
+            "--bucket": task.bucket.name,
+        }
+        argv = [str(BIN / "python"), str(PEERS / "floor.py")]
+        for option in options.items():
+            argv += option
+        env = {**os.environ, **server.env}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+        return Command(argv, env)
+
+    return Contender(name, says, prepare, lambda _: True, count_gzip_lines)
+
+
+FLOOR = "floor"
+"""The contender whose speed is the least that Landfall should reach."""
 REFERENCE = "Spark Structured Streaming"
 """The contender that the others are compared with."""
 CONTENDERS = (
+    floor(
+        FLOOR,
+        "one Python process without Spark, exactly once for nobody: batches of librdkafka, the "
+        "date of `ts` by msgspec, gzip by ISA-L at level 1",
+    ),
     landfall(
         "Landfall, SequenceFile",
         "payloads as they are, blocks deflated by ISA-L at level 2, by the date of Kafka's "
@@ -154,13 +186,13 @@ CONTENDERS = (
         "Landfall, JSON, gzip by ISA-L",
         "every payload checked to be JSON, by the date of its field `ts`, gzip by ISA-L at level 2 "
         "(the format's default)",
-        {**_BY_DATE, "output": {"format": "Json", "codec": "Gzip"}},
+        {**BY_DATE, "output": {"format": "Json", "codec": "Gzip"}},
         count_gzip_lines,
     ),
     landfall(
         "Landfall, JSON, gzip by zlib",
         "like JSON, gzip by ISA-L, but by zlib at level 6, as the peers compress",
-        {**_BY_DATE, "output": {"format": "tests.bench.peers.json_zlib6:JsonZlib6"}},
+        {**BY_DATE, "output": {"format": "tests.bench.peers.json_zlib6:JsonZlib6"}},
         count_gzip_lines,
     ),
     structured_streaming(

@@ -5,27 +5,21 @@ Spark worker runs (``landing.land``), in turns with the floor, and prints median
 GB and ratios to the floor of the same turn. Neither a JVM nor COMMITs are in it. Broker and store
 are never counted.
 
-The floor is one Python process that reads librdkafka's batches, decodes the time field with
-msgspec, groups lines by date, compresses by ISA-L at level 1 and puts objects of 64 MB of lines. It
-checks nothing, keeps no order and is exactly once for nobody.
+``peers/floor.py`` says what the floor does.
 """
 
 import argparse
 import gc
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from statistics import median
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
-from isal import isal_zlib
 
 from dev.servers.server import STATE
 from landfall.api.spec import ConsumerGroup
@@ -41,6 +35,7 @@ from landfall.task import Batch, landing
 from landfall.task.worker import GARBAGE_THRESHOLD
 from tests.bench import topics
 from tests.bench.environment import servers
+from tests.bench.peers import floor as peers_floor
 from tests.bench.sink import Bench
 from tests.bench.topics import PARTITIONS, Load
 from tests.support.hot_paths import NATIVE, PYTHON, running
@@ -56,47 +51,17 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
     "sequence-keyed": {**BY_KAFKA, "output": KEYED},
 }
 LOADS = (Load("h250", 1_600_000, 250), Load("h1k", 480_000, 1000))
-OBJECT_BYTES = 64 * 2**20
-
-
-class _Dated(msgspec.Struct):
-    ts: int
 
 
 def floor(group: ConsumerGroup, store: Store, load: Load) -> None:
-    """Land the topic as cheaply as Python can; see the module."""
-    decode, day = msgspec.json.Decoder(_Dated).decode, 86_400_000
-    consumer = Consumer(
-        {**kafka_properties(group), "auto.offset.reset": "error", "enable.auto.commit": False}
-    )
-    consumer.list_topics(load.topic)
-    lines: dict[int, list[bytes]] = defaultdict(list)
-    sizes: dict[int, int] = defaultdict(int)
+    """Land the topic as cheaply as Python can; uploads are aborted."""
 
-    def put(date: int) -> None:
-        body = isal_zlib.compressobj(1, isal_zlib.DEFLATED, 31)
-        packed = body.compress(b"\n".join([*lines.pop(date), b""])) + body.flush()
-        key = f"floor/{datetime.fromtimestamp(date * 86400, UTC):%Y-%m-%d}-{uuid4().hex}"
-        upload = store.begin(key, "floor")
-        store.put_part(key, upload, 1, packed)
-        store.abort(key, upload)
-        sizes.pop(date)
+    def put(name: str, body: bytes) -> None:
+        upload = store.begin(f"floor/{name}", "floor")
+        store.put_part(f"floor/{name}", upload, 1, body)
+        store.abort(f"floor/{name}", upload)
 
-    for partition in range(PARTITIONS):
-        consumer.assign([TopicPartition(load.topic, partition, 0)])
-        left = load.records // PARTITIONS
-        while left:
-            values = [m.value() or b"" for m in consumer.consume(min(10_000, left), 1.0)]
-            left -= len(values)
-            for value in values:
-                date = decode(value).ts // day
-                lines[date].append(value)
-                sizes[date] += len(value)
-            for date in [date for date, size in sizes.items() if size >= OBJECT_BYTES]:
-                put(date)
-    for date in list(lines):
-        put(date)
-    consumer.close()
+    peers_floor.land({**kafka_properties(group), "auto.offset.reset": "error"}, load.topic, put)
 
 
 def landfall(path: HotPath, group: ConsumerGroup, store: Store, load: Load) -> None:

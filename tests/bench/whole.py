@@ -24,7 +24,7 @@ import psutil
 from dev.servers import kafka, s3
 from dev.servers.server import STATE
 from tests.bench import topics
-from tests.bench.contenders import CONTENDERS, REFERENCE, Contender, Task
+from tests.bench.contenders import CONTENDERS, FLOOR, REFERENCE, Contender, Task
 from tests.bench.environment import Servers, servers
 from tests.bench.peers import spark_install
 from tests.bench.process_tree import measure, new_counter
@@ -32,6 +32,7 @@ from tests.bench.topics import Load
 from tests.bench.whole_tables import (
     Pair,
     WholeRun,
+    floor_table,
     output_table,
     paragraph,
     ratio_table,
@@ -40,8 +41,8 @@ from tests.bench.whole_tables import (
 from tests.support.s3 import Bucket
 
 LOADS = {
-    250: (Load("t250-small", 500_000, 250), topics.LOADS[0]),
-    1000: (Load("t1k-small", 125_000, 1000), topics.LOADS[1]),
+    250: (Load("t250-small", 500_000, 250), Load("t250-large", 8_000_000, 250)),
+    1000: (Load("t1k-small", 125_000, 1000), Load("t1k-large", 2_500_000, 1000)),
 }
 """By bytes of a message, the small and the large topic."""
 
@@ -63,8 +64,11 @@ def main(options: argparse.Namespace) -> None:
             title = f"{_sizes(*LOADS[size])}; {_repeats(options.repeats)}; "
             title += f"load average before the benchmark {load_before:.1f}:"
             tables = [speed_table(pairs), output_table(pairs)]
-            if len(contenders) > 1 and REFERENCE in {each.name for each in contenders}:
+            names = {each.name for each in contenders}
+            if len(contenders) > 1 and REFERENCE in names:
                 tables.insert(1, ratio_table(pairs, REFERENCE))
+            if len(contenders) > 1 and FLOOR in names:
+                tables.insert(1, floor_table(pairs, FLOOR))
             lines += ["", paragraph(title), *(f"\n{table}" for table in tables)]
             results[size] = [asdict(pair) for pair in pairs]
     print("\n".join(lines))

@@ -135,6 +135,27 @@ def ratio_table(pairs: Sequence[Pair], reference: str) -> str:
     return markdown((f"times {reference}", "total", "marginal", "MB landed"), rows)
 
 
+def floor_table(pairs: Sequence[Pair], floor: str) -> str:
+    """The speed of each other contender as a share of the floor's in the same repetition.
+
+    Raises:
+        ValueError: the floor has not as many pairs as another contender.
+    """
+    by_name = {same[0].large.contender: same for same in _by_contender(pairs)}
+    floors = by_name.pop(floor, [])
+
+    def row(name: str, same: Sequence[Pair]) -> list[str]:
+        both = list(zip(same, floors, strict=True))
+        return [
+            name,
+            with_range((each.total / lowest.total for each, lowest in both), 2),
+            with_range((each.marginal / lowest.marginal for each, lowest in both), 2),
+        ]
+
+    rows = [row(name, same) for name, same in by_name.items()]
+    return markdown(("of the floor's speed", "total", "marginal"), rows)
+
+
 def output_table(pairs: Sequence[Pair]) -> str:
     """What was written: a row for each contender, of its large runs."""
 

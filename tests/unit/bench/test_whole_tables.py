@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.bench.whole_tables import (
     Pair,
     WholeRun,
+    floor_table,
     output_table,
     paragraph,
     ratio_table,
@@ -98,6 +99,19 @@ def test_the_ratio_table_compares_medians_with_those_of_the_reference() -> None:
     )
     with pytest.raises(ValueError, match="nothing to compare with"):
         ratio_table([slow], "A")
+
+
+def test_the_floor_table_compares_runs_of_one_repetition() -> None:
+    busy = replace(LARGE, cpu_seconds=45.0)
+    runs = [Pair(SMALL, LARGE), pair("B"), Pair(replace(SMALL, cpu_seconds=30.0), busy)]
+
+    assert floor_table([*runs, pair("B", 22.5)], "A") == (
+        "| of the floor's speed | total | marginal |\n"
+        "|---|---|---|\n"
+        "| B | 1.00 | 0.75 (0.50\u20131.00) |"
+    )
+    with pytest.raises(ValueError, match="shorter"):
+        floor_table([*runs, pair("B"), pair("B")], "A")
 
 
 def test_the_output_table_says_what_was_written_and_that_all_of_it_was_found() -> None:
