@@ -135,6 +135,7 @@ lease-suite: ready ## Let takers race for files while they and drivers are kille
 
 replacing-suite: ready ## Let a few turns of chaos-replace kill drivers that merge and sort objects, always the same ones (a minute or two)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_chaos_replacing.py
+
 hot-path-suite: ready ## Land a million random records by both hot paths in every format, and compare each byte (RECORDS=n)
 	@LANDFALL_RECORDS=$(or $(RECORDS),1000000) $(PYTEST) -n0 -v -m full tests/integration/test_hot_paths.py
 

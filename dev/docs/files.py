@@ -1,4 +1,4 @@
-"""Which files of ``docs/`` are made from the code, and by what."""
+"""Which files of ``docs/`` are made from the code and from other pages, and by what."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +11,7 @@ from dev.docs import (
     fields,
     pictures,
     records,
+    scaling,
     stages,
     status,
 )
@@ -36,4 +37,5 @@ def generated() -> Mapping[str, str]:
         "images/commit-timeline.svg": pictures.commit_timeline(),
         "images/handover.svg": pictures.handover(),
         "images/architecture.svg": pictures.architecture(),
+        "images/scaling.svg": scaling.picture((DOCS / "performance.md").read_text()),
     }

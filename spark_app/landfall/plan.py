@@ -18,6 +18,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import pairwise
 from zlib import crc32
 
 from landfall.api.spec import UploadPolicy
@@ -36,6 +37,10 @@ BINS_PER_SLOT = 3
 """Tasks per Spark task slot at most: a slot whose task was quick takes another one."""
 MIN_TASK_SECONDS = 2.0
 """Less work than this does not justify another task."""
+MAX_FINER = 4
+"""Slices are cut at most so many times finer than ``maxBytes``, so that no slot is idle."""
+ENOUGH = 1.01
+"""Slices of so many batches to choose from fill one, whatever their order."""
 MAX_SLICE_SECONDS = 300.0
 """Upper bound of the work in a slice, since a task that is lost has to do all of it again."""
 FILE_BYTE_SECONDS = 1e-7
@@ -199,10 +204,15 @@ def plan(
     most = capacity.max_offsets
     if most is not None:
         most = max(1, most // min(SMALL_BATCH_TOPIC_PARTITIONS, len(overdue_first)))
-    cut = [
-        list(_cut(b, policy.for_topic(b.topic_partition.topic), sizes, most)) for b in overdue_first
-    ]
-    chosen = _choose(cut, capacity)
+
+    def cut(finer: float) -> list[_CutBacklog]:
+        cuts = ((b, policy.for_topic(b.topic_partition.topic)) for b in overdue_first)
+        return [_cut(b, limits, sizes, _Cut(most, finer, at_all=flush)) for b, limits in cuts]
+
+    chosen = _choose(cut(1), capacity)
+    wanted = _wanted(chosen, len(due), capacity)
+    if wanted > len(chosen):
+        chosen = _choose(cut(wanted / len(chosen)), capacity, wanted)
     return BatchPlan(_pack(chosen, capacity), max(weighed.file_bytes for weighed in chosen))
 
 
@@ -222,17 +232,52 @@ class _WeighedSlice:
     file_bytes: int = 0
 
 
-def _cut(
-    backlog: Backlog, limits: Limits, sizes: Sizes, max_offsets: int | None
-) -> Iterator[_WeighedSlice]:
-    """Slices of nearly equal length and about ``max_bytes`` each.
+@dataclass(frozen=True, slots=True)
+class _CutBacklog:
+    """The slices of a backlog, of which only those are made that are asked for, and their count."""
+
+    count: int
+    slices: Iterator[_WeighedSlice]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How backlogs are cut.
+
+    Attributes:
+        max_offsets: offsets of a backlog at most; None for any number.
+        finer: so many times as many slices, of backlogs that make more than one.
+        at_all: also of those that make one.
+    """
+
+    max_offsets: int | None
+    finer: float
+    at_all: bool
+
+
+def _wanted(chosen: list[_WeighedSlice], due: int, capacity: Capacity) -> int:
+    """How many slices would leave no slot idle at the end; not more than there are if others would.
+
+    A hot topic partition has few slices, and is in one batch at a time. Of other topic partitions
+    that are due, the next batch uses the slots.
+    """
+    if len({weighed.planned.topic_partition for weighed in chosen}) < due:
+        return len(chosen)
+    turns = -(-len(chosen) // capacity.slots)
+    worth = int(sum(weighed.seconds for weighed in chosen) / MIN_TASK_SECONDS)
+    return min(turns * capacity.slots, worth, MAX_FINER * len(chosen))
+
+
+def _cut(backlog: Backlog, limits: Limits, sizes: Sizes, cut: _Cut) -> _CutBacklog:
+    """Slices of nearly equal length and about ``max_bytes`` each, or finer.
 
     They start at the checkpoint and reach as far as the estimate is trusted, ``max_offsets`` at
     most.
     """
+    max_offsets = cut.max_offsets
     if backlog.parts:
-        yield from _cut_at_parts(backlog, limits, max_offsets)
-        return
+        whole = list(_cut_at_parts(backlog, limits, max_offsets))
+        return _CutBacklog(len(whole), iter(whole))
     tp, estimate = backlog.topic_partition, sizes.of(backlog.topic_partition)
     trusted = max(FIRST_OFFSETS, ESTIMATE_TRUST_FACTOR * estimate.offsets)
     if max_offsets is not None:
@@ -243,14 +288,22 @@ def _cut(
         round((end - start) * estimate.seconds / MAX_SLICE_SECONDS),
         1,
     )
-    for offsets in OffsetRange(start, end).cut(-(-(end - start) // count)):
-        length = len(offsets)
-        yield _WeighedSlice(
-            Slice(tp, offsets),
-            length * estimate.landed_bytes,
-            SLICE_SECONDS + length * estimate.seconds,
-            length,
-        )
+    if count > 1 or cut.at_all:
+        count = round(count * cut.finer)
+    count = min(count, end - start)
+    bounds = (start + (end - start) * n // count for n in range(count + 1))
+    return _CutBacklog(
+        count,
+        (
+            _WeighedSlice(
+                Slice(tp, OffsetRange(first, after)),
+                (after - first) * estimate.landed_bytes,
+                SLICE_SECONDS + (after - first) * estimate.seconds,
+                after - first,
+            )
+            for first, after in pairwise(bounds)
+        ),
+    )
 
 
 def _cut_at_parts(
@@ -274,20 +327,14 @@ def _cut_at_parts(
             return
 
 
-def _choose(backlogs: list[list[_WeighedSlice]], capacity: Capacity) -> list[_WeighedSlice]:
+def _choose(
+    backlogs: list[_CutBacklog], capacity: Capacity, most: int | None = None
+) -> list[_WeighedSlice]:
     """The slices that fit into a batch, given those of each backlog, the most overdue first.
 
-    Backlogs take turns, one slice each. Whatever is chosen of a backlog therefore starts at its
-    checkpoint and has no gap.
+    At most so many, if a number is given. Backlogs take turns, one slice each. Whatever is chosen
+    of a backlog therefore starts at its checkpoint and has no gap.
     """
-    ranked = [
-        (turn, rank, weighed)
-        for rank, backlog in enumerate(backlogs)
-        for turn, weighed in enumerate(backlog)
-    ]
-    # The turn comes first in both orders: a later slice is never chosen before an earlier one.
-    overdue_first = sorted(ranked, key=lambda r: (r[0], r[1]))
-    smallest_first = sorted(ranked, key=lambda r: (r[0], len(backlogs[r[1]]), r[2].seconds, r[1]))
     max_seconds = capacity.slots * MAX_SLICE_SECONDS
 
     def share(weighed: _WeighedSlice) -> float:
@@ -297,6 +344,18 @@ def _choose(backlogs: list[list[_WeighedSlice]], capacity: Capacity) -> list[_We
             weighed.records / capacity.max_offsets if capacity.max_offsets else 0.0,
         )
 
+    # Turns after those that fill a batch are never looked at, and a hot backlog has thousands.
+    ranked, offered = list[tuple[int, int, _WeighedSlice]](), 0.0
+    for turn in range(max(backlog.count for backlog in backlogs)):
+        of_turn = ((rank, next(each.slices, None)) for rank, each in enumerate(backlogs))
+        found = [(turn, rank, weighed) for rank, weighed in of_turn if weighed is not None]
+        ranked += found
+        offered += sum(share(weighed) for _, _, weighed in found)
+        if offered > ENOUGH:
+            break
+    # The turn comes first in both orders: a later slice is never chosen before an earlier one.
+    overdue_first = ranked
+    smallest_first = sorted(ranked, key=lambda r: (r[0], backlogs[r[1]].count, r[2].seconds, r[1]))
     chosen: dict[Slice, _WeighedSlice] = {}
     taken = 0.0
     for order, full in ((overdue_first, 0.5), (smallest_first, 1.0)):
@@ -305,7 +364,7 @@ def _choose(backlogs: list[list[_WeighedSlice]], capacity: Capacity) -> list[_We
                 continue
             # The first slice is taken whatever its size: otherwise a slice above the limit would
             # never land.
-            if chosen and taken + share(weighed) > full:
+            if chosen and (taken + share(weighed) > full or len(chosen) == most):
                 break
             chosen[weighed.planned] = weighed
             taken += share(weighed)

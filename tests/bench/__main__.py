@@ -18,7 +18,7 @@ from rich.table import Table
 
 from dev.servers.server import STATE
 from landfall.driver.spark.session import SparkRunner, spark_context
-from tests.bench import floors, meter, payloads, start, topics, whole
+from tests.bench import floors, hot, meter, payloads, scaling, start, topics, whole
 from tests.bench.contenders import CONTENDERS
 from tests.bench.environment import servers
 from tests.bench.memory import thousand_partitions
@@ -36,6 +36,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "Parquet by hour": ("zstd", {**JSON, "output": {"format": "Parquet"}}),
 }
 """The codec of each case's floor, and its spec."""
+OTHERS = {"whole": whole.main, "start": start.main, "hot": hot.main, "scale": scaling.main}
+"""Benchmarks of their own, by the option that asks for them."""
 
 
 def main() -> None:
@@ -64,17 +66,33 @@ def main() -> None:
     parser.add_argument(
         "--row", action="append", choices=list(payloads.ROWS), help="with --payloads, only this one"
     )
+    _add_scaling_options(parser)
     options = parser.parse_args()
-    if options.whole:
-        whole.main(options)
-        return
-    if options.start:
-        start.main(options)
-        return
+    for name, other in OTHERS.items():
+        if getattr(options, name):
+            other(options)
+            return
     console = Console(width=150)
     run = payloads.measure if options.payloads else measure
     with servers(STATE / "bench") as ours:
         run(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options, console)
+
+
+def _add_scaling_options(parser: argparse.ArgumentParser) -> None:
+    more_slots = parser.add_argument_group("more task slots")
+    more_slots.add_argument(
+        "--hot",
+        action="store_true",
+        help="measure 1, 2 and 4 task slots that land one Kafka partition instead",
+    )
+    more_slots.add_argument(
+        "--records", type=int, default=16_000_000, help="of that Kafka partition, 250 B each"
+    )
+    more_slots.add_argument(
+        "--scale",
+        action="store_true",
+        help="simulate up to 16 task slots under the real driver, and measure the driver, instead",
+    )
 
 
 def _add_whole_options(parser: argparse.ArgumentParser) -> None:

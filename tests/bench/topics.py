@@ -24,11 +24,12 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Load:
-    """A topic of ``records`` messages of ``size`` bytes."""
+    """A topic of ``records`` messages of ``size`` bytes in so many Kafka partitions."""
 
     topic: str
     records: int
     size: int
+    partitions: int = PARTITIONS
 
 
 LOADS = (Load("t250", 4_000_000, 250), Load("t1k", 1_000_000, 1000))
@@ -45,29 +46,32 @@ def ensure(broker: Broker, load: Load, messages: Messages | None = None) -> floa
         messages: makes them; JSON of the size of ``load`` if None.
     """
     if load.topic in broker.admin.list_topics(timeout=30).topics:
-        found = sum(broker.end_offset(load.topic, partition) for partition in range(PARTITIONS))
+        found = sum(
+            broker.end_offset(load.topic, partition) for partition in range(load.partitions)
+        )
         if found == load.records:
             return 0.0
         raise SystemExit(
             f"topic {load.topic} has {found} records instead of {load.records}: "
             "delete it, then try again"
         )
-    broker.create_topic(load.topic, PARTITIONS)
+    broker.create_topic(load.topic, load.partitions)
     begun = time.monotonic()
     producer = broker.producer(
         compression_type="lz4", linger_ms=50, batch_size=524_288, queue_buffering_max_kbytes=524_288
     )
-    _produce(producer, load.topic, (messages or make_messages)(load))
+    _produce(producer, load, (messages or make_messages)(load))
     broker.flush(producer)
     return time.monotonic() - begun
 
 
-def _produce(producer: Producer, topic: str, messages: Iterator[tuple[int, bytes]]) -> None:
+def _produce(producer: Producer, load: Load, messages: Iterator[tuple[int, bytes]]) -> None:
     for n, (timestamp, value) in enumerate(messages):
         while True:
             try:
                 key = b"%08d" % (n % 1_000_000)
-                producer.produce(topic, value, key, partition=n % PARTITIONS, timestamp=timestamp)
+                partition = n % load.partitions
+                producer.produce(load.topic, value, key, partition, timestamp=timestamp)
                 break
             except BufferError:
                 producer.poll(0.05)

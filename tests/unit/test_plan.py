@@ -3,6 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from landfall.api.spec import UploadPolicy
 from landfall.estimates import Estimate, Sizes
 from landfall.ledger.feeds import SPAN
@@ -149,6 +151,54 @@ def test_one_hot_topic_partition_spreads_over_all_slots_in_slices_of_about_max_b
     lengths = [len(slice_.offsets) for slice_ in batch.slices]
     assert len(batch.bins) >= ROOMY.slots
     assert all(abs(length * 100 - 64 * MIB) < 8 * MIB for length in lengths)
+
+
+def slice_mib(batch: BatchPlan | None, landed_bytes: float = 100) -> list[float]:
+    assert batch is not None
+    return [len(slice_.offsets) * landed_bytes / MIB for slice_ in batch.slices]
+
+
+def test_what_one_hot_topic_partition_has_is_cut_so_that_no_slot_is_idle_at_the_end() -> None:
+    sizes = known(HOT, seconds=1e-5)
+
+    batch = plan([backlog(HOT, 0, 5 * 64 * MIB // 100)], POLICY, sizes, ROOMY)
+
+    assert slice_mib(batch) == pytest.approx([40] * 8, abs=0.1)
+
+
+def test_a_hot_topic_partition_without_end_fills_batches_for_every_slot() -> None:
+    seven = Capacity(slots=4, max_bytes=7 * 65 * MIB)
+
+    batch = plan([backlog(HOT, 0, 100 * MIB)], POLICY, known(HOT, seconds=1e-5), seven)
+
+    assert slice_mib(batch) == pytest.approx([56] * 8, abs=1)
+
+
+def test_what_is_due_in_time_makes_one_object_though_slots_are_idle() -> None:
+    in_time = plan([backlog(HOT, 0, MIB)], POLICY, known(HOT, landed_bytes=64, seconds=1e-5), ROOMY)
+
+    assert slice_mib(in_time, 64) == [64]
+
+
+def test_the_last_batch_of_a_run_is_cut_finer_but_not_too_fine() -> None:
+    last, many = [backlog(HOT, 0, MIB)], Capacity(slots=16, max_bytes=10**15)
+
+    quick = plan(last, POLICY, known(HOT, landed_bytes=64, seconds=3e-6), many, flush=True)
+    slow = plan(last, POLICY, known(HOT, landed_bytes=64, seconds=1e-5), many, flush=True)
+
+    assert slice_mib(quick, 64) == [64]
+    assert slice_mib(slow, 64) == [16] * 4
+
+
+def test_slices_stay_large_where_other_topic_partitions_use_the_slots() -> None:
+    tps = partitions_of("hot", 5)
+    backlogs = [backlog(tp, 0, 10 * MIB) for tp in tps]
+
+    batch = plan(backlogs, POLICY, known(*tps, seconds=1e-5), Capacity(4, 3 * 64 * MIB))
+
+    assert batch is not None
+    assert batch.topic_partitions < {*tps}
+    assert slice_mib(batch) == pytest.approx([62.5] * 3, abs=0.1)
 
 
 def test_a_backlog_of_few_bytes_but_much_cpu_is_cut_into_bounded_slices() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.decide.batch_size import BatchSizeLimit, slice_bytes
+from landfall.driver.decide.batch_size import BatchSizeLimit, max_batch_bytes, slice_bytes
 from landfall.driver.deps import DriverDeps
 from landfall.driver.lost_ranges import LostRanges
 from landfall.driver.retry_backoff import RetryBackoff
@@ -111,9 +111,10 @@ class InFlightBatches:
             self._retry(backlogs, running, now, flush=flush)
         while not self.is_full:
             busy = self.in_flight() | set(stalled) | self.backoff.apart()
+            slots = self._runner.slots
             capacity = Capacity(
-                self._runner.slots,
-                self._tuning.max_round_bytes,
+                slots,
+                max_batch_bytes(self._tuning.max_round_bytes, slots),
                 busy,
                 max_offsets=self._limit.offsets,
             )

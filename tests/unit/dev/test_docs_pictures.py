@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dev.docs import records, stages
+from dev.docs import records, scaling, stages
 from landfall.ledger import MAY_FOLLOW, Add, LaneOwnership, Open, Yield
 from landfall.ledger.offsets import TopicPartition
 from landfall_operator.core.rollout import TABLE
@@ -60,3 +60,29 @@ def test_who_has_the_lane_in_the_picture_is_what_the_fold_says() -> None:
         before = sample.state.holding
 
     assert [folded for folded, _ in seen] == [drawn for _, drawn in seen]
+
+
+SCALING = """
+<!-- scaling:begin (printed by ...) -->
+
+| slots | even | uneven | one | busy |
+|---|---|---|---|---|
+| 1 | 1.00 | 1.00 | 1.00 | 99% |
+| 16 | 15.50 | 12.25 | 8.00 | 50% |
+
+<!-- scaling:end -->
+"""
+
+
+def test_the_picture_of_speeds_is_drawn_from_the_table_of_its_page() -> None:
+    assert scaling.table(SCALING) == (
+        [1, 16],
+        {"even": [1.0, 15.5], "uneven": [1.0, 12.25], "one": [1.0, 8.0]},
+    )
+    words = re.findall(r">([^<>]+)</text>", scaling.picture(SCALING))
+    assert {"even: 15.5", "uneven: 12.2", "one: 8.0"} <= {*words}
+
+
+def test_a_page_without_the_table_is_an_error() -> None:
+    with pytest.raises(ValueError, match="scaling:begin"):
+        scaling.picture("no table")

@@ -6,6 +6,7 @@ from landfall.driver.decide.batch_size import (
     FIRST_BATCH_OFFSETS,
     MIN_SLICE_BYTES,
     BatchSizeLimit,
+    max_batch_bytes,
     slice_bytes,
 )
 from landfall.estimates import Estimate, Sizes
@@ -29,6 +30,10 @@ def test_the_limit_grows_faster_the_quicker_batches_are_until_there_is_none() ->
     assert limit.offsets is None
     assert limit.committed(20 * SECOND).offsets is None
     assert (BatchSizeLimit().slice_objects, limit.slice_objects) == (25, 2_000)
+
+
+def test_a_batch_may_have_more_bytes_where_more_than_four_slots_land_it() -> None:
+    assert [max_batch_bytes(2000, slots) for slots in (1, 4, 6, 16)] == [2000, 2000, 3000, 8000]
 
 
 def test_the_first_batches_of_a_driver_are_small_and_later_ones_are_not() -> None:

@@ -179,7 +179,9 @@ class Tuning(Model):
     max_unapplied: Annotated[int, Field(ge=1, le=64)] = 4
     """Maximum number of COMMITs whose objects are not all visible yet."""
     max_round_bytes: Bytes = 2 * 2**30
-    """Maximum estimated object bytes of one batch."""
+    """Maximum estimated object bytes of one batch; with more than four task slots, so much for each
+    four of them.
+    """
     read_timeout: Duration = timedelta(seconds=60)
     """How long a task waits for a record from Kafka before its slice fails and is planned again."""
     orphan_age: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(hours=24)

@@ -28,7 +28,8 @@ MIN_SLICE_BYTES = 64 * 2**20
 """A task reads at least this much of a slice before it may end it early."""
 SLICE_BYTES_TOLERANCE = 4
 """A slice may have this many times the bytes that were estimated before it is ended early."""
-
+SLOTS_OF_MAX_BYTES = 4
+"""``maxRoundBytes`` is for so many task slots; with more of them, a batch may have more."""
 DECOMPRESSED_TOLERANCE = 40
 """A slice of files may have this many times their bytes before it is ended early."""
 
@@ -55,6 +56,15 @@ class BatchSizeLimit:
             offsets if offsets and offsets < UNLIMITED_OFFSETS else None,
             min(self.slice_objects * growth, MAX_SLICE_OBJECTS),
         )
+
+
+def max_batch_bytes(max_round_bytes: int, slots: int) -> int:
+    """The object bytes of a batch at most, so that it takes as long however many slots there are.
+
+    A topic partition is in one batch at a time. If a batch could not have a slice for each slot, a
+    few hot topic partitions would leave most slots of a large cluster idle.
+    """
+    return max(max_round_bytes, max_round_bytes * slots // SLOTS_OF_MAX_BYTES)
 
 
 def slice_bytes(slices: Iterable[Slice], sizes: Sizes, file_bytes: int = 0) -> int:
