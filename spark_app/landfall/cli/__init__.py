@@ -25,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
     An unexpected error is not caught: Python prints its traceback and exits with 1.
     """
     parsed = arguments.parser().parse_args(argv)
+    # Before NumPy is imported, which starts a thread per core for matrices that nobody multiplies:
+    # the process of a local run is forked, and must have one thread until then.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         # Each command's module is imported only when it runs: help texts must not wait for NumPy.
         command = getattr(import_module(f"landfall.cli.{parsed.command}"), parsed.command)

@@ -32,7 +32,8 @@ def progress(console: Console) -> Iterator[ShowStatus]:
     if not console.is_terminal:
         yield _Lines(console)
         return
-    with Live(console=console, refresh_per_second=4, transient=False) as live:
+    # A thread that draws would keep `landfall run` from forking its workers.
+    with Live(console=console, auto_refresh=False, transient=False) as live:
         yield _Table(live)
 
 
@@ -58,7 +59,7 @@ class _Table:
         self.shown, self.shown_at = report.summary, now
         for p in report.status.partitions:
             self.first_checkpoints.setdefault((p.topic, p.partition), p.checkpoint)
-        self.live.update(status_table(report.status, self.first_checkpoints))
+        self.live.update(status_table(report.status, self.first_checkpoints), refresh=True)
 
 
 @dataclass

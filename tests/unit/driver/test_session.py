@@ -5,7 +5,8 @@ import pytest
 
 from landfall.api.contract import EXECUTORS
 from landfall.driver.spark.jvm import quiet_py4j
-from landfall.driver.spark.session import LOG4J, SchedulerPools, executor_count
+from landfall.driver.spark.session import SchedulerPools
+from landfall.driver.spark.settings import LOG4J, executor_count
 
 
 def test_sparks_log_configuration_is_in_the_package() -> None:

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from landfall.api.spec import parse_group
-from landfall.driver.spark.session import CONF, PRELOAD, preloaded
+from landfall.driver.spark.settings import CONF, preloaded
 from tests.support.spark_archive import GROUP
 
 PROGRAM = """
 import os, sys
 from pathlib import Path
 from landfall.driver.spark.worker_daemon import preload
-preload()
+preload(["landfall.store.s3.store"])
 print("landfall.task.worker" in sys.modules, "boto3" in sys.modules)
 for thread in Path("/proc/self/task").iterdir():
     print((thread / "comm").read_text().strip())
@@ -28,7 +28,6 @@ def test_a_worker_shares_its_imports_and_they_start_no_thread_that_is_lost_in_a_
         for name, value in CONF.items()
         if name.startswith("spark.executorEnv.")
     }
-    settings[PRELOAD] = "landfall.store.s3.store"
 
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM],

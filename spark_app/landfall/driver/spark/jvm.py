@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import first_line
+from landfall.driver.spark.local_jvm import LocalJvm
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 
 if TYPE_CHECKING:
@@ -23,38 +24,55 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def jvm_with_events(
-    conf: "SparkConf", problems: ExecutorProblems
+    conf: "SparkConf", problems: ExecutorProblems, local: LocalJvm | None = None
 ) -> Iterator["JavaGateway | None"]:
     """Start the JVM with its standard error in a pipe, whose lines become log events.
 
     What Spark prints at startup matters only if it fails to start. What Spark and the tasks print
-    later always matters. None if this process has a JVM already.
+    later always matters. None if this process has a JVM already. ``local`` starts already.
     """
     from pyspark import SparkContext  # noqa: PLC0415  # as below
-    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     if SparkContext._gateway:  # noqa: SLF001  # there is no other way to ask
         yield None
         return
-    source, sink = os.pipe()
     output = StartupOutput(problems)
-    Thread(
-        target=output.read,
-        args=(os.fdopen(source, errors="replace"),),
-        name="spark-stderr",
-        daemon=True,
-    ).start()
     try:
-        try:
-            gateway = launch_gateway(conf, {"stderr": sink})  # type: ignore[no-untyped-call]  # PySpark's
-        finally:
-            # The JVM keeps its copy for good.
-            os.close(sink)
-        yield gateway
+        yield _connected(local, output) if local else _launched(conf, output)
     except Exception as error:  # py4j and pyspark raise many types of errors
         raise start_error(error, output.lines) from error
     finally:
         output.is_over = True
+
+
+def _connected(local: LocalJvm, output: "StartupOutput") -> "JavaGateway":
+    """The gateway of a JVM that this process has started."""
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    output.read_in_thread(local.errors)
+    port, secret = local.connection()
+    # PySpark has no argument for it.
+    os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    try:
+        gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark's
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    gateway.proc = local.process
+    return gateway
+
+
+def _launched(conf: "SparkConf", output: "StartupOutput") -> "JavaGateway":
+    """The gateway of a JVM that Spark's scripts start."""
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    source, sink = os.pipe()
+    output.read_in_thread(os.fdopen(source, errors="replace"))
+    try:
+        gateway: JavaGateway = launch_gateway(conf, {"stderr": sink})  # type: ignore[no-untyped-call]  # PySpark's
+    finally:
+        # The JVM keeps its copy for good.
+        os.close(sink)
+    return gateway
 
 
 _BAD_SETTING = re.compile(r"IllegalArgumentException|NumberFormatException")
@@ -86,6 +104,10 @@ class StartupOutput:
     problems: ExecutorProblems = field(default_factory=ExecutorProblems)
     lines: list[str] = field(default_factory=list)
     is_over: bool = False
+
+    def read_in_thread(self, lines: Iterable[str]) -> None:
+        """Read them in a thread of their own."""
+        Thread(target=self.read, args=(lines,), name="spark-stderr", daemon=True).start()
 
     def read(self, lines: Iterable[str]) -> None:
         """Keep or log each line; returns when the JVM has ended."""

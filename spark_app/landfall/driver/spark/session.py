@@ -7,24 +7,23 @@ pass through the JVM, so there is no connector, no shuffle and no cached data.
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from itertools import chain, count
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from landfall import native
-from landfall.api.contract import EXECUTORS, Workers
+from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
-from landfall.driver.spark.class_archive import ClassArchive, class_archive
 from landfall.driver.spark.executor_problems import ExecutorProblems
-from landfall.driver.spark.executors import INSTANCES, Executors, first_line
+from landfall.driver.spark.executors import Executors, first_line
 from landfall.driver.spark.jvm import jvm_with_events, quiet_py4j, without_numpy_converters
+from landfall.driver.spark.local_start import LocalStart, local_start, started_jvm
+from landfall.driver.spark.settings import JVM, is_local, spark_settings
 from landfall.errors import BatchFailed, LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
@@ -39,53 +38,16 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-LOCAL_CONF = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "512m",
-}
-"""Settings for a local master: loopback only, and a small JVM, because it sees no data."""
-LOG4J = "log4j2.properties"
-JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""Flags for the JVMs of driver and executors. They only schedule, so optimizing their code costs
-more CPU than it saves, and most of that during startup.
-"""
-
-PRELOAD = "LANDFALL_PRELOAD"
-"""The environment variable with the modules that workers share, separated by commas."""
-CONF = {
-    "spark.log.level": "ERROR",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.scheduler.mode": "FAIR",
-    "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "landfall.driver.spark.worker_daemon",
-    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
-    "spark.speculation": "false",
-    "spark.task.maxFailures": "3",
-    "spark.executor.maxNumFailures": "1000000",
-    "spark.executorEnv.MALLOC_ARENA_MAX": "2",
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(12 * 2**20),
-    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 * 2**20),
-}
-"""Settings for every master.
-
-Batches share the executors fairly. Tasks keep their Python worker, with its consumer and store
-client. A driver that runs for weeks must not end because of the failures of all those weeks. The
-allocator returns freed memory to the system, which lowers a worker's peak by a tenth. Exactly-once
-depends on none of these settings: a task's work counts only if its result reaches the driver.
-"""
-
 
 def spark_context(
     group: ConsumerGroup,
     master: str | None,
     problems: ExecutorProblems | None = None,
-    archive: ClassArchive | None = None,
+    start: "LocalStart | None" = None,
 ) -> "SparkContext":
     """A context on ``master``, or on the master that Spark's own configuration names.
 
-    ``problems`` reads what Spark prints once it runs; ``archive`` holds or gets its classes.
+    ``problems`` reads what Spark prints once it runs; ``start`` is what was begun of a local run.
 
     Raises:
         Stalled: SPEC_INVALID, Spark does not accept its settings.
@@ -95,49 +57,21 @@ def spark_context(
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Another JVM puts together the command line of Spark's own.
+    # Where Spark's scripts start it, another JVM puts together the command line of Spark's own.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM)
-    log4j = f"-Dlog4j2.configurationFile={files('landfall.driver.spark') / LOG4J}"
+    if start is None and is_local(master):
+        start = LocalStart(None, started_jvm(group, None), None)
+    start = start or LocalStart(None, None, None)
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)
-    local = is_local(master)
-    java = {
-        "spark.driver.extraJavaOptions": f"{log4j} {JVM} {archive.flags if archive else ''}",
-        "spark.executor.extraJavaOptions": JVM,
-    }
-    settings = {**CONF, **(LOCAL_CONF if local else {}), **java, **executor_count(os.environ)}
-    settings[f"spark.executorEnv.{PRELOAD}"] = ",".join(preloaded(group))
-    if native.VARIABLE in os.environ:  # what is switched off here is switched off in executors
-        settings[f"spark.executorEnv.{native.VARIABLE}"] = os.environ[native.VARIABLE]
-    settings |= group.spec.tuning.spark_conf
-    conf.setAll(list(settings.items()))
+    conf.setAll(list(spark_settings(group, master, start.archive, start.server).items()))
     quiet_py4j()
     without_numpy_converters()
-    with jvm_with_events(conf, problems or ExecutorProblems()) as gateway:
+    with jvm_with_events(conf, problems or ExecutorProblems(), start.jvm) as gateway:
         if SparkContext._active_spark_context:  # noqa: SLF001  # getOrCreate takes no gateway
             return SparkContext.getOrCreate(conf)
         return SparkContext(conf=conf, gateway=gateway)
-
-
-def is_local(master: str | None) -> bool:
-    """Whether tasks run on this machine, started by this process."""
-    return bool(master and master.startswith("local"))
-
-
-def preloaded(group: ConsumerGroup) -> list[str]:
-    """The modules of the stores that tasks of the group use, if they take long to import."""
-    kinds = {root.kind for root in group.spec.roots}
-    return ["landfall.store.s3.store"] if "s3" in kinds else []
-
-
-def executor_count(environment: Mapping[str, str]) -> dict[str, str]:
-    """The setting for the executor count to start with, if the environment has one.
-
-    ``spark-defaults.conf`` has the count of the time when the driver was created.
-    """
-    count = environment.get(EXECUTORS, "")
-    return {INSTANCES: count} if count.isdecimal() else {}
 
 
 @contextmanager
@@ -149,19 +83,22 @@ def starting_spark(
     Its start takes seconds, most of them of the JVM, in which the store can be checked. The
     future's result is what ``spark_context`` returns or raises.
     """
-    # In a cluster the JVM's class path begins with a folder of settings, which no archive can have.
-    archive = class_archive(os.environ) if is_local(master) else None
-    with ThreadPoolExecutor(1, "spark-start") as thread:
-        starting = thread.submit(spark_context, group, master, problems, archive)
-        try:
-            yield starting
-        finally:
-            # Also if the check has failed: a JVM must not outlive this function.
-            if not starting.exception():
-                context = starting.result()
-                stop_spark(context)
-                if archive and context._gateway:  # noqa: SLF001  # its process has no other name
-                    archive.keep(context._gateway)  # noqa: SLF001
+    start = local_start(group) if is_local(master) else None
+    try:
+        with ThreadPoolExecutor(1, "spark-start") as thread:
+            starting = thread.submit(spark_context, group, master, problems, start)
+            try:
+                yield starting
+            finally:
+                # Also if the check has failed: a JVM must not outlive this function.
+                if not starting.exception():
+                    context = starting.result()
+                    stop_spark(context)
+                    if start and start.archive and context._gateway:  # noqa: SLF001  # its process has no other name
+                        start.archive.keep(context._gateway)  # noqa: SLF001
+    finally:
+        if start and start.server:
+            start.server.close()
 
 
 def stop_spark(context: "SparkContext") -> None:

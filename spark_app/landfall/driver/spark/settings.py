@@ -1,0 +1,105 @@
+"""Spark's settings: those of every driver, those of a local run, those of its JVM's start."""
+
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+
+from landfall import native
+from landfall.api.contract import EXECUTORS
+from landfall.api.spec import ConsumerGroup
+from landfall.driver.spark.class_archive import ClassArchive
+from landfall.driver.spark.executors import INSTANCES
+from landfall.driver.spark.fork_server import VARIABLE as FORK_SERVER
+from landfall.driver.spark.fork_server import ForkServer
+from landfall.driver.spark.malloc import MALLOC
+from landfall.driver.spark.worker_daemon import PRELOAD
+
+LOCAL_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "512m",
+}
+"""Settings for a local master: loopback only, and a small JVM, because it sees no data."""
+LOG4J = "log4j2.properties"
+JVM = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto "
+    "-XX:NewSize=24m -XX:MaxNewSize=24m -XX:MetaspaceSize=64m "
+    "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+)
+"""Flags for the JVMs of driver and executors.
+
+They only schedule, so optimizing their code costs more CPU than it saves, and most of that during
+startup. New objects are dead soon: by default a JVM fills a hundred MB with them before it looks.
+By default, too, it moves its archive of classes to a random address, and so writes to all of its
+70 MB; at the address it was made for, pages are read from the file when they are needed.
+"""
+DRIVER_HEAP = "-Xms64m"
+"""The heap of a driver's JVM to start with: it is collected before it grows beyond that."""
+
+CONF = {
+    "spark.log.level": "ERROR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "landfall.driver.spark.worker_daemon",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
+    "spark.speculation": "false",
+    "spark.task.maxFailures": "3",
+    "spark.executor.maxNumFailures": "1000000",
+    **{f"spark.executorEnv.{name}": str(value) for name, value in MALLOC.items()},
+}
+"""Settings for every master.
+
+Batches share the executors fairly. Tasks keep their Python worker, with its consumer and store
+client. A driver that runs for weeks must not end because of the failures of all those weeks. The
+allocator returns freed memory to the system, which lowers a worker's peak by a tenth. Exactly-once
+depends on none of these settings: a task's work counts only if its result reaches the driver.
+"""
+
+
+def spark_settings(
+    group: ConsumerGroup,
+    master: str | None,
+    archive: ClassArchive | None,
+    server: ForkServer | None,
+) -> dict[str, str]:
+    """All settings for a context on ``master``; those of the spec come last."""
+    java = {
+        "spark.driver.extraJavaOptions": jvm_flags(archive),
+        "spark.executor.extraJavaOptions": JVM,
+    }
+    local = LOCAL_CONF if is_local(master) else {}
+    settings = {**CONF, **local, **java, **executor_count(os.environ)}
+    settings[f"spark.executorEnv.{PRELOAD}"] = ",".join(preloaded(group))
+    if server:
+        settings[f"spark.executorEnv.{FORK_SERVER}"] = str(server.socket)
+    if native.VARIABLE in os.environ:  # what is switched off here is switched off in executors
+        settings[f"spark.executorEnv.{native.VARIABLE}"] = os.environ[native.VARIABLE]
+    return settings | group.spec.tuning.spark_conf
+
+
+def jvm_flags(archive: ClassArchive | None) -> str:
+    """The flags of the driver's JVM, quoted as for a shell."""
+    log4j = f'"-Dlog4j2.configurationFile={files("landfall.driver.spark") / LOG4J}"'
+    return f"{log4j} {DRIVER_HEAP} {JVM} {archive.flags if archive else ''}"
+
+
+def is_local(master: str | None) -> bool:
+    """Whether tasks run on this machine, started by this process."""
+    return bool(master and master.startswith("local"))
+
+
+def preloaded(group: ConsumerGroup) -> list[str]:
+    """The modules of the stores that tasks of the group use, if they take long to import."""
+    kinds = {root.kind for root in group.spec.roots}
+    return ["landfall.store.s3.store"] if "s3" in kinds else []
+
+
+def executor_count(environment: Mapping[str, str]) -> dict[str, str]:
+    """The setting for the executor count to start with, if the environment has one.
+
+    ``spark-defaults.conf`` has the count of the time when the driver was created.
+    """
+    count = environment.get(EXECUTORS, "")
+    return {INSTANCES: count} if count.isdecimal() else {}
