@@ -4,6 +4,8 @@ The base image is a Debian that mmdebstrap makes from packages, unless ``LANDFAL
 an image to pull. A finished image is stored under a digest of everything that it was made from, so
 nothing is built twice; buildah caches the layers that a change does not affect. The package index
 and the certificates of the user's pip reach the build as secrets and do not get into the images.
+Where this machine has Rust, ``dev.kube.rust`` gives the build an image with it; without it the
+images hold no landfall-native, and pure Python runs in pods.
 """
 
 import hashlib
@@ -17,7 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from dev.kube import rust
 from dev.kube.archive import Layout
+from dev.kube.buildah import ISOLATION, buildah, exists
+from dev.kube.rust import Toolchain
 from dev.servers import cache
 from dev.servers.cache import Missing, locked
 
@@ -100,7 +105,9 @@ def _built(layout: Layout, target: str, sources: Sources) -> str:
         # A copy, so that the digest is of exactly the files that are built, even if somebody edits
         # the sources during the build.
         _copy(sources.root, context)
-        stored = f"{target}-{digest_of(context, _base_recipe())}"
+        toolchain = native_toolchain(target, context)
+        recipes = (_base_recipe(), toolchain.version if toolchain else "")
+        stored = f"{target}-{digest_of(context, *recipes)}"
         if stored not in layout.names():
             print(
                 f"building {image} (minutes the first time, then seconds)",
@@ -109,26 +116,33 @@ def _built(layout: Layout, target: str, sources: Sources) -> str:
             )
             began = monotonic()
             settings.mkdir()
-            _build(target, image, context, _pip_settings(settings))
-            _buildah("push", "--quiet", *COMPRESSION, image, f"oci:{layout.folder}:{stored}")
+            _build(target, image, context, toolchain, _pip_settings(settings))
+            buildah("push", "--quiet", *COMPRESSION, image, f"oci:{layout.folder}:{stored}")
             layout.prune(target, KEPT)
             print(f"{image} built in {monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return stored
 
 
-def _build(target: str, image: str, context: Path, secrets: Iterable[tuple[str, Path]]) -> None:
+def _build(
+    target: str,
+    image: str,
+    context: Path,
+    toolchain: Toolchain | None,
+    secrets: Iterable[tuple[str, Path]],
+) -> None:
     if os.geteuid() != 0:
         raise Missing("building images needs root")
+    base = _base()
+    builder = rust.image(toolchain, context, base, REGISTRY) if toolchain else base
     options = [f"--secret=id={name},src={file}" for name, file in secrets]
     options += [
-        "--isolation=chroot",
+        ISOLATION,
         "--layers",
         f"--target={target}",
-        f"--build-arg=BASE_IMAGE={_base()}",
-        # Without cargo: pure Python runs in pods of this machine's clusters.
-        f"--build-arg=RUST_IMAGE={_base()}",
+        f"--build-arg=BASE_IMAGE={base}",
+        f"--build-arg=RUST_IMAGE={builder}",
     ]
-    _buildah("build", "--quiet", *options, "--tag", image, str(context))
+    buildah("build", "--quiet", *options, "--tag", image, str(context))
 
 
 def _copy(root: Path, to: Path) -> None:
@@ -138,9 +152,9 @@ def _copy(root: Path, to: Path) -> None:
         shutil.copy2(file, copy)
 
 
-def digest_of(root: Path, base: str) -> str:
-    """The digest of everything that an image is made from."""
-    digest = hashlib.sha256(base.encode())
+def digest_of(root: Path, *recipes: str) -> str:
+    """The digest of everything that an image is made from: the files, base and compiler."""
+    digest = hashlib.sha256("\n".join(recipes).encode())
     for file in files_of(root):
         digest.update(
             f"{file.relative_to(root)} {file.stat().st_mode & 0o100:o} "
@@ -161,12 +175,23 @@ def _is_source(file: Path) -> bool:
     return not NOT_READ & {*file.parts} and file.suffix != ".pyc"
 
 
+def native_toolchain(target: str, root: Path = ROOT) -> Toolchain | None:
+    """The Rust that builds landfall-native for an image; None if the image gets pure Python."""
+    if target != "spark":
+        return None
+    try:
+        return rust.find(root)
+    except Missing as missing:
+        print(f"images without landfall-native: {missing}", file=sys.stderr)
+        return None
+
+
 def _base() -> str:
     """The name of the base image; builds it if necessary."""
     if os.environ.get(BASE):
         return os.environ[BASE]
     name = f"{REGISTRY}/debian:{SUITE}-{hashlib.sha256(_base_recipe().encode()).hexdigest()[:12]}"
-    if _buildah("images", "--quiet", "--filter", f"reference={name}").strip():
+    if exists(name):
         return name
 
     def make(folder: Path) -> None:
@@ -175,39 +200,15 @@ def _base() -> str:
 
     announcement = f"making a Debian {SUITE} image from packages (once, half a minute)"
     tar = cache.built(f"debian-{SUITE}", _base_recipe(), make, announcement) / "base.tar"
-    container = _buildah("from", "scratch").strip()
-    _buildah("add", "--quiet", container, str(tar), "/")
-    _buildah("config", "--cmd", "bash", container)
-    _buildah("commit", "--quiet", "--rm", container, name)
+    container = buildah("from", "scratch").strip()
+    buildah("add", "--quiet", container, str(tar), "/")
+    buildah("config", "--cmd", "bash", container)
+    buildah("commit", "--quiet", "--rm", container, name)
     return name
 
 
 def _base_recipe() -> str:
     return os.environ.get(BASE) or " ".join([*MMDEBSTRAP, SUITE])
-
-
-def _buildah(*arguments: str) -> str:
-    """Run buildah; returns its output."""
-    storage = cache.folder() / "buildah"
-    driver = os.environ.get("STORAGE_DRIVER", "overlay")
-    options = [
-        "--root",
-        f"{storage}/storage",
-        "--runroot",
-        f"{storage}/run",
-        "--storage-driver",
-        driver,
-    ]
-    program = cache.tool("buildah", "building images", "buildah")
-    done = subprocess.run(
-        [program, *options, *arguments], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise Missing(
-            f"`buildah {arguments[0]}` failed with exit code {done.returncode}:\n{output}"
-        )
-    return done.stdout
 
 
 def _pip_settings(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -6,11 +6,14 @@ from landfall.ledger import LaneOwnership
 from tests.support.cluster import Refused
 from tests.support.independent_audit import data_keys, events
 from tests.support.live_group import SOUND, LiveGroup, events_arriving
+from tests.support.stack import Stack
 
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 
 
-def test_an_applied_group_lands_and_reports_its_status(group: LiveGroup, topic: str) -> None:
+def test_an_applied_group_lands_and_reports_its_status(
+    stack: Stack, group: LiveGroup, topic: str
+) -> None:
     group.apply()
 
     assert group.final_audit() == SOUND
@@ -25,6 +28,7 @@ def test_an_applied_group_lands_and_reports_its_status(group: LiveGroup, topic: 
         "driver": "ro",
         "executor": "ro",
     }
+    assert {group.hot_path(role) for role in ("driver", "executor")} <= stack.hot_paths()
 
 
 def test_an_executor_without_the_secret_cannot_join_a_driver(group: LiveGroup, topic: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from kubernetes import client
 
+from landfall.api.contract import HTTP_PORT
 from landfall.ledger import State
 from tests.support.cluster import Cluster, Refused
 from tests.support.independent_audit import EXACT, Audit, audit, events, in_bucket, in_kafka
@@ -25,6 +26,13 @@ NAME = "scene"
 KEYS = "s3"
 """The name of the Secret with the keys of the bucket."""
 PARTITIONS = 2
+
+HOT_PATH = {
+    "driver": "import json, urllib.request as r;"
+    f"print(json.load(r.urlopen('http://127.0.0.1:{HTTP_PORT}/status'))['hot_path'])",
+    "executor": "from landfall.native import hot_path; print(hot_path().name)",
+}
+"""Programs that print the hot path in a pod of each role."""
 
 SOUND: tuple[Audit, list[str]] = (EXACT, [])
 """Every record landed exactly once, and fsck and audit find nothing."""
@@ -172,6 +180,10 @@ class LiveGroup:
         """How the root of the only pod of a role is mounted: ``ro`` or ``rw``."""
         mounts = (line.split() for line in self.inside(role, "cat", "/proc/mounts").splitlines())
         return next(options.split(",")[0] for _, at, _, options, *_ in mounts if at == "/")
+
+    def hot_path(self, role: str) -> str:
+        """Which hot path the only pod of a role has: by the driver's status, or by its image."""
+        return self.inside(role, "python", "-c", HOT_PATH[role]).strip()
 
     def kill(self, role: str) -> None:
         """Delete the pods of a role without a grace period, as if their node were lost."""

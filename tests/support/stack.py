@@ -15,7 +15,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dev.kube import programs
-from dev.kube.images import CURRENT, Sources
+from dev.kube.cluster import EXISTING
+from dev.kube.images import CURRENT, Sources, native_toolchain
 from dev.servers import s3
 from dev.servers.s3 import S3
 from dev.tour.place import Place
@@ -87,6 +88,12 @@ class Stack:
         return self.cluster.kubectl(
             "get", *PODS, "-o", "jsonpath={.items[0].spec.containers[0].image}"
         )
+
+    def hot_paths(self) -> set[str]:
+        """The hot paths that the image may have: of one that was built here, exactly one."""
+        if os.environ.get(EXISTING):
+            return {"native", "python"}
+        return {"native" if native_toolchain("spark") else "python"}
 
     def condition(self, group: LiveGroup, kind: str) -> float | None:
         """The metric of a group's condition: 1 for True, 0 for False, -1 for Unknown."""
