@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from landfall.api.spec import parse_group
 from landfall.driver.spark.settings import CONF, preloaded
+from landfall.driver.spark.worker_daemon import without_zips
 from tests.support.spark_archive import GROUP
 
 PROGRAM = """
@@ -51,3 +54,25 @@ def test_the_store_of_the_group_is_preloaded(url: str, modules: list[str]) -> No
     group = parse_group({**GROUP, "spec": {**GROUP["spec"], "output": {"url": url}}})
 
     assert preloaded(group) == modules
+
+
+def test_pyspark_is_read_from_its_package_and_not_from_its_zip() -> None:
+    package = find_spec("pyspark")
+    assert package
+    assert package.origin
+    spark = Path(package.origin).parent
+    zips = [f"{spark}/python/lib/pyspark.zip", f"{spark}/python/lib/py4j-src.zip"]
+    rest = ["/tasks.zip", "/spark/python/lib/pyspark.zip", str(spark.parent)]
+
+    assert without_zips([*zips, *rest]) == rest
+    assert without_zips(zips) == zips
+
+
+def test_the_daemon_imports_no_pyspark_before_its_path_is_set() -> None:
+    program = "import landfall.driver.spark.worker_daemon, sys; print('pyspark' in sys.modules)"
+
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert run.stdout == "False\n"

@@ -8,17 +8,34 @@ starts is not used, and prepared for forks. ``tests/unit/driver/test_worker_daem
 that.
 
 In a local run, a copy of the driver's process takes the daemon's place: see ``fork_server``.
+
+Spark has its workers read PySpark from ``pyspark.zip``, where Python finds no compiled modules, so
+that each daemon compiles PySpark for half a second. The same modules lie compiled in the package
+that the zip is in.
 """
 
 import gc
 import os
+import sys
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from landfall.driver.spark.fork_server import VARIABLE, hand_over
 
 PRELOAD = "LANDFALL_PRELOAD"
 """The environment variable with the modules that workers share, separated by commas."""
+
+
+def without_zips(paths: Iterable[str]) -> list[str]:
+    """The search path without the zips of PySpark whose package is in the path as well."""
+    rest = [each for each in paths if not each.endswith(".zip")]
+    found = PathFinder.find_spec("pyspark", rest)
+    if not found or not found.origin:
+        return [*paths]
+    folder = (Path(found.origin).parent / "python" / "lib").resolve()
+    return [each for each in paths if each in rest or Path(each).parent.resolve() != folder]
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -31,6 +48,7 @@ def main() -> None:
     """Be the daemon, or let the copy of the driver be it, until Spark closes the input."""
     if hand_over(os.environ.get(VARIABLE, "")):
         return
+    sys.path[:] = without_zips(sys.path)
     preload(filter(None, os.environ.get(PRELOAD, "").split(",")))
     # Workers share these objects as long as nobody writes to them, as the collector would.
     gc.freeze()
