@@ -108,7 +108,7 @@ class Replacing:
         compact = {**MERGES, **({"sort": "n"} if self.sorts else {})}
         self.spec = {**SPEC, "compact": compact, "output": {"codec": "Gzip"}}
         self._rng = Random(self.seed)
-        self._produced = 0
+        self._produced, self._given_up = 0, list[str]()
         self._stopped, self._forks = threading.Event(), Forks(self.folder)
         self._file("direct", self.scene.bucket.server.endpoint)
 
@@ -232,6 +232,7 @@ class Replacing:
                 landing.end(LONGEST_LIFE)
         with self._forks.backfill(file, name) as landing:
             if landing.end(3 * LONGEST_LIFE) != 0:
+                self._given_up.append(name)
                 return
         strike = self._rng.choice((*STEPS[:2], *[""] * 4))
         promote = ("promote", str(self._struck_file(strike)), name, "--why", "chaos", "--take-over")
@@ -284,8 +285,12 @@ class Replacing:
     # ------------------------------------------------------------------------------------ the end
 
     def _finish(self) -> None:
-        """Land and merge what is left, without faults."""
-        with self._forks.driver(self.folder / "direct.yaml", until_caught_up=True) as last:
+        """Land and merge what is left, without faults, and discard backfills that were given up."""
+        direct = str(self.folder / "direct.yaml")
+        for name in self._given_up:
+            with self._forks.command("backfill", "discard", direct, name) as discarding:
+                assert discarding.end(60) == 0, f"{name} cannot be discarded"
+        with self._forks.driver(Path(direct), until_caught_up=True) as last:
             code = last.end(600)
         assert code == 0, (self.folder / "last.log").read_text()[-3000:]
 

@@ -1,12 +1,10 @@
 """What a group lands from another's objects is what it would have landed from Kafka."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,20 +94,6 @@ def test_objects_are_merged_in_the_order_of_offsets(groups: list[set[int]], size
     )
 
     assert [o for table in found for o in table["offset"].to_pylist()] == sorted(seen)
-
-
-def test_all_rows_before_one_that_cannot_be_read_are_given() -> None:
-    def damaged() -> Iterator[pa.RecordBatch]:
-        yield from _batches([3, 5], 1)
-        raise ValueError("damaged")
-
-    whole = iter(_batches([1, 2, 4, 9], 2))
-    tables = merged([(1, lambda: whole), (3, damaged)])
-
-    found = [next(tables)["offset"].to_pylist() for _ in range(3)]
-    with pytest.raises(ValueError, match="damaged"):
-        next(tables)
-    assert found == [[1, 2], [3], [4, 5]]
 
 
 def _first(source: tuple[int, Any]) -> int:

@@ -13,8 +13,6 @@ import pyarrow.compute as pc
 from landfall.landed.rows import ROWS
 
 Batches = Iterator[pa.RecordBatch]
-Head = tuple[pa.RecordBatch, Batches]
-"""The rows of an open object that are due next, and those after them."""
 
 
 def merged(sources: Sequence[tuple[int, Callable[[], Batches]]]) -> Iterator[pa.Table]:
@@ -30,10 +28,9 @@ def merged(sources: Sequence[tuple[int, Callable[[], Batches]]]) -> Iterator[pa.
     Raises:
         ValueError: an offset is there twice.
     """
-    waiting, heads = list(sources), list[Head]()
+    waiting, heads = list(sources), list[tuple[pa.RecordBatch, Batches]]()
     last = -1
-    # Batches are read on here, not sooner: of what cannot be read on, all before it has been given.
-    while (heads := _read_on(heads)) or waiting:
+    while waiting or heads:
         ends = [_offset(batch, -1) for batch, _ in heads]
         cut = min(ends) if heads else waiting[0][0]
         while waiting and waiting[0][0] <= cut:
@@ -50,23 +47,19 @@ def merged(sources: Sequence[tuple[int, Callable[[], Batches]]]) -> Iterator[pa.
             yield taken
 
 
-def _read_on(heads: Sequence[Head]) -> list[Head]:
-    """The heads with a batch that has rows; without those that have come to their end."""
-    found = list[Head]()
-    for batch, rows in heads:
-        rest = batch if batch.num_rows else _next(rows)
-        if rest is not None:
-            found.append((rest, rows))
-    return found
-
-
-def _taken(heads: Sequence[Head], cut: int) -> tuple[pa.Table, list[Head]]:
+def _taken(
+    heads: Sequence[tuple[pa.RecordBatch, Batches]], cut: int
+) -> tuple[pa.Table, list[tuple[pa.RecordBatch, Batches]]]:
     """The rows of all heads up to an offset, in order, and the heads without them."""
-    taken, left = list[pa.RecordBatch](), list[Head]()
+    taken, left = list[pa.RecordBatch](), list[tuple[pa.RecordBatch, Batches]]()
     for batch, rows in heads:
         count = int(np.searchsorted(batch["offset"].to_numpy(), cut, side="right"))
         taken.append(batch[:count])
-        left.append((batch[count:], rows))
+        rest: pa.RecordBatch | None = batch[count:]
+        if count == batch.num_rows:
+            rest = _next(rows)
+        if rest is not None:
+            left.append((rest, rows))
     table = pa.Table.from_batches(taken, ROWS)
     return (table.sort_by("offset") if len(taken) > 1 else table), left
 
