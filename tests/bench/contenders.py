@@ -169,19 +169,20 @@ FLOOR = "floor"
 """The contender whose speed is the least that Landfall should reach."""
 REFERENCE = "Spark Structured Streaming"
 """The contender that the others are compared with."""
+SEQUENCE_FILE = landfall(
+    "Landfall, SequenceFile",
+    "payloads as they are, blocks deflated by ISA-L at level 2, by the date of Kafka's "
+    "timestamp (the README's format)",
+    {"output": {"format": "SequenceFile"}},
+    count_sequence_file,
+)
 CONTENDERS = (
     floor(
         FLOOR,
         "one Python process without Spark, exactly once for nobody: batches of librdkafka, the "
         "date of `ts` by msgspec, gzip by ISA-L at level 1",
     ),
-    landfall(
-        "Landfall, SequenceFile",
-        "payloads as they are, blocks deflated by ISA-L at level 2, by the date of Kafka's "
-        "timestamp (the README's format)",
-        {"output": {"format": "SequenceFile"}},
-        count_sequence_file,
-    ),
+    SEQUENCE_FILE,
     landfall(
         "Landfall, JSON, gzip by ISA-L",
         "every payload checked to be JSON, by the date of its field `ts`, gzip by ISA-L at level 2 "

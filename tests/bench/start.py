@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 from dev.servers.server import STATE
 from tests.bench import topics
-from tests.bench.contenders import CONTENDERS, Task
+from tests.bench.contenders import SEQUENCE_FILE, Task
 from tests.bench.environment import Servers, servers
 from tests.bench.process_tree import Counter, measure, new_counter
 from tests.bench.topics import Load
@@ -94,7 +94,7 @@ def _run(ours: Servers, requests: Path, number: int) -> Start:
     counter = new_counter()
     with TemporaryDirectory() as folder:
         task = Task(ours.broker.bootstrap, TINY.topic, bucket, Path(folder))
-        command = CONTENDERS[0].prepare(task)
+        command = SEQUENCE_FILE.prepare(task)
         first = FirstCommit(log, counter, requests)
         measured = measure(
             [*command.argv, "--verbose"], command.env, log, counter, watch_log=first.look
