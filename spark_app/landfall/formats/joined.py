@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from landfall.pipeline.records import Int64s
 
-UInt8s = npt.NDArray[np.uint8]
-
 _MAX_BYTES = 2**31 - 1
 """What Arrow's 32-bit offsets can address."""
 _SHORT = 128

@@ -37,6 +37,7 @@ from landfall.formats import Block, Encoder, Row, codecs, sequencereader, text, 
 from landfall.formats.joined_lines import payload_bytes
 from landfall.formats.merged_sequence import SequenceMerger
 from landfall.formats.options import Options, Tombstones
+from landfall.formats.sequencereader import BYTES_WRITABLE, LONG_WRITABLE
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
 
@@ -45,8 +46,6 @@ Compress = Callable[[codecs.Bytes, int | None], bytes]
 _SYNC_ESCAPE = b"\xff\xff\xff\xff"
 _SYNC_INTERVAL = 5 * 1024 * (4 + 16)
 """Bytes between two sync markers: Hadoop's SequenceFile.SYNC_INTERVAL."""
-_BYTES_WRITABLE = "org.apache.hadoop.io.BytesWritable"
-_LONG_WRITABLE = "org.apache.hadoop.io.LongWritable"
 _HELD_BYTES = 1024
 
 
@@ -176,7 +175,7 @@ class SequenceFileEncoder:
     def _header(self, seed: str) -> bytes:
         file = self._file
         self._sync = hashlib.md5(f"landfall/{seed}".encode(), usedforsecurity=False).digest()
-        key = _LONG_WRITABLE if file.key_mode is KeyMode.LEGACY else _BYTES_WRITABLE
+        key = LONG_WRITABLE if file.key_mode is KeyMode.LEGACY else BYTES_WRITABLE
         flags = bytes(
             (file.compression is not Compression.NONE, file.compression is Compression.BLOCK)
         )
@@ -185,7 +184,7 @@ class SequenceFileEncoder:
         return (
             b"SEQ\x06"
             + writables.text(key)
-            + writables.text(_BYTES_WRITABLE)
+            + writables.text(BYTES_WRITABLE)
             + flags
             + codec
             + no_metadata

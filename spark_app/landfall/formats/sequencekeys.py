@@ -10,17 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.formats.joined import Joined, UInt8s, numbers_at_each_place, segments
-from landfall.formats.writables import NO_TIMESTAMP
+from landfall.formats.joined import Joined, numbers_at_each_place, segments
+from landfall.formats.writables import FIXMAP, KEY, NO_TIMESTAMP, OFFSET, TIMESTAMP, UInt8s
 from landfall.pipeline.records import Int64s
 
 UInt64s = npt.NDArray[np.uint64]
 
 _LONG_BYTES = 8
-_MAP = 0x80
-"""MessagePack's type fixmap; the number of entries is added to it."""
-_OFFSET, _KEY, _TIMESTAMP = 1, 2, 3
-"""The fields of a MessagePack key, numbered as in Secor."""
 _PADDING = bytes(32)
 """More than the fixed parts of a key, so that no look beyond the last key leaves the buffer."""
 _IRREGULAR = 255
@@ -94,10 +90,10 @@ def _messagepack_keys(keys: Joined) -> KeyColumns:
     buffer = _Buffer(np.frombuffer(padded, np.uint8), numbers_at_each_place(padded, ">u8"))
     octets, at = buffer.octets, keys.starts + 4
     # Up to where each key is read, nothing is known of how long it is: that is checked at the end.
-    more = octets[at] - np.uint8(_MAP + 1)
-    _check((more <= 2) & (octets[at + 1] == _OFFSET))
+    more = octets[at] - np.uint8(FIXMAP + 1)
+    _check((more <= 2) & (octets[at + 1] == OFFSET))
     offsets, at = _integers(buffer, at + 2)
-    timed = (more > 0) & (octets[at] == _TIMESTAMP)
+    timed = (more > 0) & (octets[at] == TIMESTAMP)
     keyed = more > timed
     _check(more == timed.astype(np.uint8) + keyed)
     timestamps = np.full(len(at), NO_TIMESTAMP)
@@ -134,7 +130,7 @@ def _integers(buffer: _Buffer, at: Int64s) -> tuple[Int64s, Int64s]:
 def _strings(buffer: _Buffer, at: Int64s) -> tuple[Int64s, Int64s]:
     """Where the MessagePack bin values of Kafka keys begin and end, after the number of a field."""
     widths = _LENGTH_WIDTHS[buffer.octets[at + 1]]
-    _check((buffer.octets[at] == _KEY) & (widths != _IRREGULAR))
+    _check((buffer.octets[at] == KEY) & (widths != _IRREGULAR))
     lengths = buffer.numbers[at + 2].astype(np.uint64) >> (64 - 8 * widths).astype(np.uint64)
     starts = at + 2 + widths
     return starts, starts + lengths.view(np.int64)

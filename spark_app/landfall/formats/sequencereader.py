@@ -24,9 +24,9 @@ Key = tuple[int | None, bytes | None, int | None]
 """Offset, Kafka key, Kafka timestamp."""
 
 _VERSION = b"SEQ\x06"
-_LONG_WRITABLE = "org.apache.hadoop.io.LongWritable"
-_BYTES_WRITABLE = "org.apache.hadoop.io.BytesWritable"
-_KEYS = (_LONG_WRITABLE, _BYTES_WRITABLE)
+LONG_WRITABLE = "org.apache.hadoop.io.LongWritable"
+BYTES_WRITABLE = "org.apache.hadoop.io.BytesWritable"
+_KEYS = (LONG_WRITABLE, BYTES_WRITABLE)
 _SYNC_ESCAPE = -1
 _SYNC_BYTES = 16
 _READ_BYTES = 1 << 20
@@ -149,7 +149,7 @@ def read_header(source: Source) -> Header:
     if (version := source.take(4)) != _VERSION:
         raise ValueError(f"starts with {version!r}, not {_VERSION!r}")
     key, value = source.text(), source.text()
-    if key not in _KEYS or value != _BYTES_WRITABLE:
+    if key not in _KEYS or value != BYTES_WRITABLE:
         raise ValueError(
             f"keys of {key} and values of {value}, not {' or '.join(_KEYS)} and BytesWritable"
         )
@@ -160,7 +160,7 @@ def read_header(source: Source) -> Header:
     for _ in range(2 * source.int32()):  # the metadata, pairs of name and value
         source.text()
     decompress = _DECOMPRESSORS[codec] if compressed else bytes
-    return Header(key == _BYTES_WRITABLE, decompress, bool(blocks), source.take(_SYNC_BYTES))
+    return Header(key == BYTES_WRITABLE, decompress, bool(blocks), source.take(_SYNC_BYTES))
 
 
 def check_sync(source: Source, header: Header) -> None:

@@ -21,9 +21,9 @@ from landfall.pipeline.records import Int64s, Records
 UInt8s = npt.NDArray[np.uint8]
 
 NO_TIMESTAMP = -1
-_OFFSET, _KEY, _TIMESTAMP = 1, 2, 3
+OFFSET, KEY, TIMESTAMP = 1, 2, 3
 """The fields of a MessagePack key, numbered as in Secor."""
-_MAP = 0x80
+FIXMAP = 0x80
 """MessagePack's type fixmap; the number of entries is added to it."""
 
 
@@ -175,13 +175,13 @@ def messagepack_keys(records: Records) -> pa.BinaryArray:
     """
     lengths = pc.binary_length(records.keys).fill_null(0).to_numpy().astype(np.int64)
     keyed, timed = lengths > 0, records.timestamps != NO_TIMESTAMP
-    heads = _MAP + 1 + keyed.astype(np.uint8) + timed.astype(np.uint8)
-    parts = [messagepack_ints(records.offsets, heads, _OFFSET)]
+    heads = FIXMAP + 1 + keyed.astype(np.uint8) + timed.astype(np.uint8)
+    parts = [messagepack_ints(records.offsets, heads, OFFSET)]
     if timed.any():
-        parts.append(_where(timed, messagepack_ints(records.timestamps, _TIMESTAMP)))
+        parts.append(_where(timed, messagepack_ints(records.timestamps, TIMESTAMP)))
     if keyed.any():
         keys = records.keys.fill_null(b"") if records.keys.null_count else records.keys
-        parts += [_where(keyed, messagepack_bin_headers(lengths, _KEY)), keys]
+        parts += [_where(keyed, messagepack_bin_headers(lengths, KEY)), keys]
     return pc.binary_join_element_wise(*parts, b"")
 
 

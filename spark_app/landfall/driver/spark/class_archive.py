@@ -14,15 +14,15 @@ as in a container that is thrown away, that would be in vain, so the first run o
 import hashlib
 import logging
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from landfall.driver.spark.local_jvm import java, spark_home
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -101,29 +101,17 @@ def _path(environment: Mapping[str, str]) -> Path | None:
     named = environment.get(VARIABLE)
     if named is not None:
         return Path(named).absolute() if named else None
-    java, jars = _java(environment), _jars(environment)
-    if java is None or jars is None:
+    program, home = java(environment), spark_home(environment)
+    if program is None or home is None:
         return None
     cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "landfall" / f"spark-{_digest(java, jars)}.jsa"
+    return cache / "landfall" / f"spark-{_digest(program, home / 'jars')}.jsa"
 
 
-def _java(environment: Mapping[str, str]) -> Path | None:
-    home = environment.get("JAVA_HOME")
-    found = f"{home}/bin/java" if home else shutil.which("java", path=environment.get("PATH"))
-    return Path(found).resolve() if found else None
-
-
-def _jars(environment: Mapping[str, str]) -> Path | None:
-    if home := environment.get("SPARK_HOME"):
-        return Path(home) / "jars"
-    package = find_spec("pyspark")
-    return Path(package.origin).parent / "jars" if package and package.origin else None
-
-
-def _digest(java: Path, jars: Path) -> str:
+def _digest(program: Path, jars: Path) -> str:
     """Different for each Java and each set of jars; the JVM itself checks that they fit."""
-    return hashlib.sha256("\n".join([*_versions(java), *_versions(jars)]).encode()).hexdigest()[:16]
+    versions = "\n".join([*_versions(program), *_versions(jars)])
+    return hashlib.sha256(versions.encode()).hexdigest()[:16]
 
 
 def _versions(path: Path) -> Iterator[str]:

@@ -143,7 +143,7 @@ def _wait(listener: socket.socket, alive: int) -> None:
 
     If the driver ends first, this process does, too.
     """
-    # The terminal's Ctrl-C is for the driver, as the daemon's workers are told by Spark.
+    # Ctrl-C at the terminal is for the driver alone, so PySpark's daemon does this, too.
     os.setpgid(0, 0)
     _forget_driver()
     poll = select.poll()

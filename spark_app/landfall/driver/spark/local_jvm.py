@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 MEMORY_MB = 512
+"""The heap at most: it sees no data."""
 _UNAFFECTED = ("spark.task.", "spark.executorEnv.", "spark.scheduler.", "spark.local.dir")
 """Prefixes of settings of a spec that Spark reads only when its context starts."""
 _READ_BY_SCRIPTS = (

@@ -31,7 +31,6 @@ class LocalStart:
 def local_start(group: ConsumerGroup) -> LocalStart:
     """Start the JVM, import what driver and workers need meanwhile, and fork the copy."""
     tune_malloc(os.environ)
-    # In a cluster the JVM's class path begins with a folder of settings, which no archive can have.
     archive = class_archive(os.environ)
     jvm = started_jvm(group, archive)
     preload(preloaded(group))

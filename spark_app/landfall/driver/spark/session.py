@@ -43,7 +43,7 @@ def spark_context(
     group: ConsumerGroup,
     master: str | None,
     problems: ExecutorProblems | None = None,
-    start: "LocalStart | None" = None,
+    start: LocalStart | None = None,
 ) -> "SparkContext":
     """A context on ``master``, or on the master that Spark's own configuration names.
 
@@ -59,9 +59,8 @@ def spark_context(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     # Where Spark's scripts start it, another JVM puts together the command line of Spark's own.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM)
-    if start is None and is_local(master):
-        start = LocalStart(None, started_jvm(group, None), None)
-    start = start or LocalStart(None, None, None)
+    if start is None:
+        start = LocalStart(None, started_jvm(group, None) if is_local(master) else None, None)
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)
@@ -83,6 +82,7 @@ def starting_spark(
     Its start takes seconds, most of them of the JVM, in which the store can be checked. The
     future's result is what ``spark_context`` returns or raises.
     """
+    # In a cluster the JVM's class path begins with a folder of settings, which no archive can have.
     start = local_start(group) if is_local(master) else None
     try:
         with ThreadPoolExecutor(1, "spark-start") as thread:

@@ -11,13 +11,14 @@ from landfall.driver.spark.class_archive import ClassArchive
 from landfall.driver.spark.executors import INSTANCES
 from landfall.driver.spark.fork_server import VARIABLE as FORK_SERVER
 from landfall.driver.spark.fork_server import ForkServer
+from landfall.driver.spark.local_jvm import MEMORY_MB
 from landfall.driver.spark.malloc import MALLOC
 from landfall.driver.spark.worker_daemon import PRELOAD
 
 LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "512m",
+    "spark.driver.memory": f"{MEMORY_MB}m",
 }
 """Settings for a local master: loopback only, and a small JVM, because it sees no data."""
 LOG4J = "log4j2.properties"
