@@ -1,9 +1,9 @@
 """``make bench ARGS=--scale``: how landing scales with task slots, simulated, and what bounds it.
 
 The driver, its plans, checks, records and completions are the real ones; executors, Kafka and the
-store are simulated (``tests.bench.simulated``). Tasks take the time that was measured for a byte,
-so the figures show what waiting for the driver and uneven work leave of more slots. They show
-neither a broker nor a network nor memory that many tasks share.
+store are simulated (``tests.bench.simulated``). What tasks cost are round figures near those that
+were measured. So the tables show what waiting for the driver and uneven work leave of more slots.
+They show neither a broker nor a network nor memory that many tasks share.
 """
 
 import argparse
