@@ -15,8 +15,10 @@ from read_ndjson_objects('{}/*/*/*.gz', hive_partitioning = true) group by hr or
 
 def main(folder: str) -> None:
     """Print a line per hour."""
+    # By one thread, so that of several broken objects the first by name is the one named.
+    connection = duckdb.connect(config={"threads": 1})
     try:
-        found = duckdb.sql(QUERY.format(folder)).fetchall()
+        found = connection.sql(QUERY.format(folder)).fetchall()
     except duckdb.Error as error:
         raise SystemExit(str(error).partition("\n")[0]) from None
     for hour, rows, cents, users in found:
