@@ -21,7 +21,9 @@ from dev.servers import cache
 from dev.servers.cache import Missing
 
 SWITCH = "LANDFALL_NATIVE"
-"""The environment variable that is ``off`` for images without the extension."""
+"""The environment variable that says whether images have the extension; unset, they have."""
+OFF = frozenset({"off", "no", "false", "0"})
+"""What switches it off, as in ``landfall.native``."""
 LINKER = ("gcc", "libc6-dev")
 RUST, CARGO = "/opt/rust", "/opt/cargo"
 CRATES_FROM_FOLDER = f"""
@@ -56,8 +58,8 @@ def find(root: Path) -> Toolchain:
     manifest = root / "native" / "Cargo.toml"
     if not manifest.is_file():
         raise Missing("these sources have no landfall-native")
-    if os.environ.get(SWITCH, "").lower() == "off":
-        raise Missing(f"{SWITCH} is off")
+    if os.environ.get(SWITCH, "").lower() in OFF:
+        raise Missing(f"{SWITCH} is {os.environ[SWITCH]}")
     if not shutil.which("cargo") or not shutil.which("rustc"):
         raise Missing("no cargo")
     version = _output("rustc", "-vV", root=root)

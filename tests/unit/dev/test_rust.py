@@ -9,6 +9,7 @@ import pytest
 from dev.kube import rust
 from dev.kube.images import ROOT, native_toolchain
 from dev.servers.cache import Missing
+from landfall.native import hot_path
 
 MANIFEST = {"package": {"rust-version": "1.88"}}
 
@@ -40,10 +41,12 @@ def test_without_cargo_an_image_gets_pure_python(
     assert capsys.readouterr().err == "images without landfall-native: no cargo\n"
 
 
-def test_the_switch_leaves_the_extension_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(rust.SWITCH, "off")
+@pytest.mark.parametrize("value", ["off", "False", "0"])
+def test_the_switch_leaves_the_extension_out(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(rust.SWITCH, value)
 
-    with pytest.raises(Missing, match=r"^LANDFALL_NATIVE is off$"):
+    assert hot_path.__wrapped__().module is None  # as it does in a process
+    with pytest.raises(Missing, match=f"^LANDFALL_NATIVE is {value}$"):
         rust.find(ROOT)
 
 
