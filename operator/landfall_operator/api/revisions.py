@@ -19,11 +19,13 @@ from typing import Any
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.change_impact import Change, leaves, weight
 
-_digests: dict[int, tuple[weakref.ref[ConsumerGroup], str]] = {}
-"""Digests by the group's ``id``, for groups cannot be hashed: a pass over one asks a dozen times.
+_Texts = dict[int, tuple[weakref.ref[ConsumerGroup], str]]
+"""Texts by their group's ``id``, for groups cannot be hashed: a pass over one asks a dozen times.
 
 The reference shows whether that place in memory still has the same group.
 """
+_digests: _Texts = {}
+_files: _Texts = {}
 
 
 def revision_of(group: ConsumerGroup) -> str:
@@ -44,13 +46,7 @@ def generation_of(revision: str) -> int:
 
 def digest_of(group: ConsumerGroup) -> str:
     """Sixteen hexadecimal digits that differ between specs that need different drivers."""
-    key = id(group)
-    known = _digests.get(key)
-    if known is not None and known[0]() is group:
-        return known[1]
-    digest = _hash(_driver_fields(group))[:16]
-    _digests[key] = weakref.ref(group, lambda _: _digests.pop(key, None)), digest
-    return digest
+    return _text_of(group, _digests, lambda: _hash(_driver_fields(group))[:16])
 
 
 def document(group: ConsumerGroup) -> dict[str, Any]:
@@ -60,9 +56,7 @@ def document(group: ConsumerGroup) -> dict[str, Any]:
 
 def group_file(group: ConsumerGroup) -> str:
     """The group file that the driver reads, as JSON; ``$${`` escapes ``${``."""
-    return (
-        json.dumps(_escaped(document(group)), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    )
+    return _text_of(group, _files, lambda: as_json(_escaped(document(group))))
 
 
 def parse_group_file(text: str) -> ConsumerGroup:
@@ -74,9 +68,25 @@ def parse_group_file(text: str) -> ConsumerGroup:
     return parse_group(_unescaped(json.loads(text)))
 
 
+def as_json(value: Mapping[str, Any]) -> str:
+    """A document in a ConfigMap."""
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
 def manifest_hash(manifest: Mapping[str, Any]) -> str:
     """Sixteen hexadecimal digits that identify the content of a manifest."""
     return _hash(manifest)[:16]
+
+
+def _text_of(group: ConsumerGroup, known: _Texts, compute: Callable[[], str]) -> str:
+    """The text of a group, computed once for as long as the group is in memory."""
+    key = id(group)
+    found = known.get(key)
+    if found is not None and found[0]() is group:
+        return found[1]
+    text = compute()
+    known[key] = weakref.ref(group, lambda _: known.pop(key, None)), text
+    return text
 
 
 def _driver_fields(group: ConsumerGroup) -> dict[str, object]:

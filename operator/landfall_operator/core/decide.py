@@ -17,6 +17,7 @@ observing it again yields no actions; a property test checks this against a mode
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 
 from landfall.api.contract import Phase
@@ -183,15 +184,19 @@ def _driver_actions(
     owner, image = _owner(observed), _image(observed, driver, group, context)
     # The ControllerRevision comes before its driver, so a rollback never lacks it.
     yield from _record(observed, group, image)
-    config = manifests.config_map(owner, group, image, desired.scaling.desired, context)
+    # Most passes need no ConfigMap, and its documents are most of the work of a pass.
+    config_map = partial(
+        manifests.config_map, owner, group, image, desired.scaling.desired, context
+    )
     if driver is None or _is_foreign(driver, group):
+        config = config_map()
         # The ConfigMap comes before the Deployment, because the pod mounts it when it starts.
         yield from _apply_if_changed(observed, config)
         template = driver_template(group, image, config["metadata"]["name"], context)
         yield actions.Apply(manifests.deployment(owner, group, replicas, template))
         return
     if driver.config and f"ConfigMap/{driver.config}" not in observed.hashes:
-        yield actions.Apply(manifests.restored(config, driver.config))
+        yield actions.Apply(manifests.restored(config_map(), driver.config))
     template = driver_template(group, image, driver.config, context)
     yield from _apply_if_drifted(observed, manifests.deployment(owner, group, replicas, template))
     if driver.replicas != replicas:

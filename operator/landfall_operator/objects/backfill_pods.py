@@ -21,9 +21,9 @@ from landfall.api.contract import (
 )
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.backfill import BackfillSpec
-from landfall_operator.api.revisions import group_file
+from landfall_operator.api.revisions import as_json, group_file
 from landfall_operator.objects import names
-from landfall_operator.objects.manifests import Owner, as_json, tcp
+from landfall_operator.objects.manifests import Owner, tcp
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,

@@ -8,7 +8,6 @@ the ConfigMap that it mounts, which never changes. A new release of the operator
 templates, but must not restart any driver, nor rewrite what one reads when it restarts.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.revisions import (
+    as_json,
     digest_of,
     document,
     group_file,
@@ -271,8 +271,3 @@ def _disruption_budget(owner: Owner) -> Json:
 def tcp(port: int) -> dict[str, Any]:
     """A port of a NetworkPolicy."""
     return {"protocol": "TCP", "port": port}
-
-
-def as_json(value: Json) -> str:
-    """A document in a ConfigMap."""
-    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,4 +1,7 @@
-"""Digests of specs are computed once for each group in memory, and are never those of another."""
+"""Digests of specs and group files are computed once for each group in memory.
+
+They are never those of another.
+"""
 
 import gc
 from typing import Any
@@ -6,7 +9,7 @@ from typing import Any
 import pytest
 
 from landfall_operator.api import revisions
-from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.revisions import digest_of, group_file, revision_of
 from tests.support.cluster_model import group
 
 TOPICS: list[dict[str, Any]] = [{"pattern": "a", "route": {"pattern": "x"}}]
@@ -28,24 +31,38 @@ def test_a_group_in_memory_has_its_digest_computed_once(monkeypatch: pytest.Monk
     assert revision_of(made) == revision
 
 
+def test_a_group_in_memory_has_its_file_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = group(topics=TOPICS)
+    file = group_file(made)
+    assert group_file(group()) != file == group_file(group(topics=TOPICS))
+    monkeypatch.setattr(revisions, "document", None)
+
+    assert group_file(made) == file
+
+
 def test_a_group_that_takes_the_place_of_another_in_memory_has_its_own() -> None:
-    digests = set()
+    digests, files = set(), set()
     for n in range(50):
-        digests.add(digest_of(group(generation=n + 1)))
+        one = group(generation=n + 1)
+        digests.add(digest_of(one))
+        files.add(group_file(one))
+        del one
 
     gc.collect()
-    assert len(digests) == 50
+    assert len(digests) == len(files) == 50
 
 
-def test_digests_go_with_their_groups() -> None:
+def test_digests_and_files_go_with_their_groups() -> None:
     gc.collect()
-    before = len(revisions._digests)
+    before = len(revisions._digests), len(revisions._files)
     kept = [group(generation=n + 1) for n in range(10)]
     for each in kept:
         digest_of(each)
-    assert len(revisions._digests) == before + 10
+        group_file(each)
+    assert (len(revisions._digests), len(revisions._files)) == (before[0] + 10, before[1] + 10)
 
     del kept, each
     gc.collect()
 
-    assert len(revisions._digests) <= before
+    assert len(revisions._digests) <= before[0]
+    assert len(revisions._files) <= before[1]

@@ -157,6 +157,16 @@ def test_a_deployment_is_put_back_only_by_the_release_that_applied_it() -> None:
     assert name not in applied(replace(observed, uid="u", hashes=other, fields=fields))
 
 
+def test_a_pass_that_changes_nothing_makes_no_files_for_a_driver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(group("good"))
+    world.run(timedelta(minutes=5))
+    monkeypatch.setattr(manifests, "config_map", lambda *_: pytest.fail("nobody needs them"))
+
+    assert world.reconcile() == ()
+
+
 def test_repairs_in_a_row_are_limited() -> None:
     now = 0.0
     limit = DriftLimit(lambda: now)
