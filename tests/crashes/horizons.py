@@ -7,21 +7,21 @@ after the horizon was decided.
 
 from collections.abc import Iterable, Iterator
 
-from landfall.ledger import Add, Commit, Finalize, State, decode, encode, fold_applied
+from landfall.ledger import Add, Commit, Finalize
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
+from tests.crashes.folded import Slot
 from tests.crashes.world import Rows, event_ms
 
 
-def late(bodies: Iterable[bytes], rows: Rows) -> Iterator[str]:
+def late(slots: Iterable[Slot], rows: Rows) -> Iterator[str]:
     """Objects of complete hours that become visible after these were called complete."""
-    state, decided, added = State(), dict[str, int](), dict[TopicPartition, int]()
+    decided, added = dict[str, int](), dict[TopicPartition, int]()
     finalized: dict[tuple[str, int], int] = {}
-    for seq, body in enumerate(bodies):
-        record = decode(seq, body)
-        assert encode(record) == body
-        match record:
+    for slot in slots:
+        seq = slot.seq
+        match slot.record:
             case Add(entries=entries):
                 added |= {entry.topic_partition: seq for entry in entries}
             case Commit(slices=slices):
@@ -30,11 +30,9 @@ def late(bodies: Iterable[bytes], rows: Rows) -> Iterator[str]:
                 finalized |= {(entry.topic, entry.until): seq for entry in horizons}
             case _:
                 pass
-        before = state.horizons
-        state, visible = fold_applied(state, body)
-        for landed in visible.objects:
+        for landed in slot.visible.objects:
             tp = topic_partition(landed.upload.key)
-            until = before.get(tp.topic, -1)
+            until = slot.before.horizons.get(tp.topic, -1)
             if landed.upload.key in decided and added[tp] < finalized.get((tp.topic, until), -1):
                 first = _first_event_ms(rows, landed)
                 if first < until:

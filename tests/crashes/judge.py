@@ -5,12 +5,12 @@ Before that, what a driver has not landed once nothing fails any more must stand
 
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.api.next_steps import next_step
@@ -25,13 +25,12 @@ from landfall.ledger import (
     Repair,
     Replay,
     State,
-    decode,
-    fold,
     object_names,
 )
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
+from tests.crashes.folded import Slot
 from tests.crashes.horizons import late
 from tests.crashes.ranges import forgotten
 from tests.support.fakes import FakeLog
@@ -91,7 +90,7 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     given_up = lost(schedule, folded)
     yield from _unaccounted(schedule, found, skipped, given_up)
     yield from common_findings(schedule)
-    yield from late((body for _, body in schedule.lane.bodies()), schedule.rows)
+    yield from late(slots(schedule), schedule.rows)
     counted = schedule.lane.read().totals
     in_objects = counted.landed + counted.dead_lettered - counted.replayed - counted.lost
     totals = (in_objects, counted.skipped, counted.lost)
@@ -109,7 +108,7 @@ def common_findings(schedule: "Schedule") -> Iterator[str]:
     """What is changed or against the ledger, and drivers that ended wrongly, of any source."""
     yield from schedule.store.changed
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
-    yield from forgotten((body for _, body in schedule.lane.bodies()), schedule.store.at_runs)
+    yield from forgotten(slots(schedule), schedule.store.at_runs)
     pool = schedule.background.pool
     report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)
     yield from map(str, report.findings)
@@ -145,12 +144,14 @@ def _unaccounted(
         yield f"lost {sorted(unlosable)}"
 
 
+def slots(schedule: "Schedule") -> Iterator[Slot]:
+    """All slots of the lane, folded."""
+    return schedule.folded.read(schedule.lane)
+
+
 def folded_records(schedule: "Schedule") -> Iterator[tuple[State, Record]]:
     """Each record with the state before it."""
-    state = State()
-    for seq, body in schedule.lane.bodies():
-        yield state, decode(seq, body)
-        state = fold(state, body)
+    return ((slot.before, slot.record) for slot in slots(schedule))
 
 
 def landed(schedule: "Schedule", ledger: Iterable[Record]) -> Offsets:
@@ -163,28 +164,27 @@ def landed(schedule: "Schedule", ledger: Iterable[Record]) -> Offsets:
     replayed = {s.dead_letters for s in replays}
     for stat in store.list_after(""):
         with suppress(ValueError):
-            name = object_names.origin(schedule.group(1).metadata.name, stat.key)
+            name = object_names.origin(schedule.lane.group, stat.key)
             visible = store.stat(stat.key)
             version = (stat.key, visible.token if visible else "")
             records = schedule.rows.records(version, name.partition)
             with store.open(stat.key) as stream:
-                if _offsets(stat.key, stream) != [offset for _, _, offset in records]:
+                if _offsets(stat.key, stream.read()) != [offset for _, _, offset in records]:
                     records = Offsets({("changed", name.partition, 0): 1})
             if stat.key not in replayed:
                 found.update(records)
     return found
 
 
-def _offsets(key: str, stream: BinaryIO) -> list[int]:
-    if key.endswith(".parquet"):
-        offsets: list[int] = _parquet(stream).column(0).to_pylist()
-        return offsets
-    return [int(line) for line in stream.read().split()]
+def _offsets(key: str, body: bytes) -> Sequence[int]:
+    return _of_parquet(body) if key.endswith(".parquet") else [int(o) for o in body.split()]
 
 
-def _parquet(stream: BinaryIO) -> pa.Table:
+@lru_cache(maxsize=1000)  # many schedules have the same dead letters
+def _of_parquet(body: bytes) -> Sequence[int]:
     # Arrow's threads cost more than they save for a handful of rows.
-    return pq.read_table(io.BytesIO(stream.read()), use_threads=False)
+    offsets: list[int] = pq.read_table(io.BytesIO(body), use_threads=False).column(0).to_pylist()
+    return offsets
 
 
 def _skipped(folded: Iterable[tuple[State, Record]]) -> Offsets:

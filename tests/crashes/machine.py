@@ -34,6 +34,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.store.fault_injection import Call, Fault, Operation
 from tests.crashes import log_events, ranges
 from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders
+from tests.crashes.folded import FoldedSlots
 from tests.crashes.judge import Offsets, findings, stuck
 from tests.crashes.luck import Loss, Luck
 from tests.crashes.person import asked, decide
@@ -97,6 +98,7 @@ class Schedule:
         self.lane = Lane(
             self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
         )
+        self.folded = FoldedSlots()
 
     def group(self, generation: int) -> ConsumerGroup:
         """The group in a generation."""

@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 
 from landfall.driver.closed_ranges import closing
 from landfall.driver.goals import Endless, GoalType
-from landfall.ledger import Commit, Lost, Replay, Run, State, decode, digest, fold
+from landfall.ledger import Commit, Lost, Replay, Run, digest
 from landfall.ledger.decisions import topic_partition
+from tests.crashes.folded import Slot
 from tests.crashes.luck import Luck
 from tests.support.fakes import NOW
 
@@ -38,26 +39,25 @@ def due(after: int | None, now: datetime) -> Iterator[datetime]:
         end += EVERY
 
 
-def forgotten(bodies: Iterable[bytes], at_runs: Mapping[str, Collection[str]]) -> Iterator[str]:
+def forgotten(slots: Iterable[Slot], at_runs: Mapping[str, Collection[str]]) -> Iterator[str]:
     """Objects that were not visible when a RUN said that a range had ended.
 
     Args:
-        bodies: of all slots, in order.
+        slots: all of the lane, in order.
         at_runs: what was visible when each RUN was written, by the digest of its bytes.
     """
-    state, decided = State(), set[str]()
-    for seq, body in enumerate(bodies):
-        record = decode(seq, body)
-        match record:
+    decided = set[str]()
+    for slot in slots:
+        match slot.record:
             case Commit(slices=slices) | Replay(slices=slices):
                 decided |= {o.upload.key for s in slices for o in s.objects}
             case Lost(objects=objects):
                 decided -= {o.upload.key for o in objects}
             case _:
                 pass
-        state = fold(state, body)
-        if isinstance(record, Run):
+        if isinstance(slot.record, Run):
+            state = slot.after
             missing = {o.upload.key for objects in state.missing.values() for o in objects}
-            for key in sorted(decided - missing - {*at_runs[digest(body)]}):
+            for key in sorted(decided - missing - {*at_runs[digest(slot.body)]}):
                 if topic_partition(key) in state.members:
-                    yield f"slot {seq} ends a run, and {key} was not visible"
+                    yield f"slot {slot.seq} ends a run, and {key} was not visible"

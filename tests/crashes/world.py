@@ -274,13 +274,17 @@ def _as_text(offsets: tuple[int, ...]) -> bytes:
     return "".join(f"{offset}\n" for offset in offsets).encode()
 
 
+@cache  # a few rows, and the same ones in many schedules
 def _as_parquet(offsets: tuple[int, ...]) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.table({"offset": pa.array(offsets, pa.int64())}), file)
     return file.getvalue()
 
 
-TO_BYTES = {ObjectKind.DATA: _as_text, ObjectKind.DEAD_LETTERS: _as_parquet}
+TO_BYTES: Mapping[ObjectKind, Callable[[tuple[int, ...]], bytes]] = {
+    ObjectKind.DATA: _as_text,
+    ObjectKind.DEAD_LETTERS: _as_parquet,
+}
 
 
 def driver_deps(schedule: "Schedule", name: str, runner: ReadingRunner) -> DriverDeps:
