@@ -10,6 +10,7 @@ that started the session stops the servers; the next session stops those that a 
 left running.
 """
 
+import gc
 import logging
 import os
 import shutil
@@ -91,6 +92,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what all tests have in common: it stays to the end."""
+    gc.collect()
+    gc.freeze()
+
+
 def _turn(item: pytest.Item) -> tuple[int, int]:
     group = item.get_closest_marker("xdist_group")
     if group:
@@ -103,6 +110,7 @@ def _index(names: tuple[str, ...], name: str) -> int:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.unfreeze()
     if hasattr(config, "workerinput"):
         return
     _stop(Path(os.environ[SESSION]))
