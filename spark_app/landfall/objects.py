@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
+
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
@@ -59,16 +61,14 @@ class FileChanged(LandfallError):  # noqa: N818  # the name is the state
         return FileChanged, (self.name, self.expected, self.found)
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True, gc=False):
     """An uploaded part: the ETag that the store returned, and its size in bytes."""
 
     etag: str
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(Struct, frozen=True, gc=False):
     """Everything needed to make an object visible, or to prove that it is.
 
     Attributes:

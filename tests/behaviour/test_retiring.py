@@ -2,9 +2,9 @@
 
 import hashlib
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import Part, Upload, UploadLost, is_made_by

@@ -2,10 +2,10 @@
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, Part, Upload, UploadLost, multipart_etag

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
+from msgspec import structs
+
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
@@ -142,7 +144,7 @@ class BackedRunner(ReadingRunner):
     def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:
         landed = super()._landed(batch, piece, bad)
         found = dict(batch.from_backup).get(piece)
-        return replace(landed, read_from=found.group) if found else landed
+        return structs.replace(landed, read_from=found.group) if found else landed
 
     def _read_log(self, batch: Batch, piece: Slice) -> tuple[str, Slice]:
         found = dict(batch.from_backup).get(piece)

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from msgspec import structs
+
 from landfall import ledger
 from landfall.checks.stored import named_schemas
 from landfall.driver.decide import membership
@@ -300,7 +302,7 @@ class Chains:
             LandedSlice(piece, (landed,), landed.rows, 0, 0, 0, landed.rows, (), epoch, last),
         )
         if self._schemas:
-            slices = (replace(slices[0], schemas=self._schemas),)
+            slices = (structs.replace(slices[0], schemas=self._schemas),)
         return ledger.Commit(header=header, token=landed.upload.token, slices=slices)
 
     def _block(self, view: View, header: Header, entry: Entry) -> ledger.Block:

@@ -14,10 +14,12 @@ Each rule is left out by a variant, whose shortest story shows what comes of it.
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, partial
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.driver.decide.completeness import LogLook, horizons

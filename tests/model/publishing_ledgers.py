@@ -1,8 +1,10 @@
 """Small ledgers that a driver may have written, and what readers find in them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.errors import Reason

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from landfall.driver.decide.compaction import MAX_MERGED, Merge, MergeRules, plan_merges
 from landfall.driver.planned_replacement import PlannedReplacement

@@ -1,13 +1,13 @@
 """Every chain that a driver could write folds; one that no driver could have written does not."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from msgspec import structs
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.errors import Reason, Stalled
@@ -163,9 +163,7 @@ class Drivers(RuleBasedStateMachine):
     def apply(self) -> None:
         """Everything is visible but what is missing."""
         seq = self.chain.state.seq
-        self.chain.append(
-            lambda h: ledger.Add(header=structs.replace(h, applied_through=seq), entries=())
-        )
+        self.chain.append(lambda h: ledger.Add(header=replace(h, applied_through=seq), entries=()))
         self.due = {key: self.due[key] for key in self.missing}
 
     @precondition(held)

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, cast
 
+from msgspec import structs
+
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.background import Notifier, QueueNotifier
@@ -185,8 +187,10 @@ class CompactionScene:
             key = replace(name, extension=f".r{read}{name.extension}").key
             upload_id = store.begin(key, "undo")
             part = store.put_part(key, upload_id, 1, store.read(each.landed.upload.key) or b"")
-            upload = replace(each.landed.upload, key=key, upload_id=upload_id, parts=(part,))
-            landed = replace(each.landed, upload=replace(upload, token="undo"))
+            upload = structs.replace(
+                each.landed.upload, key=key, upload_id=upload_id, parts=(part,)
+            )
+            landed = structs.replace(each.landed, upload=structs.replace(upload, token="undo"))
             objects.append(NewObject(landed, Mergeable(0, landed).own_sections))
         retire = tuple(RetiringObject(0, new.landed) for new in plan.listed.objects)
         listed = Replaced(retire, tuple(sorted(objects, key=lambda o: o.landed.upload.key)))

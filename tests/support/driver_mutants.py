@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import partial
 from itertools import chain
 
+from msgspec import structs
+
 from landfall import ledger
 from landfall.driver.commits import BatchCommitter
 from landfall.driver.decide.batch_results import check_results
@@ -150,7 +152,7 @@ def _stretched(
     if whole is None or not isinstance(result, LandedSlice):
         return result
     more = len(whole.offsets) - len(result.piece.offsets)
-    return replace(result, piece=whole, invisible=result.invisible + more)
+    return structs.replace(result, piece=whole, invisible=result.invisible + more)
 
 
 class TakesAnyRange(Driver):

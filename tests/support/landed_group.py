@@ -1,9 +1,11 @@
 """A group that has landed topics in memory, whose objects another group reads as a log."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+
+from msgspec.structs import replace
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, parse_group

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import structs
+
 from landfall import ledger
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
@@ -172,8 +174,8 @@ class History:
 
     def _renamed(self, each: CountingObject) -> NewObject:
         key = object_names.renamed(each.key, self.now.slot)
-        upload = replace(each.landed.upload, key=key)
-        return NewObject(replace(each.landed, upload=upload), each.sections)
+        upload = structs.replace(each.landed.upload, key=key)
+        return NewObject(structs.replace(each.landed, upload=upload), each.sections)
 
     @staticmethod
     def _slices(listed: Replaced) -> tuple[Slice, ...]:

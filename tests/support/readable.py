@@ -5,13 +5,14 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 from pyarrow import orc
 
 from landfall import ledger

@@ -1,9 +1,11 @@
 """Backfills in a sample ledger: what they land again takes the place of what was landed."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+
+from msgspec.structs import replace
 
 from landfall.ledger import Purpose, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

@@ -3,8 +3,10 @@
 import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.lane import Lane, delete_rolled_slots, sealed_through, store_segment
@@ -97,7 +99,7 @@ class SampleLedger:
         landed = LandedSlice(
             Slice(tp, OffsetRange(start, end)), (data,), end - start, 0, 0, 0, 9 * (end - start)
         )
-        return replace(landed, **changes)  # type: ignore[arg-type]
+        return replace(landed, **changes)
 
     def upload(
         self, key: str, offsets: Sequence[int], kind: ObjectKind = ObjectKind.DATA

@@ -7,7 +7,9 @@ Pure. The auditor does the same with code of its own (``landfall.audit.correctio
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from landfall.ledger import Block, Drop, Lost, Record, Repair, Replay
 from landfall.ledger.decisions import topic_partition

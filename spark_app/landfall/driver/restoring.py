@@ -8,7 +8,9 @@ recorded, so that what is kept may expire then.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.driver.planned_replacement import PlannedReplacement

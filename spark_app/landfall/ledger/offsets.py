@@ -2,7 +2,7 @@
 
 All ranges are half-open: ``OffsetRange(0, 10)`` has ten offsets. A ``Checkpoint`` advances only
 over ranges that start exactly at it, so it cannot represent a gap or an overlap. Pure: no I/O, no
-clock, no logging.
+clock, no logging. Ranges and topic partitions are structs for the reason in ``task_results``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,9 +11,10 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import cast
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
+
+class TopicPartition(Struct, frozen=True, order=True, gc=False):
     """A topic and one of its Kafka partitions, written as ``clicks/3``."""
 
     topic: str
@@ -27,8 +28,7 @@ class TopicPartition:
         return f"{self.topic}/{self.partition}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class OffsetRange:
+class OffsetRange(Struct, frozen=True, order=True, gc=False):
     """The offsets ``start <= offset < end``."""
 
     start: int
@@ -62,8 +62,7 @@ class OffsetRange:
         return tuple(OffsetRange(a, b) for a, b in pairwise(bounds))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Slice:
+class Slice(Struct, frozen=True, order=True, gc=False):
     """A range of one topic partition that one task reads: the unit of work of a plan."""
 
     topic_partition: TopicPartition

@@ -2,12 +2,12 @@
 
 import tracemalloc
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.audit import Kind, Unchecked

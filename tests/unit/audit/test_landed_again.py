@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from landfall.audit import Kind, Unchecked
 from landfall.ledger import Drop, object_names, replacement_lists
@@ -267,7 +268,7 @@ def test_what_comes_back_must_be_a_copy(lines: Hour) -> None:
     made = backfill(lines)
     done(lines, made)
     undo = UndoneBackfill(made)
-    wrong = replace(undo.listed.objects[0].landed, crc32=7)
+    wrong = structs.replace(undo.listed.objects[0].landed, crc32=7)
     objects = (replace(undo.listed.objects[0], landed=wrong), *undo.listed.objects[1:])
     undo.listed = replace(undo.listed, objects=objects)
     done(lines, undo)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from landfall.audit import Kind
 from landfall.ledger.replacement_lists import Replaced, Section
@@ -14,7 +15,7 @@ from tests.support.sample_replacing import Merge
 
 def with_sections(merge: Merge, *sections: Section) -> Merge:
     rows = sum(section.rows for section in sections)
-    new = replace(merge.new, landed=replace(merge.new.landed, rows=rows), sections=sections)
+    new = replace(merge.new, landed=structs.replace(merge.new.landed, rows=rows), sections=sections)
     merge.listed = Replaced(merge.retire, (new,))
     return merge
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from threading import Lock
 
 import pytest
+from msgspec import structs
 
 from landfall.api.spec import parse_group
 from landfall.audit import Kind, Unchecked
@@ -149,7 +150,7 @@ def test_rows_of_a_topic_that_was_recreated_are_not_confused(
 
 def test_what_is_brought_back_must_be_a_copy(lines: Hour) -> None:
     undo = Undo(lines.merged())
-    changed = replace(undo.listed.objects[0].landed, crc32=7)
+    changed = structs.replace(undo.listed.objects[0].landed, crc32=7)
     objects = (replace(undo.listed.objects[0], landed=changed), *undo.listed.objects[1:])
     undo.listed = replace(undo.listed, objects=objects)
     lines.retire(undo.record())

@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from landfall import ledger
 from landfall.checks import Finding, Invariant
@@ -123,32 +124,38 @@ def test_a_topic_partition_that_was_never_added_breaks_i2(sample: SampleLedger) 
 
 def test_an_object_of_another_batch_breaks_i3(sample: SampleLedger) -> None:
     landed = sample.land(TP, 10, 20)
-    foreign = replace(landed.objects[0], upload=replace(landed.objects[0].upload, token="other"))
+    foreign = structs.replace(
+        landed.objects[0], upload=structs.replace(landed.objects[0].upload, token="other")
+    )
 
     assert (
-        finding_of(sample, commit_body(sample, replace(landed, objects=(foreign,)))).invariant
+        finding_of(
+            sample, commit_body(sample, structs.replace(landed, objects=(foreign,)))
+        ).invariant
         is Invariant.I3
     )
 
 
 def test_a_key_named_twice_breaks_i4(sample: SampleLedger) -> None:
     landed = sample.land(TP, 10, 20)
-    half = replace(landed.objects[0], rows=5)
+    half = structs.replace(landed.objects[0], rows=5)
 
-    finding = finding_of(sample, commit_body(sample, replace(landed, objects=(half, half))))
+    finding = finding_of(sample, commit_body(sample, structs.replace(landed, objects=(half, half))))
 
     assert (finding.invariant, finding.key) == (Invariant.I4, half.upload.key)
 
 
 def test_a_key_that_names_another_range_breaks_i4(sample: SampleLedger) -> None:
     landed = sample.land(TP, 10, 20)
-    old = replace(
+    old = structs.replace(
         landed.objects[0],
-        upload=replace(landed.objects[0].upload, key="clicks/dt=2026-11-21/1_0_" + "0" * 20),
+        upload=structs.replace(
+            landed.objects[0].upload, key="clicks/dt=2026-11-21/1_0_" + "0" * 20
+        ),
     )
 
     assert (
-        finding_of(sample, commit_body(sample, replace(landed, objects=(old,)))).invariant
+        finding_of(sample, commit_body(sample, structs.replace(landed, objects=(old,)))).invariant
         is Invariant.I4
     )
 
@@ -163,7 +170,7 @@ def rotated(sample: SampleLedger, start: int, *ends: int, first: int | None = No
         key = object_names.ObjectName("clicks", "dt=2026-11-21", 1, 0, at, ".json").key
         objects.append(sample.upload(key, range(at, end)))
     if first is not None:
-        objects[-1] = replace(objects[-1], first_offset=first)
+        objects[-1] = structs.replace(objects[-1], first_offset=first)
     return sample.land(TP, start, ends[-1], objects=tuple(objects))
 
 
@@ -194,12 +201,12 @@ def test_an_object_of_what_a_task_that_ended_early_did_not_read_breaks_i4(
 ) -> None:
     landed = rotated(sample, 10, 14, 20)
     early = Slice(TP, OffsetRange(10, 14))
-    committed = replace(landed, piece=early, landed=4, objects=landed.objects[:1])
-    beyond = replace(landed.objects[1], rows=0)
+    committed = structs.replace(landed, piece=early, landed=4, objects=landed.objects[:1])
+    beyond = structs.replace(landed.objects[1], rows=0)
 
     finding = finding_of(
         sample,
-        commit_body(sample, replace(committed, objects=(*committed.objects, beyond))),
+        commit_body(sample, structs.replace(committed, objects=(*committed.objects, beyond))),
     )
 
     assert (finding.invariant, finding.key) == (Invariant.I4, beyond.upload.key)
@@ -252,20 +259,23 @@ def test_counters_that_do_not_add_up_break_i8(sample: SampleLedger) -> None:
 
 def test_rows_outside_the_range_break_i8(sample: SampleLedger) -> None:
     landed = sample.land(TP, 10, 20)
-    astray = replace(landed.objects[0], last_offset=20)
+    astray = structs.replace(landed.objects[0], last_offset=20)
 
     assert (
-        finding_of(sample, commit_body(sample, replace(landed, objects=(astray,)))).invariant
+        finding_of(
+            sample, commit_body(sample, structs.replace(landed, objects=(astray,)))
+        ).invariant
         is Invariant.I8
     )
 
 
 def test_dead_letters_without_an_object_break_i8(sample: SampleLedger) -> None:
     landed = sample.land(TP, 10, 20)
-    fewer = replace(landed.objects[0], rows=9)
+    fewer = structs.replace(landed.objects[0], rows=9)
 
     finding = finding_of(
-        sample, commit_body(sample, replace(landed, objects=(fewer,), landed=9, dead_lettered=1))
+        sample,
+        commit_body(sample, structs.replace(landed, objects=(fewer,), landed=9, dead_lettered=1)),
     )
 
     assert (finding.expected, finding.got) == ("1 rows in dead-letter objects", "0")

@@ -1,6 +1,6 @@
 """What later records change about a committed slice."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.checks.corrections import Corrected, Corrections, corrected, corrections

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from landfall.checks import Finding, Invariant
 from landfall.checks.objects import (
@@ -86,8 +87,8 @@ def test_named_and_visible_objects_are_paired_in_byte_order(
     named: NamedObject, found: ObjectStat
 ) -> None:
     def name(key: str) -> NamedObject:
-        upload = replace(named.landed.upload, key=key)
-        return replace(named, landed=replace(named.landed, upload=upload))
+        upload = structs.replace(named.landed.upload, key=key)
+        return replace(named, landed=structs.replace(named.landed, upload=upload))
 
     names = [name("a"), name("b"), name("\uffff"), name("\U00010000")]
     stats = [replace(found, key=key) for key in ("b", "c", "\U00010000")]

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from landfall import ledger
 from landfall.api.contract import ExitCode
@@ -216,7 +217,7 @@ def replayed(made: Landed, rows: int) -> tuple[ExitCode, list[str]]:
     good = sample.land(TP, 10, 20)
     data = sample.upload(good.objects[0].upload.key, range(10, 18))
     letters = sample.upload(key, range(18, 20), ObjectKind.DEAD_LETTERS)
-    sample.commit(replace(good, objects=(data, letters), landed=8, dead_lettered=2))
+    sample.commit(structs.replace(good, objects=(data, letters), landed=8, dead_lettered=2))
     sample.open(generation=2)
     name = object_names.ObjectName("clicks", "dt=2026-11-21", 2, 0, 10, ".json").key
     again = sample.upload(name, range(18, 18 + rows))

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from landfall.checks.objects import NamedObject
 from landfall.cli.named_objects import NamedObjects

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from landfall.api.contract import ExitCode
 from landfall.checks.payloads import Comparison
@@ -148,8 +149,8 @@ def test_a_duplicate_that_was_left_out_is_not_lost(scene: Scene, capsys: Capture
     upload_id = scene.landed.sample.store.begin(merge.new.landed.upload.key, merge.token)
     key = merge.new.landed.upload.key
     part = scene.landed.sample.store.put_part(key, upload_id, 1, body)
-    upload = replace(merge.new.landed.upload, upload_id=upload_id, parts=(part,))
-    landed = replace(merge.new.landed, upload=upload, rows=19, last_offset=18)
+    upload = structs.replace(merge.new.landed.upload, upload_id=upload_id, parts=(part,))
+    landed = structs.replace(merge.new.landed, upload=upload, rows=19, last_offset=18)
     sections = (Section(0, 10, 0, 9), Section(0, 9, 10, 18))
     merge.changed(landed=landed, sections=sections, mixed=True)
     merge.record(duplicates=1, slices=SPANS[:1]).complete().retired()

@@ -1,9 +1,10 @@
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.cli import main, status

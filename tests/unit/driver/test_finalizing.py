@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from landfall import ledger
 from landfall.driver.finalizing import Finalizing
@@ -58,7 +59,7 @@ class Case:
         start = self.state.checkpoint[tp]
         invisible = end - start
         landed = LandedSlice(Slice(tp, OffsetRange(start, end)), (), 0, 0, 0, invisible, 0)
-        slices = (replace(landed, latest_ms=latest_ms),)
+        slices = (structs.replace(landed, latest_ms=latest_ms),)
         self.append(lambda header: Commit(header=header, token="t", slices=slices))
         return self
 

@@ -46,7 +46,7 @@ class LosingRunner(FakeRunner):
                 raise Stalled(Reason.DATA_LOSS, f"{slice_}: the log begins at {log_start}")
             return super()._landed(batch, slice_, bad)
         assert self.backup.has(tp, source.topic_id, slice_.offsets), slice_
-        return replace(super()._landed(batch, slice_, bad), read_from=source.group)
+        return structs.replace(super()._landed(batch, slice_, bad), read_from=source.group)
 
 
 @dataclass

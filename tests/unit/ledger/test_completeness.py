@@ -1,8 +1,7 @@
 """FINALIZE: what proves a horizon, and from when on it counts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from landfall.errors import Reason
 from landfall.ledger import (

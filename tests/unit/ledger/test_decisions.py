@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger import (
@@ -176,7 +177,7 @@ def test_lost_objects_leave_the_unapplied_ones_and_free_their_topic_partition() 
 def test_an_object_is_given_up_only_as_its_repair_names_it() -> None:
     state = committed(entered(), landed(0, 5))
     before = state.unapplied[2][0]
-    again = replace(before, upload=replace(before.upload, upload_id="v"))
+    again = structs.replace(before, upload=structs.replace(before.upload, upload_id="v"))
     state = fold(state, encode(Repair(header=header(state), commit=2, objects=(again,))))
 
     assert "as that slot or its REPAIR names it" in refused(

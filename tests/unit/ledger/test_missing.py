@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from landfall.errors import Reason
 from landfall.ledger import (
     Block,
@@ -42,7 +44,7 @@ def applied(state: State, through: int) -> State:
 
 
 def again(before: LandedObject) -> LandedObject:
-    return replace(before, upload=replace(before.upload, upload_id="v"))
+    return structs.replace(before, upload=structs.replace(before.upload, upload_id="v"))
 
 
 def test_the_applied_commits_may_pass_a_missing_object_which_stays_due() -> None:

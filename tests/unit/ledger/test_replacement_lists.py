@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
@@ -94,7 +95,8 @@ AGAIN = Replaced(
     OLD,
     (
         NewObject(
-            replace(landed(LETTERS, 1), kind=ObjectKind.DEAD_LETTERS), (Section(0, 1, 2, 2),)
+            structs.replace(landed(LETTERS, 1), kind=ObjectKind.DEAD_LETTERS),
+            (Section(0, 1, 2, 2),),
         ),
         NewObject(landed(DATA, 5), (Section(0, 2, 0, 3), Section(0, 3, 5, 8))),
     ),

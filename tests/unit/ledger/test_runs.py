@@ -1,8 +1,7 @@
 """RUN: what must be so before a driver may be gone until the next range is due."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from landfall.errors import Reason
 from landfall.ledger import Block, Blocked, ClosedTopic, EndedRun, Missing, Run, State, Totals, Work

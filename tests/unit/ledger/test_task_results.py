@@ -1,9 +1,11 @@
 """The counters of a landed slice must add up to its offsets."""
 
 import json
+import pickle
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from landfall.ledger import Commit, Header, Repair, decode, encode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -50,6 +52,25 @@ def test_objects_that_hold_other_than_the_landed_rows_are_refused() -> None:
 def test_dead_letters_are_not_landed_rows() -> None:
     with pytest.raises(ValueError, match=r"landed 10 \(0 in objects\)"):
         landed(objects=(an_object(ObjectKind.DEAD_LETTERS, 10),), landed=10)
+
+
+def test_results_that_differ_in_what_was_measured_are_the_same() -> None:
+    once, again = landed(invisible=10, cpu_seconds=1.0), landed(invisible=10, seconds=2.0)
+
+    assert once == again
+    assert not once != again  # noqa: SIM202  # another operator
+    assert {once, again} == {once}
+    assert once != landed(filtered=10)
+
+
+def test_a_result_survives_the_way_from_a_task_to_the_driver() -> None:
+    result = landed(
+        objects=(an_object(ObjectKind.DATA, 9),), landed=9, filtered=1, errors=("bad",), seconds=2.0
+    )
+
+    found = pickle.loads(pickle.dumps(result))
+
+    assert (found, found.seconds, found.read_from) == (result, 2.0, UNSET)
 
 
 @pytest.mark.parametrize("schemas", [("x",), ("b" * 64, "a" * 64), ("a" * 64, "a" * 64)])

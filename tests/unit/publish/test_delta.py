@@ -16,6 +16,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from landfall.errors import Reason, Stalled
 from landfall.publish.building import publisher
@@ -248,8 +249,8 @@ def test_a_file_in_a_folder_with_escapes_is_found(tmp_path: Path) -> None:
     key = source.replace("dt=2026-11-21", "dt=S%C3%A3o%20%25=+")
     landed.store.create(key, landed.store.read(source) or b"")
     seen = next(iter(landed.follower().stretches(-1)))
-    upload = replace(seen.objects[0].landed.upload, key=key)
-    moved = replace(seen.objects[0], landed=replace(seen.objects[0].landed, upload=upload))
+    upload = structs.replace(seen.objects[0].landed.upload, key=key)
+    moved = replace(seen.objects[0], landed=structs.replace(seen.objects[0].landed, upload=upload))
     tables = built(landed.context("Delta", options(tmp_path))).tables
 
     tables.append(f"{tmp_path}/tables/clicks", lambda _: replace(seen, objects=(moved,)))

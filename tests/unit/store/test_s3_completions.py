@@ -1,9 +1,9 @@
 """When ``S3Store`` takes an upload for completed, whatever its server answers."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from landfall.errors import Reason, Retry, Stalled, StoreDenied
 from landfall.objects import Upload, UploadLost, multipart_etag

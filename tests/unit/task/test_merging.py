@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger.merged_objects import Mergeable
@@ -180,9 +181,9 @@ def test_what_tasks_get_and_return_can_be_sent() -> None:
 
 def test_an_object_that_is_gone_is_named() -> None:
     objects = folder("Json")
-    lost = objects.sources[2]
-    objects.sources[2] = Mergeable(2, lost.landed)
-    object.__setattr__(lost.landed.upload, "key", lost.key.replace("_3_", "_5_"))
+    landed = objects.sources[2].landed
+    elsewhere = structs.replace(landed.upload, key=landed.upload.key.replace("_3_", "_5_"))
+    objects.sources[2] = Mergeable(2, structs.replace(landed, upload=elsewhere))
 
     (result,) = objects.results()
 
@@ -192,7 +193,8 @@ def test_an_object_that_is_gone_is_named() -> None:
 
 def test_a_wrong_number_of_rows_is_found() -> None:
     objects = folder("Json")
-    object.__setattr__(objects.sources[0].landed, "rows", 4)
+    more = structs.replace(objects.sources[0].landed, rows=4)
+    objects.sources[0] = Mergeable(objects.sources[0].slot, more)
 
     (result,) = objects.results()
 

@@ -6,7 +6,9 @@ in the comparison that somebody looked at, so the promotion is refused.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.counting import CountingObject
