@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from landfall.driver.decide.batch_size import SLOTS_OF_MAX_BYTES
+from landfall.driver.garbage import tune_garbage_collector
 from tests.bench.simulated.executors import COSTS, Costs
 from tests.bench.simulated.group import Landing, group, land
 from tests.bench.whole_tables import markdown
@@ -91,6 +92,7 @@ def limit_table(found: Mapping[int, Landing]) -> str:
 
 def main(_: argparse.Namespace) -> None:
     """Simulate all and print the tables, ready for the documentation."""
+    tune_garbage_collector()  # as a driver does
     print(f"load average {os.getloadavg()[0]:.1f}; {GIGABYTES} GB, {COSTS}\n")
     print(speed_table(speeds()), end="\n\n")
     print(limit_table(limits()))

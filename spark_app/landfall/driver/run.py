@@ -21,6 +21,7 @@ from landfall.driver.closed_ranges import scheduled
 from landfall.driver.compacting import planner_of
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
+from landfall.driver.garbage import tune_garbage_collector
 from landfall.driver.goals import Endless, GoalType
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.http.control import Control, ControlHandler, serve_control
@@ -114,6 +115,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
             for root in group.spec.roots:
                 stack.enter_context(explained(store_servers(root)))
             _wait_for_store(store, group)
+        tune_garbage_collector()
         return drive(group, store, SparkRunner(spark.result(), problems), options, progress)
 
 
