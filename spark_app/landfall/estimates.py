@@ -6,6 +6,8 @@ A wrong estimate changes only how work is divided, never what is landed.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice
 
@@ -19,8 +21,7 @@ PRIOR_OFFSETS = 1_000
 """Weight, in offsets, of the initial estimate when the first slice of a topic partition lands."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True, gc=False):
     """Average cost of one offset, counting invisible and filtered offsets, which cost little.
 
     Attributes:

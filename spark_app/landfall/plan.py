@@ -16,10 +16,13 @@ batches (``landfall.estimates``), or for files from their sizes.
 import heapq
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from landfall.api.spec import UploadPolicy
 from landfall.estimates import SLICE_SECONDS, UNKNOWN, Sizes
@@ -49,16 +52,14 @@ PART_SECONDS = 0.05
 """Fixed cost of a part of a file: its first request."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartSize:
+class PartSize(Struct, frozen=True, gc=False):
     """A part of a file: the offset at which its span ends, and the bytes it has in the file."""
 
     end: int
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(Struct, frozen=True, gc=False):
     """The unlanded offsets of a topic partition, from its checkpoint on.
 
     ``age`` is how long the oldest record has waited. Of a feed, ``parts`` are all parts that the
@@ -221,8 +222,7 @@ def _overdue_by(backlog: Backlog, policy: Policy) -> timedelta:
     return backlog.age - policy.for_topic(backlog.topic_partition.topic).max_age
 
 
-@dataclass(frozen=True, slots=True)
-class _WeighedSlice:
+class _WeighedSlice(Struct, frozen=True, gc=False):
     """A slice with its estimated object bytes and CPU seconds, and how many records it may have."""
 
     planned: Slice

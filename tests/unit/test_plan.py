@@ -1,9 +1,9 @@
 """The plan decides by size, age and earlier failures what the next batch holds."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from landfall.api.spec import UploadPolicy
 from landfall.estimates import Estimate, Sizes

@@ -11,9 +11,10 @@ times; then it stays parked until somebody decides.
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
+
+from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.api import spec

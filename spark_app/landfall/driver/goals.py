@@ -4,9 +4,11 @@
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.deps import Append, DriverDeps
