@@ -115,6 +115,11 @@ def _add_whole_options(parser: argparse.ArgumentParser) -> None:
         choices=list(whole.LOADS),
         help="bytes of a message (may be given again; default: 250)",
     )
+    whole_run.add_argument(
+        "--tls",
+        action="store_true",
+        help="reach the S3 server by https; not for Structured Streaming, whose Java has other CAs",
+    )
 
 
 def measure(bench: Bench, options: argparse.Namespace, console: Console) -> None:

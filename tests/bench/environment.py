@@ -3,12 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dev.kube.certificates import Authority
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.servers.server import Server
+from dev.servers.server import HOST, Kind, Server
 from tests.support.kafka import Broker
 from tests.support.s3 import S3Server
 
@@ -26,18 +27,19 @@ class Servers:
 
 
 @contextmanager
-def servers(state: Path, access_log: Path | None = None) -> Iterator[Servers]:
+def servers(state: Path, access_log: Path | None = None, *, tls: bool = False) -> Iterator[Servers]:
     """Servers of our own, whose data stays for the next time.
 
     Args:
         state: the folder of their data.
         access_log: a file that gets a line for every S3 request; None for no such file.
+        tls: whether the S3 server is reached by https.
     """
     if access_log:
         access_log.parent.mkdir(parents=True, exist_ok=True)
         access_log.unlink(missing_ok=True)
         os.environ[ACCESS_LOG] = str(access_log)
-    kafka, s3 = Server(KAFKA, state), Server(S3, state)
+    kafka, s3 = Server(KAFKA, state), Server(_s3_with_tls(state) if tls else S3, state)
     try:
         broker, gateway = kafka.up(), s3.up()
         assert broker.address
@@ -51,3 +53,15 @@ def servers(state: Path, access_log: Path | None = None) -> Iterator[Servers]:
     finally:
         kafka.down()
         s3.down()
+
+
+def _s3_with_tls(state: Path) -> Kind:
+    """The S3 server by https; it and its clients learn from the environment what to trust."""
+    folder = state / "certificates"
+    Authority(folder).server("s3", [f"IP:{HOST}"])
+    os.environ |= {
+        "VGW_CERT": str(folder / "s3.crt"),
+        "VGW_KEY": str(folder / "s3.key"),
+        "AWS_CA_BUNDLE": str(folder / "ca.crt"),
+    }
+    return replace(S3, name="s3-tls", address=lambda host, port: f"https://{host}:{port}")

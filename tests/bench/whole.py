@@ -54,14 +54,15 @@ def main(options: argparse.Namespace) -> None:
     ]
     load_before = os.getloadavg()[0]  # by other programs; from here on our own is in it
     access_log = STATE / "bench" / "requests.log"
-    with servers(STATE / "bench", access_log) as ours:
+    with servers(STATE / "bench", access_log, tls=options.tls) as ours:
         lines = [paragraph(f"{_machine()} {_versions()}"), "", _legend(contenders)]
         results = {}
         for size in options.size or (250,):
             for load in LOADS[size]:
                 topics.ensure(ours.broker, load)
             pairs = _measure(ours, contenders, LOADS[size], options.repeats)
-            title = f"{_sizes(*LOADS[size])}; {_repeats(options.repeats)}; "
+            title = f"{_sizes(*LOADS[size])}{'; S3 by https' * options.tls}; "
+            title += f"{_repeats(options.repeats)}; "
             title += f"load average before the benchmark {load_before:.1f}:"
             tables = [speed_table(pairs), output_table(pairs)]
             names = {each.name for each in contenders}
