@@ -69,7 +69,7 @@ COPY --from=landfall /made /
 USER 185:185
 ENTRYPOINT ["tini", "--", "python", "-m", "landfall_operator"]
 
-FROM python AS spark
+FROM python AS spark-java
 ARG DEBIAN_FRONTEND=noninteractive
 # The installation of the JRE needs the folder for manual pages, which slim images lack.
 RUN mkdir -p /usr/share/man/man1 && apt-get update \
@@ -79,6 +79,18 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
 ENV JAVA_HOME=/opt/java SPARK_HOME=/opt/spark PYSPARK_PYTHON=/opt/landfall/bin/python
 COPY --from=spark-packages /opt/landfall /opt/landfall
 COPY docker/entrypoint /opt/entrypoint
+
+# The archive of classes with which the JVMs of drivers and executors start: see docs/adr/0037. It is of exactly the Java and
+# the jars of the stage above, and needs two files of Landfall's, so that other changes do not make it anew.
+FROM spark-java AS spark-classes
+COPY spark_app/landfall/driver/spark/gateway_jvm.py spark_app/landfall/driver/spark/log4j2.properties \
+  /archive/landfall/driver/spark/
+COPY docker/archive_classes.py /archive/
+RUN mkdir -p /made && python /archive/archive_classes.py /made/spark.jsa
+
+FROM spark-java AS spark
+COPY --from=spark-classes /made/ /opt/landfall/
+ENV LANDFALL_SPARK_ARCHIVE=/opt/landfall/spark.jsa
 COPY --from=native /made/ /opt/landfall/lib/python3.11/site-packages/
 COPY --from=landfall /made /
 COPY spark_app/main.py /opt/landfall/

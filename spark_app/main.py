@@ -7,18 +7,26 @@ Status and control are served on every interface, where probes and the operator 
 that ends with an error writes the reason to the pod's termination message.
 """
 
+import os
+from pathlib import Path
+
+from landfall.api.contract import GROUP_FILE
+from landfall.driver.spark.direct_start import EarlyStart, start_in_pod
+
+# Before all other imports, for they take as long as the JVM's start: it is beside them.
+BEGUN = EarlyStart()
+if __name__ == "__main__":
+    BEGUN = start_in_pod(Path(os.environ.get(GROUP_FILE, "")), os.environ)
+
 import argparse
 import logging
-import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 from landfall.api import group_file
 from landfall.api.contract import (
     CONTROL_PORT,
     CONTROL_TOKEN_FILE,
-    GROUP_FILE,
     HTTP_PORT,
     KNOWN_LEDGER,
     PEERS,
@@ -77,6 +85,7 @@ def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> O
         peers=environment.get(PEERS, ""),
         known_ledger=_position(known) if known else None,
         control=Control(Path(token), arguments.host, arguments.control_port) if token else None,
+        begun=BEGUN,
     )
 
 

@@ -8,6 +8,9 @@ from tests.support.independent_audit import data_keys, events
 from tests.support.live_group import SOUND, LiveGroup, events_arriving
 from tests.support.stack import Stack
 
+ARCHIVE = "/opt/landfall/spark.jsa"
+"""The image's archive of Java classes."""
+
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 
 
@@ -29,6 +32,11 @@ def test_an_applied_group_lands_and_reports_its_status(
         "executor": "ro",
     }
     assert {group.hot_path(role) for role in ("driver", "executor")} <= stack.hot_paths()
+    # Without it they would start, too, with twice the CPU time.
+    assert {role: group.mapping(role, ARCHIVE) for role in ("driver", "executor")} == {
+        "driver": {"java"},
+        "executor": {"java"},
+    }
 
 
 def test_an_executor_without_the_secret_cannot_join_a_driver(group: LiveGroup, topic: str) -> None:

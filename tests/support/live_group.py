@@ -185,6 +185,12 @@ class LiveGroup:
         """Which hot path the only pod of a role has: by the driver's status, or by its image."""
         return self.inside(role, "python", "-c", HOT_PATH[role]).strip()
 
+    def mapping(self, role: str, file: str) -> set[str]:
+        """The programs in the only pod of a role that have mapped a file into memory."""
+        each = f"grep -qs {file} $each/maps && cat $each/comm"
+        script = f"for each in /proc/[0-9]*; do {each}; done; true"
+        return {*self.inside(role, "sh", "-c", script).split()}
+
     def kill(self, role: str) -> None:
         """Delete the pods of a role without a grace period, as if their node were lost."""
         names = [str(pod["metadata"]["name"]) for pod in self.pods(role).values()]

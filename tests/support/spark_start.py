@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from landfall.driver.spark.class_archive import QUIET, VARIABLE
+from landfall.driver.spark.class_archive import VARIABLE
 
 ARCHIVE = "spark.jsa"
 """The file with Spark's classes, in the virtual environment; see ``support.spark_archive``."""
@@ -13,9 +13,8 @@ _LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 def variables(environment: Path) -> dict[str, str]:
     """The environment variables of Spark in a virtual environment, with the archive if it has one.
 
-    A JVM of other classes, or of another Java, leaves the archive alone and starts as ever. Drivers
-    make none of their own, whose time a test would pay for.
+    A JVM of another Java leaves the archive alone and starts as ever. Drivers make none of their
+    own, whose time a test would pay for.
     """
     archive = environment / ARCHIVE
-    shared = {"SPARK_SUBMIT_OPTS": f'"-XX:SharedArchiveFile={archive}" {QUIET}'}
-    return {"SPARK_LAUNCHER_OPTS": _LAUNCHER, VARIABLE: ""} | (shared if archive.exists() else {})
+    return {"SPARK_LAUNCHER_OPTS": _LAUNCHER, VARIABLE: str(archive) if archive.exists() else ""}

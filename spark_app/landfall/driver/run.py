@@ -33,6 +33,7 @@ from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.pinned_spec import pinned_spec
 from landfall.driver.publishing import LAST_PATIENCE, LAST_TRIES, Publishing
 from landfall.driver.runner import Runner
+from landfall.driver.spark.direct_start import EarlyStart
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, starting_spark
 from landfall.driver.startup import check_secrets, explain, explained, kafka_servers, store_servers
@@ -74,6 +75,7 @@ class Options:
         peers: a host name with the addresses of all drivers of the group; empty if it is alone.
         known_ledger: what the group's ledger has reached at least; None if nothing is known.
         control: where to accept control commands, if anywhere.
+        begun: what this process has begun of Spark's start already.
     """
 
     until_caught_up: bool = False
@@ -86,6 +88,7 @@ class Options:
     peers: str = ""
     known_ledger: LedgerPosition | None = None
     control: Control | None = None
+    begun: EarlyStart | None = None
 
 
 def run_group(group: ConsumerGroup, options: Options, progress: Progress | None = None) -> ExitCode:
@@ -108,7 +111,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         open_files(feed)  # now, so that a library which is missing is refused before anything runs
     check_publishers(group, store)
     problems = ExecutorProblems()
-    with starting_spark(group, options.master, problems) as spark:
+    with starting_spark(group, options.master, problems, options.begun) as spark:
         if group.spec.source.kafka:
             explain(kafka_servers(group))
         with ExitStack() as stack:

@@ -3,12 +3,13 @@
 import os
 import sys
 import time
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
 import pytest
 
-from landfall.driver.spark.class_archive import VARIABLE, ClassArchive, class_archive
+from landfall.driver.spark.class_archive import VARIABLE, ClassArchive, check_use, class_archive
 
 
 @pytest.fixture
@@ -96,6 +97,24 @@ def test_what_killed_jvms_left_behind_is_removed(environment: dict[str, str]) ->
 
     assert not old.exists()
     assert new.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_jvm_that_does_not_use_its_archive_is_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    archive = tmp_path / "image.jsa"
+    archive.write_text("classes")
+
+    with archive.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ):
+        check_use(archive, os.getpid())
+    mapped = [*caplog.messages]
+    check_use(archive, os.getpid())
+    check_use(archive, 0)  # no process
+    check_use(tmp_path / "other.jsa", os.getpid())  # no file
+
+    assert mapped == []
+    assert caplog.messages == ["spark runs without its archive of classes"]
 
 
 def test_without_a_usable_place_there_is_none(environment: dict[str, str], tmp_path: Path) -> None:

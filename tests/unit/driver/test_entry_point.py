@@ -124,8 +124,8 @@ def test_the_known_ledger_and_the_peers_reach_the_contender(
 def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
 
-    def context(_: object, __: object, problems: object) -> AbstractContextManager["Future[Any]"]:
-        given.append(problems)
+    def context(*arguments: object) -> AbstractContextManager["Future[Any]"]:
+        given.append(arguments[2])
         return lending(None)()
 
     def runner(_: object, problems: object) -> None:

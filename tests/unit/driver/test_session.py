@@ -4,9 +4,10 @@ from importlib.resources import files
 import pytest
 
 from landfall.api.contract import EXECUTORS
+from landfall.driver.spark.direct_start import LOG4J
 from landfall.driver.spark.jvm import quiet_py4j
 from landfall.driver.spark.session import SchedulerPools
-from landfall.driver.spark.settings import LOG4J, executor_count
+from landfall.driver.spark.settings import executor_count
 
 
 def test_sparks_log_configuration_is_in_the_package() -> None:

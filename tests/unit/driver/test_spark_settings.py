@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from landfall.api.spec import parse_group
+from landfall.driver.spark.direct_start import jvm_flags
 from landfall.driver.spark.fork_server import VARIABLE
+from landfall.driver.spark.gateway_jvm import JVM
 from landfall.driver.spark.malloc import MALLOC
-from landfall.driver.spark.settings import JVM, jvm_flags, spark_settings
+from landfall.driver.spark.settings import spark_settings
 from landfall.native import VARIABLE as NATIVE
 from tests.support.spark_archive import GROUP
 

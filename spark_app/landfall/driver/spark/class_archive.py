@@ -8,7 +8,8 @@ that an archive can make a start slower at worst.
 The archive is a file in the user's cache (``~/.cache/landfall``, 70 MB). The second local run
 makes it: its JVM writes the file when it ends, which takes some seconds. Where Landfall runs once,
 as in a container that is thrown away, that would be in vain, so the first run only leaves a note.
-``LANDFALL_SPARK_ARCHIVE`` names another file, or none if it is empty.
+``LANDFALL_SPARK_ARCHIVE`` names another file, or none if it is empty. The image has a file that its
+build has made (``docker/archive_classes.py``), for the drivers and executors of a cluster.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from landfall.driver.spark.local_jvm import java, spark_home
+from landfall.driver.spark.gateway_jvm import class_path, java, spark_home
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -97,6 +98,17 @@ def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
     return ClassArchive(path, path.with_suffix(f".{os.getpid()}.new"))
 
 
+def check_use(file: Path, pid: int) -> None:
+    """Say so in the log if a JVM runs without the archive that it was given.
+
+    What it costs is time only, and nothing else would show it. Where the system does not tell which
+    files a process has mapped, nothing is said.
+    """
+    with suppress(OSError):
+        if file.exists() and str(file) not in Path(f"/proc/{pid}/maps").read_text():
+            log.warning("spark runs without its archive of classes", extra={"file": str(file)})
+
+
 def _path(environment: Mapping[str, str]) -> Path | None:
     named = environment.get(VARIABLE)
     if named is not None:
@@ -105,12 +117,13 @@ def _path(environment: Mapping[str, str]) -> Path | None:
     if program is None or home is None:
         return None
     cache = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "landfall" / f"spark-{_digest(program, home / 'jars')}.jsa"
+    return cache / "landfall" / f"spark-{_digest(program, home)}.jsa"
 
 
-def _digest(program: Path, jars: Path) -> str:
-    """Different for each Java and each set of jars; the JVM itself checks that they fit."""
-    versions = "\n".join([*_versions(program), *_versions(jars)])
+def _digest(program: Path, home: Path) -> str:
+    """Different for each Java, set of jars and class path; the JVM itself checks that they fit."""
+    jars = home / "jars"
+    versions = "\n".join([*_versions(program), *_versions(jars), class_path(home)])
     return hashlib.sha256(versions.encode()).hexdigest()[:16]
 
 

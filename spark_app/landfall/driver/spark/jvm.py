@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import first_line
-from landfall.driver.spark.local_jvm import LocalJvm
+from landfall.driver.spark.gateway_jvm import GatewayJvm
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def jvm_with_events(
-    conf: "SparkConf", problems: ExecutorProblems, local: LocalJvm | None = None
+    conf: "SparkConf", problems: ExecutorProblems, own: GatewayJvm | None = None
 ) -> Iterator["JavaGateway | None"]:
     """Start the JVM with its standard error in a pipe, whose lines become log events.
 
     What Spark prints at startup matters only if it fails to start. What Spark and the tasks print
-    later always matters. None if this process has a JVM already. ``local`` starts already.
+    later always matters. None if this process has a JVM already. ``own`` starts already.
     """
     from pyspark import SparkContext  # noqa: PLC0415  # as below
 
@@ -38,26 +38,26 @@ def jvm_with_events(
         return
     output = StartupOutput(problems)
     try:
-        yield _connected(local, output) if local else _launched(conf, output)
+        yield _connected(own, output) if own else _launched(conf, output)
     except Exception as error:  # py4j and pyspark raise many types of errors
         raise start_error(error, output.lines) from error
     finally:
         output.is_over = True
 
 
-def _connected(local: LocalJvm, output: "StartupOutput") -> "JavaGateway":
+def _connected(own: GatewayJvm, output: "StartupOutput") -> "JavaGateway":
     """The gateway of a JVM that this process has started."""
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-    output.read_in_thread(local.errors)
-    port, secret = local.connection()
+    output.read_in_thread(own.errors)
+    port, secret = own.connection()
     # PySpark has no argument for it.
     os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     try:
         gateway: JavaGateway = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark's
     finally:
         del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
-    gateway.proc = local.process
+    gateway.proc = own.process
     return gateway
 
 

@@ -2,51 +2,31 @@
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import replace
 
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.spark.class_archive import ClassArchive, class_archive
-from landfall.driver.spark.fork_server import ForkServer, fork_server
-from landfall.driver.spark.local_jvm import LocalJvm, needs_scripts, start_local_jvm
+from landfall.driver.spark.direct_start import EarlyStart, start_directly
+from landfall.driver.spark.fork_server import fork_server
 from landfall.driver.spark.malloc import tune_malloc
-from landfall.driver.spark.settings import jvm_flags, preloaded
+from landfall.driver.spark.settings import preloaded
 from landfall.driver.spark.worker_daemon import preload, serve_workers
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStart:
-    """What was begun.
-
-    Attributes:
-        archive: of Spark's classes, which its JVM uses or makes.
-        jvm: None if Spark's scripts are to start it.
-        server: the copy; None if Spark's daemon has to import what it needs.
-    """
-
-    archive: ClassArchive | None
-    jvm: LocalJvm | None
-    server: ForkServer | None
-
-
-def local_start(group: ConsumerGroup) -> LocalStart:
+def local_start(group: ConsumerGroup, master: str) -> EarlyStart:
     """Start the JVM, import what driver and workers need meanwhile, and fork the copy."""
     tune_malloc(os.environ)
-    archive = class_archive(os.environ)
-    jvm = started_jvm(group, archive)
+    start = local_jvm(group, master, class_archive(os.environ))
     preload(preloaded(group))
-    pipes = (jvm.process.stdin, jvm.errors) if jvm else ()
-    server = fork_server(serve_workers, [pipe for pipe in pipes if pipe])
-    return LocalStart(archive, jvm, server)
+    pipes = (start.jvm.process.stdin, start.jvm.errors) if start.jvm else ()
+    return replace(start, server=fork_server(serve_workers, [pipe for pipe in pipes if pipe]))
 
 
-def started_jvm(group: ConsumerGroup, archive: ClassArchive | None) -> LocalJvm | None:
-    """A JVM that starts, or None if this process has one, or Spark's scripts are to start it."""
-    if _has_jvm() or needs_scripts(group.spec.tuning.spark_conf, os.environ):
-        return None
-    try:
-        return start_local_jvm(jvm_flags(archive), os.environ)
-    except FileNotFoundError:  # the scripts fail as well, and their error is reported
-        return None
+def local_jvm(group: ConsumerGroup, master: str, archive: ClassArchive | None = None) -> EarlyStart:
+    """Start the JVM, unless this process has one already."""
+    if _has_jvm():
+        return EarlyStart()
+    return start_directly(master, group.spec.tuning.spark_conf, os.environ, archive)
 
 
 def _has_jvm() -> bool:

@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, TypeVar
 from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin
+from landfall.driver.spark.class_archive import check_use
+from landfall.driver.spark.direct_start import EarlyStart, is_local
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import Executors, first_line
+from landfall.driver.spark.gateway_jvm import JVM
 from landfall.driver.spark.jvm import jvm_with_events, quiet_py4j, without_numpy_converters
-from landfall.driver.spark.local_start import LocalStart, local_start, started_jvm
-from landfall.driver.spark.settings import JVM, is_local, spark_settings
+from landfall.driver.spark.local_start import local_jvm, local_start
+from landfall.driver.spark.settings import spark_settings
 from landfall.errors import BatchFailed, LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
@@ -43,11 +46,11 @@ def spark_context(
     group: ConsumerGroup,
     master: str | None,
     problems: ExecutorProblems | None = None,
-    start: LocalStart | None = None,
+    start: EarlyStart | None = None,
 ) -> "SparkContext":
     """A context on ``master``, or on the master that Spark's own configuration names.
 
-    ``problems`` reads what Spark prints once it runs; ``start`` is what was begun of a local run.
+    ``problems`` reads what Spark prints once it runs; ``start`` is what was begun.
 
     Raises:
         Stalled: SPEC_INVALID, Spark does not accept its settings.
@@ -60,7 +63,7 @@ def spark_context(
     # Where Spark's scripts start it, another JVM puts together the command line of Spark's own.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM)
     if start is None:
-        start = LocalStart(None, started_jvm(group, None) if is_local(master) else None, None)
+        start = local_jvm(group, master) if master and is_local(master) else EarlyStart()
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)
@@ -70,20 +73,25 @@ def spark_context(
     with jvm_with_events(conf, problems or ExecutorProblems(), start.jvm) as gateway:
         if SparkContext._active_spark_context:  # noqa: SLF001  # getOrCreate takes no gateway
             return SparkContext.getOrCreate(conf)
+        if start.archive and start.jvm:
+            check_use(start.archive.path, start.jvm.process.pid)
         return SparkContext(conf=conf, gateway=gateway)
 
 
 @contextmanager
 def starting_spark(
-    group: ConsumerGroup, master: str | None, problems: ExecutorProblems
+    group: ConsumerGroup,
+    master: str | None,
+    problems: ExecutorProblems,
+    begun: EarlyStart | None = None,
 ) -> Iterator[Future["SparkContext"]]:
     """Start Spark in a thread, beside what is done inside, and stop it afterwards.
 
     Its start takes seconds, most of them of the JVM, in which the store can be checked. The
-    future's result is what ``spark_context`` returns or raises.
+    future's result is what ``spark_context`` returns or raises. ``begun`` is what this process has
+    begun already.
     """
-    # In a cluster the JVM's class path begins with a folder of settings, which no archive can have.
-    start = local_start(group) if is_local(master) else None
+    start = local_start(group, master) if master and is_local(master) else begun or EarlyStart()
     try:
         with ThreadPoolExecutor(1, "spark-start") as thread:
             starting = thread.submit(spark_context, group, master, problems, start)
@@ -94,10 +102,10 @@ def starting_spark(
                 if not starting.exception():
                     context = starting.result()
                     stop_spark(context)
-                    if start and start.archive and context._gateway:  # noqa: SLF001  # its process has no other name
+                    if start.archive and context._gateway:  # noqa: SLF001  # its process has no other name
                         start.archive.keep(context._gateway)  # noqa: SLF001
     finally:
-        if start and start.server:
+        if start.server:
             start.server.close()
 
 

@@ -2,40 +2,25 @@
 
 import os
 from collections.abc import Mapping
-from importlib.resources import files
 
 from landfall import native
 from landfall.api.contract import EXECUTORS
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.spark.class_archive import ClassArchive
+from landfall.driver.spark.direct_start import is_local, jvm_flags
 from landfall.driver.spark.executors import INSTANCES
 from landfall.driver.spark.fork_server import VARIABLE as FORK_SERVER
 from landfall.driver.spark.fork_server import ForkServer
-from landfall.driver.spark.local_jvm import MEMORY_MB
+from landfall.driver.spark.gateway_jvm import JVM, MEMORY
 from landfall.driver.spark.malloc import MALLOC
 from landfall.driver.spark.worker_daemon import PRELOAD
 
 LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": f"{MEMORY_MB}m",
+    "spark.driver.memory": MEMORY,
 }
 """Settings for a local master: loopback only, and a small JVM, because it sees no data."""
-LOG4J = "log4j2.properties"
-JVM = (
-    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto "
-    "-XX:NewSize=24m -XX:MaxNewSize=24m -XX:MetaspaceSize=64m "
-    "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
-)
-"""Flags for the JVMs of driver and executors.
-
-They only schedule, so optimizing their code costs more CPU than it saves, and most of that during
-startup. New objects are dead soon: by default a JVM fills a hundred MB with them before it looks.
-By default, too, it moves its archive of classes to a random address, and so writes to all of its
-70 MB; at the address it was made for, pages are read from the file when they are needed.
-"""
-DRIVER_HEAP = "-Xms64m"
-"""The heap of a driver's JVM to start with: it is collected before it grows beyond that."""
 
 CONF = {
     "spark.log.level": "ERROR",
@@ -78,17 +63,6 @@ def spark_settings(
     if native.VARIABLE in os.environ:  # what is switched off here is switched off in executors
         settings[f"spark.executorEnv.{native.VARIABLE}"] = os.environ[native.VARIABLE]
     return settings | group.spec.tuning.spark_conf
-
-
-def jvm_flags(archive: ClassArchive | None) -> str:
-    """The flags of the driver's JVM, quoted as for a shell."""
-    log4j = f'"-Dlog4j2.configurationFile={files("landfall.driver.spark") / LOG4J}"'
-    return f"{log4j} {DRIVER_HEAP} {JVM} {archive.flags if archive else ''}"
-
-
-def is_local(master: str | None) -> bool:
-    """Whether tasks run on this machine, started by this process."""
-    return bool(master and master.startswith("local"))
 
 
 def preloaded(group: ConsumerGroup) -> list[str]:

@@ -22,6 +22,8 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from landfall.driver.spark.class_archive import VARIABLE as ARCHIVE
+from landfall.driver.spark.class_archive import check_use
 from landfall.driver.spark.fork_server import VARIABLE, hand_over
 
 PRELOAD = "LANDFALL_PRELOAD"
@@ -48,6 +50,8 @@ def main() -> None:
     """Be the daemon, or let the copy of the driver be it, until Spark closes the input."""
     if hand_over(os.environ.get(VARIABLE, "")):
         return
+    if archive := os.environ.get(ARCHIVE):
+        check_use(Path(archive), os.getppid())
     sys.path[:] = without_zips(sys.path)
     preload(filter(None, os.environ.get(PRELOAD, "").split(",")))
     # Workers share these objects as long as nobody writes to them, as the collector would.

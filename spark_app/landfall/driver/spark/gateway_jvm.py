@@ -1,8 +1,11 @@
-"""Starts the JVM of a local run without Spark's scripts.
+"""Starts Spark's JVM, with PySpark's gateway in it, without Spark's scripts.
 
 ``spark-submit`` starts one JVM to put together the command of another, which reads all settings
-again. A local run knows its settings, and needs only Spark's gateway for Python. Where somebody has
-settings of their own for Spark's JVM, in the spec or in the environment, Spark's scripts start it.
+again. A driver knows its settings, and needs only the gateway. Where somebody has settings of their
+own for the JVM, in the spec or in the environment, Spark's scripts start it: see ``direct_start``.
+
+The build of the image starts a JVM by this file alone (``docker/archive_classes.py``), so it
+imports nothing of Landfall's.
 """
 
 import os
@@ -17,21 +20,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-MEMORY_MB = 512
-"""The heap at most: it sees no data."""
-_UNAFFECTED = ("spark.task.", "spark.executorEnv.", "spark.scheduler.", "spark.local.dir")
-"""Prefixes of settings of a spec that Spark reads only when its context starts."""
-_READ_BY_SCRIPTS = (
-    "SPARK_CONF_DIR",
-    "SPARK_CLASSPATH",
-    "SPARK_DIST_CLASSPATH",
-    "SPARK_DRIVER_MEMORY",
-    "SPARK_PREPEND_CLASSES",
-    "PYSPARK_SUBMIT_ARGS",
-    "PYSPARK_GATEWAY_PORT",
-    "PYSPARK_PIN_THREAD",
-    "HADOOP_CONF_DIR",
+JVM = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto "
+    "-XX:NewSize=24m -XX:MaxNewSize=24m -XX:MetaspaceSize=64m "
+    "-XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
 )
+"""Flags for the JVMs of driver and executors.
+
+They only schedule, so optimizing their code costs more CPU than it saves, and most of that during
+startup. New objects are dead soon: by default a JVM fills a hundred MB with them before it looks.
+By default, too, it moves its archive of classes to a random address, and so writes to all of its
+70 MB; at the address it was made for, pages are read from the file when they are needed.
+"""
+DRIVER_HEAP = "-Xms64m"
+"""The heap of a driver's JVM to start with: it is collected before it grows beyond that."""
+MEMORY = "512m"
+"""The heap at most: it sees no data."""
+_DRIVER_MEMORY = "spark.driver.memory"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS = 0.02
@@ -55,7 +60,7 @@ _OPENED = (
 
 
 @dataclass(frozen=True, slots=True)
-class LocalJvm:
+class GatewayJvm:
     """A JVM that starts.
 
     Attributes:
@@ -84,31 +89,28 @@ class LocalJvm:
         return int.from_bytes(answer[:4], "big"), answer[8:].decode()
 
 
-def needs_scripts(user_conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
-    """Whether somebody has settings for the JVM that only Spark's scripts know how to use."""
-    home = spark_home(environment)
-    return (
-        os.name != "posix"
-        or home is None
-        or (home / "conf").exists()
-        or any(environment.get(name) for name in _READ_BY_SCRIPTS)
-        or not all(key.startswith(_UNAFFECTED) for key in user_conf)
-    )
+def start_gateway_jvm(
+    flags: str, environment: Mapping[str, str], properties: Mapping[str, str] = {}
+) -> GatewayJvm:
+    """Start it.
 
-
-def start_local_jvm(flags: str, environment: Mapping[str, str]) -> LocalJvm:
-    """Start it; ``flags`` are those of the JVM, quoted as for a shell.
+    Args:
+        flags: those of the JVM, quoted as for a shell.
+        environment: names Java and Spark, and is the JVM's own.
+        properties: Java's system properties; Spark takes those that begin with ``spark.`` as its
+            settings.
 
     Raises:
-        FileNotFoundError: there is no Java.
+        FileNotFoundError: there is no Java, or no Spark.
     """
     home = spark_home(environment)
-    assert home, "see needs_scripts"
+    if home is None:
+        raise FileNotFoundError("pyspark")
     folder = TemporaryDirectory(prefix="landfall-")
     source, sink = os.pipe()
     try:
         process = subprocess.Popen(  # noqa: S603  # the user's own Java
-            _command(home, flags, environment),
+            _command(home, flags, environment, properties),
             env={
                 **environment,
                 # As Spark's scripts do.
@@ -128,7 +130,7 @@ def start_local_jvm(flags: str, environment: Mapping[str, str]) -> LocalJvm:
         raise
     finally:
         os.close(sink)  # the JVM keeps its copy for good
-    return LocalJvm(process, os.fdopen(source, errors="replace"), folder)
+    return GatewayJvm(process, os.fdopen(source, errors="replace"), folder)
 
 
 def spark_home(environment: Mapping[str, str]) -> Path | None:
@@ -146,20 +148,32 @@ def java(environment: Mapping[str, str]) -> Path | None:
     return Path(found).resolve() if found else None
 
 
-def _command(home: Path, flags: str, environment: Mapping[str, str]) -> list[str]:
+def class_path(home: Path) -> str:
+    """The jars of Spark, in the same order everywhere.
+
+    A JVM uses an archive of classes only for the class path that the archive was made with, and
+    finds the jars of ``jars/*`` in the order of the file system.
+    """
+    return ":".join(map(str, sorted((home / "jars").glob("*.jar"))))
+
+
+def _command(
+    home: Path, flags: str, environment: Mapping[str, str], properties: Mapping[str, str]
+) -> list[str]:
     program = java(environment)
     if program is None:
         raise FileNotFoundError("java")
     return [
         str(program),
         "-cp",
-        f"{home}/conf:{home}/jars/*",  # as Spark's scripts have it, so that both share an archive
-        f"-Xmx{MEMORY_MB}m",
+        class_path(home),
+        f"-Xmx{properties.get(_DRIVER_MEMORY, MEMORY)}",
         *shlex.split(flags),
         *shlex.split(environment.get("SPARK_SUBMIT_OPTS", "")),
         "-XX:+IgnoreUnrecognizedVMOptions",
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
         "-Dio.netty.tryReflectionSetAccessible=true",
         "-Dio.netty.allocator.type=pooled",
+        *(f"-D{name}={value}" for name, value in properties.items()),
         _GATEWAY,
     ]
