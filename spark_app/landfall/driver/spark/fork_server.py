@@ -7,6 +7,9 @@ daemon: it has imported everything already, and shares that memory with the driv
 
 Where no copy can be made (another thread runs, the system is not Linux), and after a daemon has
 died, the daemon imports what it needs itself.
+
+In a cluster, no copy of the driver is where the tasks run. There, a process of its own waits
+(``early_daemon``).
 """
 
 import gc
@@ -66,14 +69,11 @@ def fork_server(
         return None
     folder = TemporaryDirectory(prefix="landfall-")  # mode 0700
     path = Path(folder.name) / "fork"
-    listener = socket.socket(socket.AF_UNIX)
     try:
-        listener.bind(str(path))
+        listener = listening(path)
     except OSError:  # the path is too long
-        listener.close()
         folder.cleanup()
         return None
-    listener.listen(1)
     alive, lifeline = os.pipe()
     # What is written before is written once, and the collector writes to nothing that is shared.
     sys.stdout.flush()
@@ -85,7 +85,7 @@ def fork_server(
             os.close(lifeline)
             for each in not_shared:
                 each.close()
-            _wait(listener, alive)
+            take_over(listener, alive)
             become()
         except SystemExit:
             pass
@@ -138,10 +138,26 @@ def _kill(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
-def _wait(listener: socket.socket, alive: int) -> None:
+def listening(path: Path) -> socket.socket:
+    """A socket on which the first process that hands over is waited for.
+
+    Raises:
+        OSError: there cannot be one.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+        listener.listen(1)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def take_over(listener: socket.socket, alive: int) -> None:
     """Return when this process has the pipes and the environment of the one that hands over.
 
-    If the driver ends first, this process does, too.
+    If the other end of the pipe ``alive`` is closed first, this process ends.
     """
     # Ctrl-C at the terminal is for the driver alone, so PySpark's daemon does this, too.
     os.setpgid(0, 0)

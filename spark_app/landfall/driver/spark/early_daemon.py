@@ -1,0 +1,36 @@
+"""Imports what an executor's tasks need while the executor's JVM starts.
+
+    python -m landfall.driver.spark.early_daemon SOCKET
+
+Spark starts its daemon when the first task arrives, and the daemon imports for a second before it
+forks a worker. The image's entry point starts this process beside the JVM instead. When Spark
+starts its daemon, that finds this process by the socket (``fork_server``), and this one takes its
+place. The JVM holds the other end of the standard input, so this process does not outlive it.
+"""
+
+import gc
+import os
+import sys
+from pathlib import Path
+
+from landfall.driver.spark.class_archive import VARIABLE, check_use
+from landfall.driver.spark.fork_server import listening, take_over
+from landfall.driver.spark.worker_daemon import PRELOAD, preload, serve_workers
+
+
+def main() -> None:
+    """Become Spark's daemon, or end with the JVM."""
+    # The standard input becomes the daemon's.
+    alive = os.dup(sys.stdin.fileno())
+    # Before the imports, so that a daemon which comes early waits for them.
+    listener = listening(Path(sys.argv[1]))
+    preload(filter(None, os.environ.get(PRELOAD, "").split(",")))
+    gc.freeze()
+    take_over(listener, alive)
+    if archive := os.environ.get(VARIABLE):
+        check_use(Path(archive), os.getppid())
+    serve_workers()
+
+
+if __name__ == "__main__":
+    main()
