@@ -241,7 +241,7 @@ def _pod(owner: Owner, group: ConsumerGroup, image: str, context: OperatorContex
 _OF_DRIVERS = frozenset(
     {
         *(GROUP_FILE, REVISION, PEERS, CONTROL_TOKEN_FILE, EXECUTORS, KNOWN_LEDGER),
-        *("POD_NAME", "POD_IP", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"),
+        *("POD_NAME", "POD_UID", "POD_IP", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"),
     }
 )
 """The environment of a driver that says what it lands, and how it runs Spark."""

@@ -279,7 +279,7 @@ def _environment(group: ConsumerGroup) -> list[Json]:
         "SPARK_CONF_DIR": GROUP_FOLDER,
         "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
     }
-    fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
+    fields = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IP": "status.podIP"}
     live = driver_name(group.metadata.name)
     settings = {EXECUTORS: EXECUTORS_KEY, KNOWN_LEDGER: LEDGER_KEY}
     # Optional: a driver starts without them, with the count in spark-defaults.conf.

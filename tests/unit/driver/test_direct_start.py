@@ -8,6 +8,7 @@ import pytest
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.spark.class_archive import VARIABLE
 from landfall.driver.spark.direct_start import EarlyStart, spark_properties, start_in_pod
+from landfall_operator.objects.manifests import as_json
 from landfall_operator.objects.pod_templates import (
     OperatorContext,
     driver_template,
@@ -16,6 +17,7 @@ from landfall_operator.objects.pod_templates import (
 )
 from tests.support.groups import document
 
+TEMPLATE = "/etc/landfall/group/executor.json"
 CONTEXT = OperatorContext("landfall:1", "landfall")
 
 
@@ -34,8 +36,11 @@ def pod(environment: dict[str, str], tmp_path: Path) -> dict[str, str]:
     folder.mkdir()
     (folder / "..data").mkdir()  # the kubelet's
     (folder / "group.json").touch()
-    (folder / "executor.json").write_text(str(executor_template(group, CONTEXT)))
-    (folder / "spark-defaults.conf").write_text(spark_defaults(group, "landfall:1", 3, CONTEXT))
+    (folder / "executor.json").write_text(as_json(executor_template(group, CONTEXT)))
+    settings = spark_defaults(group, "landfall:1", 3, CONTEXT)
+    assert TEMPLATE in settings
+    settings = settings.replace(TEMPLATE, f"{folder}/executor.json")
+    (folder / "spark-defaults.conf").write_text(settings)
     arguments = _variable(group, "PYSPARK_SUBMIT_ARGS").replace("$(POD_IP)", "10.1.2.3")
     return environment | {"SPARK_CONF_DIR": str(folder), "PYSPARK_SUBMIT_ARGS": arguments}
 
@@ -169,6 +174,29 @@ def test_the_jvm_of_a_pod_starts_with_the_images_archive(
     begun.jvm.errors.close()
     assert f"-XX:SharedArchiveFile={java[VARIABLE]}" in printed
     assert "-Dspark.driver.host=10.1.2.3" in printed
+
+
+def test_the_pod_is_named_as_the_owner_of_executors_without_asking_for_it(
+    java: dict[str, str],
+) -> None:
+    own = {"POD_NAME": "clicks-1", "POD_UID": "0f0f"}
+
+    begun = start_in_pod(_group_file(java, {}), java | own)
+
+    assert begun.jvm
+    settings = dict(
+        line.removeprefix("-D").split("=", 1)
+        for line in begun.jvm.errors.read().splitlines()
+        if line.startswith("-Dspark.")
+    )
+    begun.jvm.errors.close()
+    begun.jvm.process.wait()
+    assert "spark.kubernetes.driver.pod.name" not in settings
+    made = json.loads(Path(settings["spark.kubernetes.executor.podTemplateFile"]).read_text())
+    given = json.loads(Path(java["SPARK_CONF_DIR"], "executor.json").read_text())
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "clicks-1", "uid": "0f0f"}
+    assert made["metadata"].pop("ownerReferences") == [{**owner, "controller": True}]
+    assert made == given
 
 
 def test_a_pod_makes_no_archive(java: dict[str, str], tmp_path: Path) -> None:

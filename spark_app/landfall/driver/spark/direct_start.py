@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from tempfile import mkdtemp
 
 from landfall.driver.spark.class_archive import ClassArchive, class_archive
 from landfall.driver.spark.fork_server import ForkServer
@@ -59,6 +60,8 @@ _READ_BY_SCRIPTS = (
     "PYSPARK_PIN_THREAD",
     "HADOOP_CONF_DIR",
 )
+_DRIVER_POD = "spark.kubernetes.driver.pod.name"
+_TEMPLATE = "spark.kubernetes.executor.podTemplateFile"
 _SETTINGS = "spark-defaults.conf"
 _FILES = frozenset({_SETTINGS, "group.json", "executor.json"})
 """What the folder of a pod's settings has; of other files only the scripts know the meaning."""
@@ -93,8 +96,9 @@ def start_directly(
     if properties is None:
         return EarlyStart()
     try:
+        properties = _with_owner(properties, environment)
         jvm = start_gateway_jvm(jvm_flags(archive), environment, properties)
-    except FileNotFoundError:  # the scripts fail as well, and their error is reported
+    except (OSError, ValueError):  # the scripts fail as well, and their error is reported
         return EarlyStart()
     return EarlyStart(archive, jvm)
 
@@ -161,6 +165,28 @@ def _of_pod(folder: Path, arguments: str) -> dict[str, str] | None:
         and found.get("spark.submit.deployMode") == "client"
     )
     return found if runs_here and all(key.startswith(_OF_POD) for key in found) else None
+
+
+def _with_owner(properties: dict[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings with which the executors' template, and not Spark, names the pod that owns them.
+
+    Spark would ask for the driver's pod, and then wait for a second until it is ready, which that
+    of a driver that starts never is.
+
+    Raises:
+        OSError, ValueError: the template cannot be read, or its copy cannot be written.
+    """
+    name, uid = environment.get("POD_NAME"), environment.get("POD_UID")
+    template = properties.get(_TEMPLATE)
+    if not (name and uid and template):  # an operator of an earlier release
+        return properties
+    pod = json.loads(Path(template).read_text())
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
+    pod.setdefault("metadata", {}).setdefault("ownerReferences", []).append(owner)
+    owned = Path(mkdtemp(prefix="landfall-")) / "executor.json"
+    owned.write_text(json.dumps(pod))
+    rest = {key: value for key, value in properties.items() if key != _DRIVER_POD}
+    return {**rest, _TEMPLATE: str(owned)}
 
 
 def _of_file(file: Path) -> Iterator[tuple[str, str]]:
