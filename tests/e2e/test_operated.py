@@ -32,6 +32,9 @@ def test_an_applied_group_lands_and_reports_its_status(
         "executor": "ro",
     }
     assert {group.hot_path(role) for role in ("driver", "executor")} <= stack.hot_paths()
+    (executor,) = group.pods("executor").values()
+    owners = {owner["uid"] for owner in executor["metadata"]["ownerReferences"]}
+    assert owners == group.pods("driver").keys()
     # Without it they would start, too, with twice the CPU time.
     assert {role: group.mapping(role, ARCHIVE) for role in ("driver", "executor")} == {
         "driver": {"java"},
