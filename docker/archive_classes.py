@@ -240,9 +240,7 @@ def run_job(folder: Path, of_driver: Path, of_executor: Path, entrypoint: str) -
         "spark.kubernetes.authenticate.oauthTokenFile": _written(folder / "token", "build"),
         "spark.kubernetes.executor.podTemplateFile": _written(folder / "executor.json", TEMPLATE),
     }
-    log4j = Path(gateway_jvm.__file__).with_name("log4j2.properties")
-    flags = f'"-Dlog4j2.configurationFile={log4j}" {gateway_jvm.DRIVER_HEAP} {gateway_jvm.JVM}'
-    flags += f" -XX:DumpLoadedClassList={of_driver}"
+    flags = f"{gateway_jvm.driver_flags()} -XX:DumpLoadedClassList={of_driver}"
     jvm = gateway_jvm.start_gateway_jvm(flags, environment, settings)
     threading.Thread(target=sys.stderr.writelines, args=(jvm.errors,), daemon=True).start()
     port, secret = jvm.connection()

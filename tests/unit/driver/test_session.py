@@ -1,17 +1,16 @@
 import logging
-from importlib.resources import files
 
 import pytest
 
 from landfall.api.contract import EXECUTORS
-from landfall.driver.spark.direct_start import LOG4J
+from landfall.driver.spark.gateway_jvm import LOG4J
 from landfall.driver.spark.jvm import quiet_py4j
 from landfall.driver.spark.session import SchedulerPools
 from landfall.driver.spark.settings import executor_count
 
 
 def test_sparks_log_configuration_is_in_the_package() -> None:
-    assert (files("landfall.driver.spark") / LOG4J).is_file()
+    assert LOG4J.is_file()
 
 
 def test_py4js_log_records_are_dropped_and_no_others(caplog: pytest.LogCaptureFixture) -> None:

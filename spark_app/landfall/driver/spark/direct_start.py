@@ -13,21 +13,19 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TypeGuard
 
 from landfall.driver.spark.class_archive import ClassArchive, class_archive
 from landfall.driver.spark.fork_server import ForkServer
 from landfall.driver.spark.gateway_jvm import (
-    DRIVER_HEAP,
-    JVM,
     GatewayJvm,
+    driver_flags,
     spark_home,
     start_gateway_jvm,
 )
 
-LOG4J = "log4j2.properties"
 _UNAFFECTED = (
     "spark.task.",
     "spark.executor.",
@@ -121,11 +119,10 @@ def start_in_pod(group_file: Path, environment: Mapping[str, str]) -> EarlyStart
 
 def jvm_flags(archive: ClassArchive | None) -> str:
     """The flags of the driver's JVM, quoted as for a shell."""
-    log4j = f'"-Dlog4j2.configurationFile={files("landfall.driver.spark") / LOG4J}"'
-    return f"{log4j} {DRIVER_HEAP} {JVM} {archive.flags if archive else ''}"
+    return f"{driver_flags()} {archive.flags if archive else ''}"
 
 
-def is_local(master: str | None) -> bool:
+def is_local(master: str | None) -> TypeGuard[str]:
     """Whether tasks run on this machine, started by this process."""
     return bool(master and master.startswith("local"))
 

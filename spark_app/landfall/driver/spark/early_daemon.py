@@ -8,14 +8,12 @@ starts its daemon, that finds this process by the socket (``fork_server``), and 
 place. The JVM holds the other end of the standard input, so this process does not outlive it.
 """
 
-import gc
 import os
 import sys
 from pathlib import Path
 
-from landfall.driver.spark.class_archive import VARIABLE, check_use
 from landfall.driver.spark.fork_server import listening, take_over
-from landfall.driver.spark.worker_daemon import PRELOAD, preload, serve_workers
+from landfall.driver.spark.worker_daemon import check_archive, preload_named, serve_workers
 
 
 def main() -> None:
@@ -24,11 +22,9 @@ def main() -> None:
     alive = os.dup(sys.stdin.fileno())
     # Before the imports, so that a daemon which comes early waits for them.
     listener = listening(Path(sys.argv[1]))
-    preload(filter(None, os.environ.get(PRELOAD, "").split(",")))
-    gc.freeze()
+    preload_named()
     take_over(listener, alive)
-    if archive := os.environ.get(VARIABLE):
-        check_use(Path(archive), os.getppid())
+    check_archive()
     serve_workers()
 
 

@@ -36,6 +36,8 @@ DRIVER_HEAP = "-Xms64m"
 """The heap of a driver's JVM to start with: it is collected before it grows beyond that."""
 MEMORY = "512m"
 """The heap at most: it sees no data."""
+LOG4J = Path(__file__).with_name("log4j2.properties")
+"""What Spark logs."""
 _DRIVER_MEMORY = "spark.driver.memory"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"
@@ -131,6 +133,11 @@ def start_gateway_jvm(
     finally:
         os.close(sink)  # the JVM keeps its copy for good
     return GatewayJvm(process, os.fdopen(source, errors="replace"), folder)
+
+
+def driver_flags() -> str:
+    """The flags of a driver's JVM, but for those of an archive; quoted as for a shell."""
+    return f'"-Dlog4j2.configurationFile={LOG4J}" {DRIVER_HEAP} {JVM}'
 
 
 def spark_home(environment: Mapping[str, str]) -> Path | None:

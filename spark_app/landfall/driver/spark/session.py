@@ -63,7 +63,7 @@ def spark_context(
     # Where Spark's scripts start it, another JVM puts together the command line of Spark's own.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM)
     if start is None:
-        start = local_jvm(group, master) if master and is_local(master) else EarlyStart()
+        start = local_jvm(group, master) if is_local(master) else EarlyStart()
     conf = SparkConf().setAppName(f"landfall-{group.metadata.name}")
     if master:
         conf.setMaster(master)
@@ -91,7 +91,7 @@ def starting_spark(
     future's result is what ``spark_context`` returns or raises. ``begun`` is what this process has
     begun already.
     """
-    start = local_start(group, master) if master and is_local(master) else begun or EarlyStart()
+    start = local_start(group, master) if is_local(master) else begun or EarlyStart()
     try:
         with ThreadPoolExecutor(1, "spark-start") as thread:
             starting = thread.submit(spark_context, group, master, problems, start)

@@ -46,16 +46,26 @@ def preload(modules: Iterable[str]) -> None:
         import_module(name)
 
 
-def main() -> None:
-    """Be the daemon, or let the copy of the driver be it, until Spark closes the input."""
-    if hand_over(os.environ.get(VARIABLE, "")):
-        return
-    if archive := os.environ.get(ARCHIVE):
-        check_use(Path(archive), os.getppid())
-    sys.path[:] = without_zips(sys.path)
+def preload_named() -> None:
+    """Import what every task needs, and the modules that the environment names."""
     preload(filter(None, os.environ.get(PRELOAD, "").split(",")))
     # Workers share these objects as long as nobody writes to them, as the collector would.
     gc.freeze()
+
+
+def check_archive() -> None:
+    """Say so in the log if the JVM that started this process runs without its archive."""
+    if archive := os.environ.get(ARCHIVE):
+        check_use(Path(archive), os.getppid())
+
+
+def main() -> None:
+    """Be the daemon, or let the process that waits be it, until Spark closes the input."""
+    if hand_over(os.environ.get(VARIABLE, "")):
+        return
+    check_archive()
+    sys.path[:] = without_zips(sys.path)
+    preload_named()
     serve_workers()
 
 
