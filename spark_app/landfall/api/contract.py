@@ -254,6 +254,8 @@ class Rates:
     """A counter: offsets by which topic partitions that are not blocked grew since the start."""
     task_seconds: float | None = None
     """A counter: wall-clock seconds that tasks occupied a slot for what was committed."""
+    unexpected_dead_letters: int | None = None
+    """A counter: dead letters that a bug caused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class DriverCounters:
         last_commit: when the last COMMIT was appended.
         landed_by_topic: records in committed data objects.
         dead_lettered_by_topic: records in committed dead-letter objects.
+        unexpected_by_topic: dead letters among them that a bug caused.
         bytes_by_topic: bytes of committed data objects.
         invisible: committed offsets that hold no record, such as transaction markers.
         filtered: records that the spec leaves out.
@@ -51,6 +52,7 @@ class DriverCounters:
     last_commit: datetime | None = None
     landed_by_topic: dict[str, int] = field(default_factory=dict)
     dead_lettered_by_topic: dict[str, int] = field(default_factory=dict)
+    unexpected_by_topic: dict[str, int] = field(default_factory=dict)
     bytes_by_topic: dict[str, int] = field(default_factory=dict)
     invisible: int = 0
     filtered: int = 0
@@ -75,6 +77,8 @@ class DriverCounters:
             data = [o for o in landed.objects if o.kind is ObjectKind.DATA]
             _add(self.landed_by_topic, topic, landed.landed)
             _add(self.dead_lettered_by_topic, topic, landed.dead_lettered)
+            if landed.unexpected:
+                _add(self.unexpected_by_topic, topic, landed.unexpected)
             _add(self.bytes_by_topic, topic, sum(o.upload.size for o in data))
             self.invisible += landed.invisible
             self.filtered += landed.filtered
@@ -109,6 +113,7 @@ class DriverCounters:
             input_bytes_per_second=self.input_bytes / seconds,
             arrived_records=self.arrived,
             task_seconds=round(self.task_seconds, 3),
+            unexpected_dead_letters=sum(self.unexpected_by_topic.values()),
         )
 
 

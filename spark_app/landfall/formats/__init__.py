@@ -12,7 +12,8 @@ no clock, no randomness, and no file names or host names in headers. A task keep
 objects open, so an encoder should hold as little as possible between two blocks: compressors are
 made per block, not per object (a gzip object is still a single member, see ``formats.codecs``).
 
-An exception from ``encode`` or ``finish`` is treated as a bug: the slice fails, is logged with its
+An exception from ``encode`` or ``finish`` is treated as a bug: the rows that cause it by themselves
+become dead letters, see ``landfall.task.faults``; otherwise the slice fails, is logged with its
 traceback and is retried with backoff. Rows that the format cannot represent must be returned by
 ``refuse`` instead, which makes them dead letters. A format of typed columns may have a method
 ``refuse_columns(columns: pa.RecordBatch) -> Mapping[int, str]``, which returns errors by row for

@@ -75,6 +75,8 @@ class LandedSlice(Struct, frozen=True, gc=False):
             Kafka timestamp, and not at all if that is later than when it was read: so one clock
             that is ahead does not make all others late. If no record was landed, the latest Kafka
             timestamp. Ignored in comparisons.
+        read_from: the group whose objects it was read from, if Kafka had lost the records.
+        unexpected: how many of the dead letters a bug caused; UNSET if none.
 
     Raises:
         ValueError: the counters do not add up, so that the slice must not be committed; or the
@@ -96,6 +98,7 @@ class LandedSlice(Struct, frozen=True, gc=False):
     schemas: tuple[str, ...] = ()
     latest_ms: int = -1
     read_from: str | UnsetType = UNSET
+    unexpected: int | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         check_schemas(self.schemas)

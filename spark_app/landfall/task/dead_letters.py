@@ -55,7 +55,7 @@ def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
     Headers that cannot be read are left out, and the row's error says so.
     """
     rejected = records.take(np.array([record.row for record in bad], np.int64))
-    errors = [record.error for record in bad]
+    errors = [f"{b.error}: {b.detail}" if b.detail else b.error for b in bad]
     headers = rejected.headers
     if headers.null_count:
         listed = headers.to_pylist()

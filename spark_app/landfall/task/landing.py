@@ -6,9 +6,13 @@ be larger than the plan assumed: the slice returned is shorter then. A slice tha
 as a ``FailedSlice`` after its uploads were aborted, and the other slices continue. No object is
 completed here.
 
-An exception other than ``LandfallError`` is a bug in Landfall or in a plug-in. It fails the slice
-as ``Retry``, so that the batch is retried with backoff. Its message says "unexpected" and where it
-was raised, and the log has its traceback, so that it is not mistaken for an outage of the store.
+An exception other than ``LandfallError`` is a bug in Landfall, in a library or in a plug-in. If
+single records cause it, they become dead letters that say "unexpected", and the others land
+(``landfall.task.faults``). An encoder sees records of several chunks at once: if it fails, the
+slice is read once more, and each chunk is encoded by itself before it counts, so that its culprits
+are found. Any other unexpected exception fails the slice as ``Retry``, so that the batch is retried
+with backoff. Its message says "unexpected" and where it was raised, and the log has its traceback,
+so that it is not mistaken for an outage of the store.
 """
 
 import logging
@@ -33,6 +37,7 @@ from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
 from landfall.task.destinations import Destinations
+from landfall.task.faults import StageFault, is_panic
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes, output_key
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
@@ -146,6 +151,7 @@ class _Counts:
     visible: int = 0
     filtered: int = 0
     dead_lettered: int = 0
+    unexpected: int = 0
     input_bytes: int = 0
     errors: list[str] = field(default_factory=list)
     leader_epoch: int = -1
@@ -184,6 +190,7 @@ class _SliceLanding:
         self._counts = _Counts()
         self._backup = next((b for s, b in context.batch.from_backup if s == slice_), None)
         self._schemas: set[str] = set()
+        self._encodes_chunks_first = False
         self._sealed: list[SealedObject] = []
         self._failed: FailedSlice | None = None
         self._cpu_seconds = self._seconds = 0.0
@@ -196,12 +203,15 @@ class _SliceLanding:
         try:
             self._context.source.check(str(self._slice))
             registry.check(str(self._slice))
-            self._sealed = self._land(self._chunks(reader))
+            self._sealed = self._land_all(reader)
             self._cpu_seconds, self._seconds = (
                 time.process_time() - cpu_before,
                 time.monotonic() - before,
             )
-        except Exception as error:  # noqa: BLE001  # no error in one slice may fail the others
+        except BaseException as error:
+            # No error in one slice may fail the others, and a panic of a library is no Exception.
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             if isinstance(error, SchemasAway):
                 # Other slices of the entry would wait for the registry, too, each for its
                 # time-outs. Those of other entries may need none, or another one.
@@ -217,6 +227,25 @@ class _SliceLanding:
             except Exception as error:  # noqa: BLE001  # as above
                 return self._fail(error)
         return self._failed
+
+    def _land_all(self, reader: Reader) -> list[SealedObject]:
+        """Land all chunks, a second time if an encoder fails: see the module's description."""
+        planned = self._slice
+        try:
+            return self._land(self._chunks(reader))
+        except StageFault as fault:
+            log.warning(
+                "slice is read again to find what cannot be encoded",
+                extra={"slice": str(planned), "error": fault.summary},
+            )
+        self._context.uploader.abort(self._uploads)
+        self._slice, self._uploads = planned, []
+        self._counts, self._schemas = _Counts(), set()
+        self._encodes_chunks_first = True
+        try:
+            return self._land(self._chunks(reader))
+        except StageFault as fault:
+            raise fault.error from None
 
     def _chunks(self, reader: Reader) -> Iterator[Records]:
         """The chunks of the slice; only an error of reading them counts against the source."""
@@ -261,8 +290,8 @@ class _SliceLanding:
 
         Rows whose destination belongs to another group are bad records.
         """
-        limits, partitioner = self._context.batch.limits, self._partitioner
-        chunk = partitioner.partition(records)
+        limits = self._context.batch.limits
+        chunk = self._partition_all(records)
         while limits is not None and len(records) > 1:
             wanted = outputs.count_with(
                 output_key(partition, schema) for partition, _, schema in chunk.objects()
@@ -270,9 +299,17 @@ class _SliceLanding:
             if wanted <= limits.objects:
                 break
             records = records.take(np.arange(len(records) // 2))
-            chunk = partitioner.partition(records)
+            chunk = self._partition_all(records)
         destinations = self._context.deps.destinations
         return records, destinations.refuse(chunk, records) if destinations else chunk
+
+    def _partition_all(self, records: Records) -> PartitionedChunk:
+        chunk = self._partitioner.partition(records)
+        if self._encodes_chunks_first:
+            culprits = self._partitioner.encoding_culprits(records, chunk)
+            if culprits:
+                return self._partitioner.without(records, culprits)
+        return chunk
 
     def _end_at(self, end: int) -> None:
         """Return a shorter slice than was planned; what it leaves is planned again."""
@@ -292,6 +329,7 @@ class _SliceLanding:
                 )
         errors = [_describe(b, records) for b in bad[:_MAX_ERRORS]]
         self._counts.dead_lettered += len(bad)
+        self._counts.unexpected += sum(b.is_unexpected for b in bad)
         self._counts.errors += errors[: _MAX_ERRORS - len(self._counts.errors)]
 
     def _open(self, partition: str, start: int) -> ObjectWriter:
@@ -375,9 +413,10 @@ class _SliceLanding:
             schemas=tuple(sorted(self._schemas)),
             latest_ms=counts.event_ms if landed else counts.kafka_ms,
             read_from=self._backup.group if self._backup else UNSET,
+            unexpected=counts.unexpected or UNSET,
         )
 
-    def _fail(self, error: Exception) -> FailedSlice:
+    def _fail(self, error: BaseException) -> FailedSlice:
         self._failed = FailedSlice(self._slice, _as_landfall_error(error, self._slice))
         self._context.uploader.abort(self._uploads)
         return self._failed
@@ -388,7 +427,7 @@ def _describe(bad: BadRecord, records: Records) -> str:
     return text[:_MAX_ERROR_CHARACTERS]
 
 
-def _as_landfall_error(error: Exception, slice_: Slice) -> LandfallError:
+def _as_landfall_error(error: BaseException, slice_: Slice) -> LandfallError:
     """Log the error, and return it in a form that says what to do about it."""
     if isinstance(error, LandfallError):
         log.warning("slice failed", extra={"slice": str(slice_), "error": str(error)})

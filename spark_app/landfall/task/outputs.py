@@ -29,6 +29,7 @@ from landfall.formats import Encoder
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.pipeline.decoders.row_schemas import RowSchema
+from landfall.task.faults import stage
 from landfall.task.rows import ChosenRows, Layout, copied
 from landfall.task.uploading import ObjectUpload
 
@@ -170,7 +171,9 @@ class ObjectWriter:
     def seal(self) -> SealedObject:
         """Encode the end of the object and send everything that remains."""
         self.flush_rows()
-        self._append(self.encoder.finish())
+        with stage("encode"):
+            end = self.encoder.finish()
+        self._append(end)
         # An object of 0 bytes has one empty part, because an upload without parts
         # cannot be completed.
         if self._encoded_bytes or not self.upload.parts:
@@ -209,7 +212,9 @@ class ObjectWriter:
             self._buffer(ChosenRows(copied(parts)))
 
     def _encode(self, rows: Sequence[ChosenRows]) -> None:
-        self._append(self.encoder.encode(self.layout.chosen_block(self.tp, rows)))
+        with stage("encode"):
+            encoded = self.encoder.encode(self.layout.chosen_block(self.tp, rows))
+        self._append(encoded)
 
     def _append(self, encoded: bytes) -> None:
         self.crc32 = isal_zlib.crc32(encoded, self.crc32)

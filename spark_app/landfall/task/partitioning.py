@@ -3,8 +3,12 @@
 A ``Partitioner`` is built once per worker process and entry of ``spec.topics``. It keeps no state
 between chunks, so the result depends on the chunk alone. Bad records refer to rows of the original
 chunk, so that dead letters hold the original payload, whatever a decoder or a transform made of it.
+
+A record that makes a stage raise an unexpected exception is a bad record, too: see
+``landfall.task.faults``.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +23,10 @@ from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows
 from landfall.pipeline.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
 from landfall.schemas.stored import StoredSchemas
+from landfall.task.faults import StageFault, find_culprits, stage
 from landfall.task.rows import ChosenRows, Layout
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +37,15 @@ class BadRecord:
         row: its position in the chunk.
         stage: the stage that failed: ``read``, ``decode``, ``transform``, ``route`` or ``encode``.
         error: what is wrong with it.
+        is_unexpected: whether the stage raised an exception that it must not raise: a bug.
+        detail: the exception's own text, which may quote the payload: only the dead letter has it.
     """
 
     row: int
     stage: str
     error: str
+    is_unexpected: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,32 +113,73 @@ class Partitioner:
     def partition(self, records: Records) -> PartitionedChunk:
         """Assign every record to its output partition, or account for it as bad or filtered."""
         if records.unreadable:
-            return self._of_readable(records)
-        decoded = self.stages.decoder.decode(records).with_schema()
+            bad = {row: BadRecord(row, "read", why) for row, why in records.unreadable.items()}
+            return self.without(records, bad)
+        try:
+            return self._partition(records)
+        except StageFault as fault:
+            culprits = self.culprits(records)
+            if not culprits:
+                raise fault.error from None
+            return self.without(records, culprits)
+
+    def culprits(self, records: Records) -> dict[int, BadRecord]:
+        """Return the records that make a stage raise an unexpected exception, by their rows."""
+        found = find_culprits(
+            len(records),
+            lambda rows: self._partition(records.take(np.arange(rows.start, rows.stop))),
+        )
+        return _unexpected(records, found)
+
+    def encoding_culprits(self, records: Records, chunk: PartitionedChunk) -> dict[int, BadRecord]:
+        """Return the records of a chunk that its format cannot encode and did not refuse."""
+        found: dict[int, StageFault] = {}
+        for _, rows, schema in chunk.objects():
+            numbered, layout = rows.numbered(), replace(self.layout, schema=schema)
+
+            def encode(part: range, rows: ChosenRows = numbered, layout: Layout = layout) -> None:
+                encoder = self.stages.format.encoder()
+                block = layout.chosen_block(
+                    records.topic_partition, [rows.part(part.start, part.stop)]
+                )
+                with stage("encode"):
+                    encoder.encode(block)
+                    encoder.finish()
+
+            in_chunk = np.searchsorted(records.offsets, rows.offsets)
+            for row, fault in find_culprits(len(rows), encode).items():
+                found[int(in_chunk[row])] = fault
+        return _unexpected(records, found)
+
+    def _partition(self, records: Records) -> PartitionedChunk:
+        with stage("decode"):
+            decoded = self.stages.decoder.decode(records).with_schema()
         return replace(self._after_decoding(records, decoded), used=decoded.used)
 
-    def _of_readable(self, records: Records) -> PartitionedChunk:
-        """The chunk of those records that are readable, with the others as bad ones."""
-        rows = np.setdiff1d(np.arange(len(records)), np.array(sorted(records.unreadable), np.int64))
-        bad = {row: BadRecord(row, "read", why) for row, why in records.unreadable.items()}
+    def without(self, records: Records, bad: Mapping[int, BadRecord]) -> PartitionedChunk:
+        """Return the chunk of the other records, and these as bad ones."""
+        rows = np.setdiff1d(np.arange(len(records)), np.array(sorted(bad), np.int64))
         if not len(rows):
             return PartitionedChunk((), _ordered(bad), 0)
         chunk = self.partition(records.take(rows))
         later = {int(rows[b.row]): replace(b, row=int(rows[b.row])) for b in chunk.bad}
-        return replace(chunk, bad=_ordered(later | bad))
+        return replace(chunk, bad=_ordered({**later, **bad}))
 
     def _after_decoding(self, records: Records, decoded: Decoded) -> PartitionedChunk:
         # ``|`` keeps the right side: a record stays with the first stage that rejected it, because
         # ``Decoded.bad`` accumulates and contains the rows of the stages before, too.
         bad = _bad_records("decode", decoded.bad)
         for transform in self.stages.transforms:
-            decoded = transform.apply(decoded)
+            with stage("transform"):
+                decoded = transform.apply(decoded)
             bad = _bad_records("transform", decoded.bad) | bad
         remaining = decoded.records
         if not len(remaining):
             return PartitionedChunk((), _ordered(bad), decoded.filtered)
-        routed = self.stages.router.route(remaining, decoded.fields)
-        refused = refused_rows(self.stages.format, decoded)
+        with stage("route"):
+            routed = self.stages.router.route(remaining, decoded.fields)
+        with stage("encode"):
+            refused = refused_rows(self.stages.format, decoded)
         codes = routed.codes
         if routed.bad or refused:
             # These rows are positions in ``remaining``; offsets, which are unique and increasing,
@@ -138,13 +190,14 @@ class Partitioner:
             codes = codes.copy()
             codes[refused.rows] = -1
         schemas: tuple[RowSchema, ...] = ()
-        if decoded.by_schema is not None:
-            chosen, schemas = self._by_schema(
-                remaining, decoded.by_schema, codes, routed.partitions
-            )
-        else:
-            rows_out = self.layout.rows(remaining, decoded.columns)
-            chosen = tuple(_split(rows_out, codes, routed.partitions))
+        with stage("encode"):
+            if decoded.by_schema is not None:
+                chosen, schemas = self._by_schema(
+                    remaining, decoded.by_schema, codes, routed.partitions
+                )
+            else:
+                rows_out = self.layout.rows(remaining, decoded.columns)
+                chosen = tuple(_split(rows_out, codes, routed.partitions))
         times = _times(routed.times_ms, remaining, codes)
         return PartitionedChunk(chosen, _ordered(bad), decoded.filtered, schemas, times_ms=times)
 
@@ -195,6 +248,24 @@ class Partitioners:
             path = "spec" if entry is None else f"spec.topics[{entry}]"
             self._built[entry] = Partitioner.of(self._specs.for_topic(topic), path, self._stored)
         return self._built[entry]
+
+
+def _unexpected(records: Records, faults: Mapping[int, StageFault]) -> dict[int, BadRecord]:
+    """Return the bad records that cause these faults, by row; logs the first of them."""
+    for row in sorted(faults)[:1]:
+        log.error(
+            "records become dead letters because of a bug",
+            extra={
+                "records": len(faults),
+                "first": f"{records.topic_partition}@{records.offsets[row]}",
+                "stage": faults[row].stage,
+                "error": faults[row].summary,
+            },
+        )
+    return {
+        row: BadRecord(row, f.stage, f.summary, is_unexpected=True, detail=str(f.error))
+        for row, f in faults.items()
+    }
 
 
 def refused_rows(format_: Format, decoded: Decoded) -> BadRows:

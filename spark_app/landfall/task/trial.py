@@ -17,6 +17,7 @@ from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import FieldValues, Records
 from landfall.pipeline.transforms.payloads import Payloads
 from landfall.pipeline.transforms.steps import RoutedColumns
+from landfall.task.faults import StageFault, stage
 from landfall.task.partitioning import Partitioner, refused_rows
 
 DECODE = "decode"
@@ -74,6 +75,24 @@ def trials(partitioner: Partitioner, spec: GroupSpec, records: Records) -> list[
         spec: what it was built from.
         records: consecutive records of one topic partition.
     """
+    try:
+        with stage(DECODE):
+            return _tried(partitioner, spec, records)
+    except StageFault as fault:
+        culprits = partitioner.culprits(records)
+        if not culprits:
+            raise fault.error from None
+    others = [row for row in range(len(records)) if row not in culprits]
+    tried = [
+        Trial(row, [], Fate.DEAD_LETTER, bad.stage, bad.error) for row, bad in culprits.items()
+    ]
+    for trial in trials(partitioner, spec, records.take(np.array(others, np.int64))):
+        trial.row = others[trial.row]
+        tried.append(trial)
+    return sorted(tried, key=lambda trial: trial.row)
+
+
+def _tried(partitioner: Partitioner, spec: GroupSpec, records: Records) -> list[Trial]:
     tried = [Trial(row, []) for row in range(len(records))]
     decoded = partitioner.stages.decoder.decode(records).with_schema()
     _after(DECODE, DECODE, decoded, tried)
@@ -158,7 +177,7 @@ def _route(partitioner: Partitioner, decoded: Decoded, trials: Sequence[Trial]) 
     for row, code in zip(rows, routed.codes.tolist(), strict=True):
         trials[row].detail = routed.partitions[code] if code >= 0 else ""
     refused = refused_rows(partitioner.stages.format, decoded)
-    for stage, bad in (("encode", refused), ("route", routed.bad)):
+    for name, bad in (("encode", refused), ("route", routed.bad)):
         for position, error in zip(bad.rows.tolist(), bad.errors, strict=True):
             trial = trials[rows[position]]
-            trial.fate, trial.stage, trial.detail = Fate.DEAD_LETTER, stage, error
+            trial.fate, trial.stage, trial.detail = Fate.DEAD_LETTER, name, error

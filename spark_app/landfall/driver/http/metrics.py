@@ -203,6 +203,11 @@ def _by_topic(status: Status, counters: DriverCounters, names: list[str]) -> Ite
             "Records in dead-letter objects",
             counters.dead_lettered_by_topic,
         ),
+        (
+            "landfall_unexpected_dead_letters",
+            "Dead letters that a bug caused, in Landfall, a library or a plug-in",
+            counters.unexpected_by_topic,
+        ),
     ):
         family = CounterMetricFamily(name, text, labels=_TOPIC)
         _fill(family, names, counts)

@@ -15,7 +15,8 @@ objects.
 A payload that cannot be decoded is data, not an error: reject its row with ``Decoded.reject``. It
 becomes a dead letter and counts toward ``badRecords.maxRatio``; with ``badRecords.policy: Fail`` it
 stalls its topic partition instead. An exception from ``decode`` or ``apply`` is treated as a bug:
-the slice fails, the traceback is logged, and the slice is retried with backoff while other slices
+the records that cause it by themselves become dead letters, and are counted and reported as
+unexpected. If no single record causes it, the slice is retried with backoff while other slices
 continue.
 
 One exception is none: a ``landfall.errors.Retry`` out of ``decode`` says that something the decoder

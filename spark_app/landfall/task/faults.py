@@ -1,0 +1,87 @@
+"""Unexpected exceptions of a stage, and the records that cause them. Pure.
+
+A stage must not raise because of what a record holds: it rejects the record. If it raises all the
+same, that is a bug in Landfall, in a library or in a plug-in. The records that cause it are found
+by halving the chunk, and become dead letters, so that the others land. What lacks memory, disk or
+network is no fault of a record: such exceptions, and ``LandfallError``, are passed on, as are those
+that no single record causes.
+"""
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import landfall
+from landfall.errors import LandfallError
+
+_ROOT = Path(landfall.__file__).parent
+_PASSED_ON = (LandfallError, MemoryError, OSError)
+
+
+class StageFault(Exception):  # noqa: N818  # it is raised by nobody but ``stage``
+    """A stage raised an exception that may be caused by a record.
+
+    Attributes:
+        stage: as of a ``BadRecord``.
+        error: the exception.
+    """
+
+    def __init__(self, stage: str, error: BaseException) -> None:
+        super().__init__(stage, str(error))
+        self.stage = stage
+        self.error = error
+
+    @property
+    def summary(self) -> str:
+        """The kind of exception and where it was raised; quotes nothing of a record."""
+        place = traceback.extract_tb(self.error.__traceback__)[-1]
+        path = Path(place.filename)
+        shown = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else Path(*path.parts[-2:])
+        kind = type(self.error).__name__
+        return f"unexpected {kind} at {shown}:{place.lineno}, please report it"
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell whether the error is a panic of a Rust library, which PyO3 raises as no Exception."""
+    return type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Run a stage.
+
+    Raises:
+        StageFault: an exception that a record may have caused.
+    """
+    try:
+        yield
+    except StageFault:
+        raise
+    except BaseException as error:
+        is_of_record = isinstance(error, Exception) and not isinstance(error, _PASSED_ON)
+        if is_of_record or is_panic(error):
+            raise StageFault(name, error) from error
+        raise
+
+
+def find_culprits(rows: int, run: Callable[[range], object]) -> dict[int, StageFault]:
+    """Return the rows of a chunk that make a stage fail by themselves, with the fault of each.
+
+    Args:
+        rows: how many rows the chunk has.
+        run: runs the stages on a part of the chunk; what it returns is not used.
+    """
+    culprits: dict[int, StageFault] = {}
+    parts = [range(rows)]
+    while parts:
+        part = parts.pop()
+        try:
+            run(part)
+        except StageFault as fault:
+            if len(part) == 1:
+                culprits[part.start] = fault
+            else:
+                middle = len(part) // 2
+                parts += [part[:middle], part[middle:]]
+    return culprits
