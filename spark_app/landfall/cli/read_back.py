@@ -18,6 +18,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.formats import Format
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.reading.copies import WithCopies
 from landfall.registry import output_format
 from landfall.source import Reader
@@ -29,7 +30,9 @@ Normalizer = Callable[[Payload], bytes]
 _NORMALIZERS: dict[str, Normalizer] = {
     # A line break inside a JSON document would split its row: the format writes a space instead.
     "Json": lambda value: (
-        b"null" if value is None else value.replace(b"\n", b" ").replace(b"\r", b" ")
+        b"null"
+        if value is None
+        else without_half_pairs(value).replace(b"\n", b" ").replace(b"\r", b" ")
     ),
 }
 

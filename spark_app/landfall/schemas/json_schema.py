@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders.bodies import without_header
 from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, SchemaId
+from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
@@ -245,10 +246,10 @@ class Validator:
     def errors(self, payloads: pa.BinaryArray) -> dict[int, str]:
         """Return why payloads are not allowed, by row; what is no JSON is left to ``Json``."""
         errors: dict[int, str] = {}
-        parse, validate = msgspec.json.decode, self.validator.validate
+        validate = self.validator.validate
         for row, payload in enumerate(payloads.to_pylist()):
             try:
-                document = None if payload is None else parse(payload)
+                document = None if payload is None else _document(payload)
             except _UNREADABLE:
                 continue
             if payload is None:
@@ -285,6 +286,13 @@ def _parsed(text: str) -> Any:
         return msgspec.json.decode(text)
     except _UNREADABLE as error:
         raise ValueError(f"not JSON: {error}") from error
+
+
+def _document(payload: bytes) -> object:
+    try:
+        return msgspec.json.decode(payload)
+    except _UNREADABLE:
+        return msgspec.json.decode(without_half_pairs(payload))
 
 
 def _shown(error: Exception) -> str:

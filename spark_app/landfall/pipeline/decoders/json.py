@@ -7,21 +7,26 @@ for a double, which goes unnoticed in a field that is not wanted. Of a repeated 
 counts. A wanted field is None if it is absent, null, or inside something that is not an object. A
 tombstone has every field absent. ``documents`` says how values are extracted, and ``native_json``
 how the extension does the same in one pass.
+
+Half of a surrogate pair is read as U+FFFD, see ``half_pairs``, and landed so as JSON.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from landfall.native import hot_path
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.documents import Documents, Wire, as_list
-from landfall.pipeline.decoders.native_json import NativeDocuments
+from landfall.pipeline.decoders.documents import Documents, Values, Wire, as_list
+from landfall.pipeline.decoders.half_pairs import without_half_pairs
+from landfall.pipeline.decoders.native_json import NativeDocuments, merged
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import JSON_TYPES, record_batch
-from landfall.pipeline.records import Records
+from landfall.pipeline.records import Int64s, Records
 
 _WIRE = Wire(
     "json",
@@ -45,11 +50,13 @@ class Json:
         documents: extracts the wanted values.
         native: extracts them with the extension, if it runs and can.
         schema: the schema of the typed columns, if the group declares any.
+        lands_json: whether the payloads are landed as JSON.
     """
 
     documents: Documents
     native: NativeDocuments | None
     schema: pa.Schema | None
+    lands_json: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Json":
@@ -60,7 +67,7 @@ class Json:
         """
         read_options(options, Options)
         documents = Documents.of(_WIRE, wanted)
-        return cls(documents, NativeDocuments.of(documents, hot_path()), wanted.schema)
+        return cls(documents, NativeDocuments.of(documents, hot_path()), wanted.schema, wanted.json)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is a JSON object, with its fields and columns."""
@@ -77,6 +84,10 @@ class Json:
             errors: what is wrong, by row; it counts before what is wrong with the object.
         """
         values, more = (self.native or self.documents).extract(bodies)
+        if more:
+            values, more, mended = self._without_half_pairs(bodies, values, more)
+            if mended is not None and self.lands_json:
+                decoded = replace(decoded, records=decoded.records.with_values(mended))
         errors = {**more, **errors}
         found = {path: values[leaf] for path, leaf in self.documents.fields.items()}
         fields = {**found, **decoded.fields}
@@ -87,3 +98,31 @@ class Json:
         )
         whole = replace(decoded, fields=fields, columns=batch)
         return whole.reject({**column_errors, **errors})
+
+    def _without_half_pairs(
+        self, bodies: pa.BinaryArray, values: Values, errors: Mapping[int, str]
+    ) -> tuple[Values, Mapping[int, str], pa.BinaryArray | None]:
+        """Read again what cannot be read only because of half a surrogate pair.
+
+        Returns:
+            values, errors by row, and the bodies that were read; None if these are all the same.
+        """
+        mended = {row: without_half_pairs(bodies[row].as_py()) for row in errors}
+        changed = [row for row, body in mended.items() if body != bodies[row].as_py()]
+        if not changed:
+            return values, errors, None
+        rows = np.array(changed, np.int64)
+        again = pa.array([mended[row] for row in changed], pa.binary())
+        found, still_bad = self.documents.extract(again)
+        others = {row: error for row, error in errors.items() if row not in set(changed)}
+        return (
+            {leaf: merged(column, found[leaf], rows) for leaf, column in values.items()},
+            others | {changed[row]: error for row, error in still_bad.items()},
+            pc.replace_with_mask(bodies, _mask(rows, len(bodies)), again),
+        )
+
+
+def _mask(rows: Int64s, length: int) -> pa.BooleanArray:
+    mask = np.zeros(length, np.bool_)
+    mask[rows] = True
+    return pa.array(mask)

@@ -85,8 +85,8 @@ class NativeDocuments:
         if not len(rows):
             return values, {}
         rest, errors = self.documents.extract(payloads.take(pa.array(rows)))
-        merged = {leaf: _merged(column, rest[leaf], rows) for leaf, column in values.items()}
-        return merged, {int(rows[row]): error for row, error in errors.items()}
+        whole = {leaf: merged(column, rest[leaf], rows) for leaf, column in values.items()}
+        return whole, {int(rows[row]): error for row, error in errors.items()}
 
 
 def _column(found: Any) -> FieldValues:
@@ -94,8 +94,8 @@ def _column(found: Any) -> FieldValues:
     return found if isinstance(found, list) else np.frombuffer(found, np.int64).copy()
 
 
-def _merged(column: FieldValues, rest: FieldValues, rows: Int64s) -> FieldValues:
-    """Return the column with these values at ``rows``."""
+def merged(column: FieldValues, rest: FieldValues, rows: Int64s) -> FieldValues:
+    """Return the column with these values at ``rows``; may change the column itself."""
     if isinstance(column, np.ndarray) and isinstance(rest, np.ndarray):
         column[rows] = rest
         return column

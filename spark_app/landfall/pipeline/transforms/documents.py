@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from landfall.pipeline.decoders import Decoded, Path
+from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.pipeline.records import FieldValues
 
 Document: TypeAlias = dict[str, msgspec.Raw]
@@ -39,7 +40,7 @@ def read_documents(decoded: Decoded) -> tuple[Decoded, Documents]:
         errors: dict[int, str] = {}
         for row, payload in enumerate(payloads):
             try:
-                documents.append(None if payload is None else read(payload))
+                documents.append(None if payload is None else read(without_half_pairs(payload)))
             except _UNREADABLE as error:
                 errors[row] = f"not a JSON object: {error}"
         return decoded.reject(errors), documents
