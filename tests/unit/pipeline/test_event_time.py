@@ -151,6 +151,49 @@ def test_a_number_with_too_many_digits_is_bad(text: str, unit: str) -> None:
     assert str(millis(text, unit=unit)).startswith("timestamp out of range, got ")
 
 
+@pytest.mark.parametrize(
+    ("unit", "value", "micros"),
+    [
+        ("Iso8601", "2013-01-01T10:00:00.123456Z", 123_456),
+        ("Iso8601", "2013-01-01T10:00:00.123456789Z", 123_456),
+        ("Iso8601", "2013-01-01T10:00:00,123456+00:00", 123_456),
+        ("Auto", "1357034400.123456", 123_456),
+        ("Auto", 1357034400.123456, 123_456),
+        ("Auto", 1357034400000.5, 500),
+        ("Auto", "1357034400000.0019", 1),
+        ("Milliseconds", TEN + 1, 1000),
+        ("Microseconds", TEN * 1000 + 1, 1),
+        ("Nanoseconds", TEN * 10**6 + 1999, 1),
+    ],
+)
+def test_microseconds_are_kept_and_what_is_finer_is_cut(
+    unit: str, value: object, micros: int
+) -> None:
+    times = read([value, "2013-01-01T10:00:00Z"], unit=unit)
+
+    assert times.micros.tolist() == [TEN * 1000 + micros, TEN * 1000]
+
+
+@pytest.mark.parametrize("unit", ["Seconds", "Milliseconds", "Microseconds", "Nanoseconds"])
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63)])
+def test_a_number_at_the_end_of_64_bits_is_no_other_time(unit: str, value: int) -> None:
+    found = millis(value, unit=unit)
+
+    assert found == f"timestamp out of range, got {value}" or unit == "Nanoseconds"
+
+
+@pytest.mark.parametrize("seconds", [2.0**33 + 0.123, -(2.0**33) + 0.123, 2.0**37 + 0.5])
+def test_a_double_that_has_no_microseconds_is_rounded_to_milliseconds(seconds: float) -> None:
+    assert millis(seconds, unit="Seconds") == round(seconds * 1000)
+
+
+def test_a_kafka_timestamp_beyond_the_calendar_is_bad() -> None:
+    times = EventTime(None).read(rows(2, [2**63 - 1, TEN]), {})
+
+    assert dict(times.errors) == {0: f"timestamp out of range, got {2**63 - 1}"}
+    assert int(times.millis[1]) == TEN
+
+
 def test_a_number_is_not_iso_text() -> None:
     assert millis(5, unit="Iso8601") == "timestamp: expected ISO-8601 text, got 5"
 

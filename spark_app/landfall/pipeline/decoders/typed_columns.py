@@ -10,12 +10,15 @@ String     string              text                          the text
 Int32/64   int32, int64        an integer in range           digits
 Float64    double              a number                      a number
 Boolean    bool                true, false                   ``true``, ``false``
-Timestamp  timestamp[ms, UTC]  milliseconds (an integer) or  the same
+Timestamp  timestamp[us, UTC]  milliseconds (an integer) or  the same
                                ISO-8601 text
 Date       date32              ISO-8601 text                 the same
 Binary     binary              base64 text                   the UTF-8 bytes of the text
 Json       string              any JSON value, verbatim      JSON
 =========  ==================  ============================  ============================
+
+Timestamps keep microseconds, here and wherever a decoder or a transform makes one (``TIMESTAMP``):
+table formats (Iceberg, Delta) know no coarser unit. Digits beyond microseconds are cut off.
 
 Absent and null values become null, and so does empty text, except in String and Binary. A null in a
 column that is not nullable makes the row bad.
@@ -36,13 +39,16 @@ from landfall.pipeline.event_time import column_times
 
 _PATH, _TYPE = b"landfall.path", b"landfall.type"
 
+TIMESTAMP = pa.timestamp("us", "UTC")
+"""The type of every time that Landfall itself gives a type. ADR 0038 says why microseconds."""
+_PER_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ARROW: Mapping[ColumnType, pa.DataType] = {
     ColumnType.STRING: pa.string(),
     ColumnType.INT32: pa.int32(),
     ColumnType.INT64: pa.int64(),
     ColumnType.FLOAT64: pa.float64(),
     ColumnType.BOOLEAN: pa.bool_(),
-    ColumnType.TIMESTAMP: pa.timestamp("ms", "UTC"),
+    ColumnType.TIMESTAMP: TIMESTAMP,
     ColumnType.DATE: pa.date32(),
     ColumnType.BINARY: pa.binary(),
     ColumnType.JSON: pa.string(),
@@ -105,8 +111,8 @@ def record_batch(
 
     Args:
         schema: made by ``schema_of``.
-        values: for each column text, Python values of the type that ``JSON_TYPES`` names, or, but
-            for Timestamp, an Arrow array of the column's own type.
+        values: for each column text, Python values of the type that ``JSON_TYPES`` names, or an
+            Arrow array of the column's own type.
 
     Returns:
         The batch and the errors by row. Rows with errors are in the batch as null; the caller must
@@ -130,20 +136,40 @@ def record_batch(
 def _array(
     column: TypedColumn, values: Sequence[object] | pa.Array
 ) -> tuple[pa.Array, dict[int, str]]:
+    if isinstance(values, pa.Array) and not pa.types.is_string(values.type):
+        return values, {}
     if column.type is ColumnType.TIMESTAMP:
         return _timestamps(column, values)
+    if column.type is ColumnType.DATE and not isinstance(values, pa.Array):
+        values = pa.array(values, pa.string())
     if isinstance(values, pa.Array):
-        is_done = not pa.types.is_string(values.type)
-        return (values, {}) if is_done else _from_text(column, values)
+        return _from_text(column, values)
     match column.type:
         case ColumnType.FLOAT64:
             return _each(column, values, float)
         case ColumnType.JSON:
             return _each(column, values, _json_text)
-        case ColumnType.DATE:
-            return _from_text(column, pa.array(values, pa.string()))
         case _:
             return pa.array(values, ARROW[column.type]), {}
+
+
+def as_timestamps(array: pa.Array) -> tuple[pa.Array, Sequence[int]]:
+    """Return times of any unit, or dates at 00:00 UTC, as ``TIMESTAMP``, rounded down.
+
+    A time without a zone counts as UTC. The rows of times that are no 64-bit number of
+    microseconds, some 290,000 years from 1970, come second; they are null.
+    """
+    is_date = pa.types.is_date32(array.type)
+    numbers = array.view(pa.int32() if is_date else pa.int64()).fill_null(0)
+    values = numbers.to_numpy(zero_copy_only=False).astype(np.int64)
+    per_unit = 86_400 * 10**6 if is_date else 10**6 // _PER_SECOND[array.type.unit]
+    missing = np.asarray(array.is_null())
+    if not per_unit:
+        return pa.array(values // 1000, pa.int64(), mask=missing).view(TIMESTAMP), ()
+    outside = np.abs(values) > (2**63 - 1) // per_unit
+    micros = np.where(outside, 0, values) * per_unit
+    made = pa.array(micros, pa.int64(), mask=missing | outside).view(TIMESTAMP)
+    return made, np.flatnonzero(outside).tolist()
 
 
 def _from_text(column: TypedColumn, texts: pa.StringArray) -> tuple[pa.Array, dict[int, str]]:
@@ -174,7 +200,7 @@ def _timestamps(
     missing = np.zeros(len(values), np.bool_)
     missing[[*times.absent.tolist(), *times.errors]] = True
     errors = {row: f"column {column.name}: {error}" for row, error in times.errors.items()}
-    return pa.array(times.millis, pa.int64(), mask=missing).cast(ARROW[column.type]), errors
+    return pa.array(times.micros, pa.int64(), mask=missing).cast(ARROW[column.type]), errors
 
 
 def _each(

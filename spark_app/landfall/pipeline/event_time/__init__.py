@@ -15,8 +15,8 @@ Text without a time zone is wall time of ``timezone``.
 
 Auto is Secor's rule, applied to the number without its fraction: from 10^18 it is nanoseconds, from
 10^15 microseconds, from 10^12 milliseconds, and anything below, including 0 and negative numbers,
-seconds. A fraction is rounded down to a millisecond; only a binary fraction of seconds is rounded
-to the nearest millisecond, and never up into the next second.
+seconds. A fraction is rounded down to a microsecond; only a binary fraction (a JSON number) of
+seconds or milliseconds is rounded to the nearest microsecond, and never up into the next unit.
 
 An event time is an instant in the years 1 to 9999. What becomes of an absent or null field is set
 by ``missing``; any other value that is not a time makes the row bad.
@@ -38,7 +38,9 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import MissingTimestamp, Timestamp, TimeUnit
 from landfall.pipeline.event_time.numbers import (
+    MAX_MICROS,
     MAX_MILLIS,
+    MIN_MICROS,
     MIN_MILLIS,
     NUMERIC,
     Times,
@@ -47,6 +49,8 @@ from landfall.pipeline.event_time.numbers import (
     float_times,
     int_times,
     split_overflow,
+    to_micros,
+    with_value,
 )
 from landfall.pipeline.event_time.text import as_text, text_times
 from landfall.pipeline.records import FieldValues, Int64s, Records
@@ -80,23 +84,25 @@ class EventTime:
 
 def _kafka_times(timestamps: Int64s, rows: Int64s) -> Times:
     """Return times of all rows, with errors only for those of ``rows`` that have no timestamp."""
-    bad = rows[timestamps[rows] < 0]
-    return Times(timestamps, errors=dict.fromkeys(bad.tolist(), "record has no Kafka timestamp"))
+    missing = dict.fromkeys(rows[timestamps[rows] < 0].tolist(), "record has no Kafka timestamp")
+    late = rows[timestamps[rows] > MAX_MILLIS].tolist()
+    errors = {row: with_value("timestamp out of range", timestamps[row]) for row in late}
+    return Times(to_micros(timestamps, TimeUnit.MILLISECONDS), errors=errors | missing)
 
 
 def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times:
     """Return the times with absent ones replaced as the setting ``missing`` says."""
-    absent, millis, errors = times.absent, times.millis.copy(), dict(times.errors)
+    absent, micros, errors = times.absent, times.micros.copy(), dict(times.errors)
     match timestamp.missing:
         case MissingTimestamp.EPOCH:
-            millis[absent] = 0
+            micros[absent] = 0
         case MissingTimestamp.KAFKA_TIMESTAMP:
             kafka = _kafka_times(records.timestamps, absent)
-            millis[absent] = kafka.millis[absent]
+            micros[absent] = kafka.micros[absent]
             errors |= kafka.errors
         case MissingTimestamp.DEAD_LETTER:
             errors |= dict.fromkeys(absent.tolist(), f"timestamp: no field {timestamp.field!r}")
-    return Times(millis, errors=errors)
+    return Times(micros, errors=errors)
 
 
 # ------------------------------------------------------------ a column, by the types of its values
@@ -130,7 +136,7 @@ def _mixed_times(
     kafka: Int64s | None,
 ) -> Times:
     """Return the times of a column of several types, each read as a column of its own."""
-    millis, absent = np.zeros(len(values), np.int64), np.empty(0, np.int64)
+    micros, absent = np.zeros(len(values), np.int64), np.empty(0, np.int64)
     errors: dict[int, str] = {}
     for type_, mask in masks.items():
         rows = np.flatnonzero(np.asarray(mask))
@@ -140,10 +146,10 @@ def _mixed_times(
             values.take(pa.array(rows)) if isinstance(values, pa.Array) else values[rows].tolist()
         )
         times = _times_of(type_, of_type, timestamp, None if kafka is None else kafka[rows])
-        millis[rows] = times.millis
+        micros[rows] = times.micros
         absent = rows if type_ is NoneType else absent
         errors |= {int(rows[row]): error for row, error in times.errors.items()}
-    return Times(millis, absent, errors)
+    return Times(micros, absent, errors)
 
 
 def _times_of(
@@ -180,11 +186,13 @@ def _python_int_times(
     except OverflowError:
         numbers, overflow_errors = split_overflow(values)
         times = _int64_times(numbers, timestamp, kafka)
-        return Times(times.millis, errors={**times.errors, **overflow_errors})
+        return Times(times.micros, errors={**times.errors, **overflow_errors})
 
 
 __all__: Sequence[str] = (
+    "MAX_MICROS",
     "MAX_MILLIS",
+    "MIN_MICROS",
     "MIN_MILLIS",
     "EventTime",
     "Path",

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from landfall.pipeline.timezones import EPOCH, Zone
 
-_MILLI = timedelta(milliseconds=1)
+_MICRO = timedelta(microseconds=1)
 _DATE_IN_ZONE = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(Z|[+-][0-9]{2}:[0-9]{2})")
 _END_OF_DAY = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ])24:00((?::00(?:[.,]0+)?)?)(Z|[+-][0-9].*)?"
@@ -33,9 +33,9 @@ def parse_iso8601(text: str) -> datetime:
 
 
 def instant(moment: datetime, zone: Zone) -> int:
-    """Milliseconds since 1970 UTC; a moment without a zone is wall time of ``zone``."""
+    """Microseconds since 1970 UTC; a moment without a zone is wall time of ``zone``."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=zone.info)
     shift = aware.utcoffset()
     assert shift is not None, "an aware datetime has an offset"
     # Not converted to UTC with astimezone(), which raises at both ends of the calendar.
-    return (moment.replace(tzinfo=None) - EPOCH - shift) // _MILLI
+    return (moment.replace(tzinfo=None) - EPOCH - shift) // _MICRO

@@ -15,10 +15,18 @@ MIN_MILLIS = MIN_SECONDS * 1000
 """0001-01-01T00:00:00.000Z."""
 MAX_MILLIS = MAX_SECONDS * 1000 + 999
 """9999-12-31T23:59:59.999Z."""
+MIN_MICROS = MIN_SECONDS * 10**6
+MAX_MICROS = MAX_SECONDS * 10**6 + 999_999
+"""9999-12-31T23:59:59.999999Z."""
 
-PER_MILLI = {TimeUnit.MILLISECONDS: 1, TimeUnit.MICROSECONDS: 10**3, TimeUnit.NANOSECONDS: 10**6}
-"""How many of a unit make a millisecond."""
-NUMERIC = {TimeUnit.SECONDS, TimeUnit.AUTO, *PER_MILLI}
+PER_SECOND = {
+    TimeUnit.SECONDS: 1,
+    TimeUnit.MILLISECONDS: 10**3,
+    TimeUnit.MICROSECONDS: 10**6,
+    TimeUnit.NANOSECONDS: 10**9,
+}
+"""How many of a unit make a second."""
+NUMERIC = {TimeUnit.AUTO, *PER_SECOND}
 """The units of numbers."""
 
 _INT64 = range(-(2**63), 2**63)
@@ -36,14 +44,19 @@ class Times:
     """Event times of some rows.
 
     Attributes:
-        millis: milliseconds since 1970 UTC, int64, shape (rows,); 0 for rows in ``errors``.
+        micros: microseconds since 1970 UTC, int64, shape (rows,); 0 for rows in ``errors``.
         absent: rows that hold no time at all, increasing.
         errors: what is wrong, by row.
     """
 
-    millis: Int64s
+    micros: Int64s
     absent: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     errors: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def millis(self) -> Int64s:
+        """Milliseconds since 1970 UTC, rounded down."""
+        return self.micros // 1000
 
 
 # ------------------------------------------------------------------------------------------- errors
@@ -80,20 +93,20 @@ def with_value(error: str, value: object) -> str:
     return f"{error}, got {shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 3] + '...'}"
 
 
-def checked(millis: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) -> Times:
+def checked(micros: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) -> Times:
     """Return the times, those outside the years 1 to 9999 as errors.
 
     Args:
-        millis: milliseconds since 1970 UTC, shape (rows,).
+        micros: microseconds since 1970 UTC, shape (rows,).
         values: what they were read from, for the error messages.
     """
-    if not len(millis) or (millis.min() >= MIN_MILLIS and millis.max() <= MAX_MILLIS):
-        return Times(millis)
-    bad = np.flatnonzero((millis < MIN_MILLIS) | (millis > MAX_MILLIS)).tolist()
-    millis = millis.copy()
-    millis[bad] = 0
+    if not len(micros) or (micros.min() >= MIN_MICROS and micros.max() <= MAX_MICROS):
+        return Times(micros)
+    bad = np.flatnonzero((micros < MIN_MICROS) | (micros > MAX_MICROS)).tolist()
+    micros = micros.copy()
+    micros[bad] = 0
     errors = {row: with_value("timestamp out of range", values[row]) for row in bad}
-    return Times(millis, errors=errors)
+    return Times(micros, errors=errors)
 
 
 # ------------------------------------------------------------------------------------------ numbers
@@ -101,7 +114,7 @@ def checked(millis: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) ->
 
 def int_times(values: Int64s, unit: TimeUnit) -> Times:
     """Return the times of an int64 column in a numeric unit."""
-    return checked(to_millis(values, unit), values)
+    return checked(to_micros(values, unit), values)
 
 
 def split_overflow(values: Sequence[object] | pa.Array) -> tuple[Int64s, Mapping[int, str]]:
@@ -126,23 +139,39 @@ def float_times(values: npt.NDArray[np.float64], unit: TimeUnit) -> Times:
     fraction = np.where(fits, values, 0) - whole
     # As in Secor, the number without its fraction decides the unit: -0.5 and 0.5 are
     # both seconds, as is 0.
-    millis = to_millis(whole.astype(np.int64), unit)
-    in_seconds = (unit is TimeUnit.SECONDS) | ((unit is TimeUnit.AUTO) & (whole < 10**12))
-    # A binary fraction such as 0.29 is a little below or above what was written, so it is rounded
-    # to the nearest millisecond, yet never into the next second.
-    millis += np.where(in_seconds, np.minimum(np.rint(fraction * 1000), 999), 0).astype(np.int64)
-    return checked(np.where(fits, millis, MAX_MILLIS + 1), values)
+    micros = to_micros(whole.astype(np.int64), unit)
+    is_auto = unit is TimeUnit.AUTO
+    in_seconds = (unit is TimeUnit.SECONDS) | (is_auto & (whole < 10**12))
+    in_millis = (unit is TimeUnit.MILLISECONDS) | (is_auto & (whole >= 10**12) & (whole < 10**15))
+    micros += np.where(in_seconds, _fraction(whole, fraction, 10**6), 0)
+    micros += np.where(in_millis, _fraction(whole, fraction, 10**3), 0)
+    return checked(np.where(fits, micros, MAX_MICROS + 1), values)
 
 
-def to_millis(values: Int64s, unit: TimeUnit) -> Int64s:
-    """Return milliseconds, rounded down; a number that is out of range stays out of range."""
+def _fraction(
+    whole: npt.NDArray[np.float64], fraction: npt.NDArray[np.float64], micros: int
+) -> Int64s:
+    """The microseconds of a fraction of a unit that has so many.
+
+    A binary fraction such as 0.29 is a little below or above what was written, so it is rounded to
+    the nearest microsecond, yet never into the next unit. A double of the year 2242 or later cannot
+    tell microseconds apart: seconds are rounded to milliseconds there, and milliseconds down.
+    """
+    digits = np.where(np.abs(whole) < 2**33 * (10**6 // micros), micros, micros // 1000)
+    rounded = np.minimum(np.rint(fraction * digits), np.maximum(digits - 1, 0))
+    return np.asarray((rounded * (micros // digits)).astype(np.int64))
+
+
+def to_micros(values: Int64s, unit: TimeUnit) -> Int64s:
+    """Return microseconds, rounded down; a number that is out of range stays out of range."""
     if unit is TimeUnit.AUTO:
-        return _auto_millis(values)
-    if unit is TimeUnit.SECONDS:
+        return _auto_micros(values)
+    per_second = PER_SECOND[unit]
+    if per_second < 10**6:
         # Clipped first, because the product might overflow int64 and wrap into the valid range.
-        return np.asarray(np.clip(values, MIN_SECONDS - 1, MAX_SECONDS + 1) * 1000)
-    per_milli = PER_MILLI[unit]
-    return values if per_milli == 1 else values // per_milli
+        least, most = MIN_SECONDS * per_second - 1, (MAX_SECONDS + 1) * per_second
+        return np.asarray(np.clip(values, least, most) * (10**6 // per_second))
+    return values if per_second == 10**6 else values // (per_second // 10**6)
 
 
 def auto_unit(value: int) -> TimeUnit:
@@ -150,14 +179,14 @@ def auto_unit(value: int) -> TimeUnit:
     return next((unit for minimum, unit in _AUTO if value >= minimum), TimeUnit.SECONDS)
 
 
-def _auto_millis(values: Int64s) -> Int64s:
+def _auto_micros(values: Int64s) -> Int64s:
     if not len(values):
         return values
     smallest, largest = auto_unit(int(values.min())), auto_unit(int(values.max()))
     if smallest is largest:
-        return to_millis(values, smallest)
+        return to_micros(values, smallest)
     return np.select(
         [values >= minimum for minimum, _ in _AUTO],
-        [to_millis(values, unit) for _, unit in _AUTO],
-        to_millis(values, TimeUnit.SECONDS),
+        [to_micros(values, unit) for _, unit in _AUTO],
+        to_micros(values, TimeUnit.SECONDS),
     )

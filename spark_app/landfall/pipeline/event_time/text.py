@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 from landfall.api.spec import Timestamp, TimeUnit
 from landfall.pipeline.event_time.iso8601 import instant, parse_iso8601
 from landfall.pipeline.event_time.numbers import (
-    MAX_MILLIS,
-    MIN_MILLIS,
+    MAX_MICROS,
+    MIN_MICROS,
     NUMERIC,
-    PER_MILLI,
+    PER_SECOND,
     Times,
     auto_unit,
     checked,
     expected,
-    to_millis,
+    to_micros,
     with_value,
 )
 from landfall.pipeline.event_time.yearless import yearless_times
@@ -54,9 +54,9 @@ def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None
     """
     if kafka is not None:
         return yearless_times(texts, timestamp, kafka)
-    millis = _column_millis(texts, timestamp)
-    if millis is not None:
-        return checked(millis, texts)
+    micros = _column_micros(texts, timestamp)
+    if micros is not None:
+        return checked(micros, texts)
     if len(texts) <= _CHUNK_ROWS:
         return _each_text(texts, timestamp)
     chunks = [
@@ -64,21 +64,21 @@ def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None
         for start in range(0, len(texts), _CHUNK_ROWS)
     ]
     errors = {start + row: error for start, chunk in chunks for row, error in chunk.errors.items()}
-    return Times(np.concatenate([chunk.millis for _, chunk in chunks]), errors=errors)
+    return Times(np.concatenate([chunk.micros for _, chunk in chunks]), errors=errors)
 
 
 # ------------------------------------------------------------------------------- a column at a time
 
 
-def _column_millis(texts: pa.StringArray, timestamp: Timestamp) -> Int64s | None:
-    """Return milliseconds before the range check, or None if Arrow cannot read all rows."""
+def _column_micros(texts: pa.StringArray, timestamp: Timestamp) -> Int64s | None:
+    """Return microseconds before the range check, or None if Arrow cannot read all rows."""
     if timestamp.unit is TimeUnit.CUSTOM:
         return None
     numbers = _digits(texts) if timestamp.unit in NUMERIC else None
     return (
-        _iso_millis(texts, Zone(timestamp.timezone))
+        _iso_micros(texts, Zone(timestamp.timezone))
         if numbers is None
-        else to_millis(numbers, timestamp.unit)
+        else to_micros(numbers, timestamp.unit)
     )
 
 
@@ -92,25 +92,26 @@ def _digits(texts: pa.StringArray) -> Int64s | None:
         return None
 
 
-def _iso_millis(texts: pa.StringArray, zone: Zone) -> Int64s | None:
-    """Return milliseconds, or None if Arrow cannot read all rows, or only some have a zone."""
+def _iso_micros(texts: pa.StringArray, zone: Zone) -> Int64s | None:
+    """Return microseconds, or None if Arrow cannot read all rows, or only some have a zone."""
     # Microseconds before nanoseconds: nanoseconds in int64 end in the year 2262, but Arrow reads
     # more than six decimals only as nanoseconds.
-    for unit, per_milli in (("us", 10**3), ("ns", 10**6)):
+    for unit, per_micro in (("us", 1), ("ns", 10**3)):
         for zone_name in ("UTC", None):
             try:
                 instants = np.asarray(texts.cast(pa.timestamp(unit, zone_name)).cast(pa.int64()))
             except pa.ArrowInvalid:
                 continue
-            return instants // per_milli if zone_name else _in_zone(instants // per_milli, zone)
+            micros = instants // per_micro
+            return micros if zone_name else _in_zone(micros, zone)
     return None
 
 
-def _in_zone(local_millis: Int64s, zone: Zone) -> Int64s:
-    """Return the instants of wall times, both in milliseconds."""
+def _in_zone(local_micros: Int64s, zone: Zone) -> Int64s:
+    """Return the instants of wall times, both in microseconds."""
     if zone.is_utc:
-        return local_millis
-    return zone.to_utc(local_millis // 1000) * 1000 + local_millis % 1000
+        return local_micros
+    return zone.to_utc(local_micros // 10**6) * 10**6 + local_micros % 10**6
 
 
 # ------------------------------------------------------------------------------------- text by text
@@ -123,20 +124,20 @@ def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     for text in set(rows):
         try:
             # Digits can stand for more than int64 can hold.
-            known[text] = max(min(parse(text), MAX_MILLIS + 1), MIN_MILLIS - 1)
+            known[text] = max(min(parse(text), MAX_MICROS + 1), MIN_MICROS - 1)
         except OverflowError:
-            known[text] = MAX_MILLIS + 1
+            known[text] = MAX_MICROS + 1
         except ValueError:
             known[text] = 0
             invalid.add(text)
     times = checked(np.fromiter((known[text] for text in rows), np.int64, len(rows)), texts)
     error = f"timestamp: expected {expected(timestamp)}"
     errors = {row: with_value(error, text) for row, text in enumerate(rows) if text in invalid}
-    return Times(times.millis, errors={**times.errors, **errors})
+    return Times(times.micros, errors={**times.errors, **errors})
 
 
 def _parser(timestamp: Timestamp) -> Callable[[str], int]:
-    """Return a function from one text to milliseconds; it raises ValueError or OverflowError."""
+    """Return a function from one text to microseconds; it raises ValueError or OverflowError."""
     zone, unit, layout = Zone(timestamp.timezone), timestamp.unit, timestamp.format
 
     def iso(text: str) -> int:
@@ -149,19 +150,19 @@ def _parser(timestamp: Timestamp) -> Callable[[str], int]:
     def number(text: str) -> int:
         match = _NUMBER.fullmatch(text)
         return (
-            _decimal_millis(match[1] == "-", match[2], match[3] or "", unit) if match else iso(text)
+            _decimal_micros(match[1] == "-", match[2], match[3] or "", unit) if match else iso(text)
         )
 
     return {TimeUnit.ISO8601: iso, TimeUnit.CUSTOM: custom}.get(unit, number)
 
 
-def _decimal_millis(negative: bool, whole: str, fraction: str, unit: TimeUnit) -> int:  # noqa: FBT001  # the sign
-    """Return the milliseconds, rounded down, of a decimal number given by its digits."""
+def _decimal_micros(negative: bool, whole: str, fraction: str, unit: TimeUnit) -> int:  # noqa: FBT001  # the sign
+    """Return the microseconds, rounded down, of a decimal number given by its digits."""
     if len(whole) > _MAX_DIGITS:
         raise OverflowError
-    thousandths = int(whole + f"{fraction:0<3}"[:3])
+    millionths = int(whole + f"{fraction:0<6}"[:6])
     if negative:
         # Cutting digits off rounds toward zero; a negative number with digits left is one lower.
-        thousandths = -thousandths - (fraction[3:].strip("0") != "")
-    unit = auto_unit(thousandths // 1000) if unit is TimeUnit.AUTO else unit
-    return thousandths if unit is TimeUnit.SECONDS else thousandths // 1000 // PER_MILLI[unit]
+        millionths = -millionths - (fraction[6:].strip("0") != "")
+    unit = auto_unit(millionths // 10**6) if unit is TimeUnit.AUTO else unit
+    return millionths // PER_SECOND[unit]

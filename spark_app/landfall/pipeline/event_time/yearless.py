@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def yearless_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s) -> Times:
     """Return the times of text without nulls; ``kafka`` holds the rows' Kafka timestamps."""
     dates = _Dates(timestamp)
-    millis, errors = np.zeros(len(texts), np.int64), {}
+    micros, errors = np.zeros(len(texts), np.int64), {}
     invalid = f"timestamp: expected {expected(timestamp)}"
     for row, (text, near) in enumerate(zip(texts.to_pylist(), kafka.tolist(), strict=True)):
         if not 0 <= near <= MAX_MILLIS:
@@ -35,11 +35,11 @@ def yearless_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s) -
                 "timestamp: no year, and the record has no Kafka timestamp to take it from"
             )
         elif found := dates.candidates(text, near):
-            millis[row] = min(found, key=lambda millis: abs(millis - near))
+            micros[row] = min(found, key=lambda micros: abs(micros - near * 1000))
         else:
             errors[row] = with_value(invalid, text)
-    times = checked(millis, texts)
-    return Times(times.millis, errors={**times.errors, **errors})
+    times = checked(micros, texts)
+    return Times(times.micros, errors={**times.errors, **errors})
 
 
 class _Dates:
@@ -52,7 +52,7 @@ class _Dates:
         self._known: dict[tuple[str, int], Sequence[int]] = {}
 
     def candidates(self, text: str, near: int) -> Sequence[int]:
-        """Milliseconds in the year of a Kafka timestamp and those beside it; none for no time."""
+        """Microseconds in the year of a Kafka timestamp and those beside it; none for no time."""
         day = near // _DAY_MILLIS
         if day not in self._years:
             self._years[day] = (_EPOCH + timedelta(days=day)).year

@@ -7,7 +7,7 @@ String                text; numbers and booleans as JSON writes them; times in I
 Int32, Int64          text of digits; whole numbers in range; times, in milliseconds (Int64)
 Float64               text of a number; numbers that a double holds exactly
 Boolean               the text ``true`` or ``false``; booleans
-Timestamp             ISO 8601 text, text or integers of milliseconds; dates
+Timestamp             ISO 8601 text, text or integers of milliseconds; dates, times
 Date                  ISO 8601 text; times, their day in UTC
 ====================  ============================================================================
 
@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Column, ColumnType
 from landfall.pipeline.decoders import Decoded, Path
-from landfall.pipeline.decoders.typed_columns import ARROW, record_batch, schema_of
+from landfall.pipeline.decoders.typed_columns import ARROW, as_timestamps, record_batch, schema_of
 from landfall.pipeline.transforms import Context
 from landfall.pipeline.transforms.documents import (
     Documents,
@@ -139,7 +139,7 @@ def cast(array: pa.Array, to: ColumnType, name: str) -> Castings:
     if types.is_string(array.type):
         return _from_text(array, to, name)
     if types.is_timestamp(array.type) or types.is_date(array.type):
-        return _from_time(array, to), {}
+        return _from_time(array, to, name)
     if to is ColumnType.STRING:
         return _text(array), {}
     if to is ColumnType.TIMESTAMP:
@@ -165,13 +165,21 @@ def _from_text(array: pa.StringArray, to: ColumnType, name: str) -> Castings:
     return column, {row: f"cast: {error.removeprefix('column ')}" for row, error in errors.items()}
 
 
-def _from_time(array: pa.Array, to: ColumnType) -> pa.Array:
+def _from_time(array: pa.Array, to: ColumnType, name: str) -> Castings:
     if to is ColumnType.STRING:
-        return time_texts(array)
+        return time_texts(array), {}
     if to is ColumnType.DATE:
-        return array.cast(pa.date32(), safe=False)
-    millis = array.cast(ARROW[ColumnType.TIMESTAMP], safe=False)
-    return millis.cast(pa.int64()) if to is ColumnType.INT64 else millis
+        return array.cast(pa.date32(), safe=False), {}
+    if to is ColumnType.INT64:
+        return _millis(array), {}
+    times, outside = as_timestamps(array)
+    return times, dict.fromkeys(outside, f"cast: {name}: a time out of range")
+
+
+def _millis(array: pa.Array) -> pa.Array:
+    if array.type.unit in {"us", "ns"}:
+        array = pc.floor_temporal(array, unit="millisecond")
+    return array.cast(pa.timestamp("ms", array.type.tz)).cast(pa.int64())
 
 
 def _safely(array: pa.Array, to: pa.DataType, expected: str) -> Castings:

@@ -6,7 +6,7 @@ column                     in JSON
 text, integer, boolean     as they are
 Float64                    the shortest number that reads back the same; NaN and infinity have
                            no JSON, so their rows are rejected
-Timestamp                  ISO 8601 text in UTC, ``2026-11-21T04:00:00.000Z``
+Timestamp                  ISO 8601 text in UTC, ``2026-11-21T04:00:00.000000Z``
 Date                       ``2026-11-21``
 Binary                     base64 text
 Json                       text, as the column holds it

@@ -17,7 +17,7 @@ A value that was there is replaced. In JSON a Timestamp is ISO 8601 text. A reco
 time is rejected if a value needs it. A column that exists keeps its place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from math import isfinite
@@ -29,8 +29,9 @@ import pyarrow as pa
 
 from landfall.api.route_pattern import Kind, tokens
 from landfall.pipeline.decoders import Decoded, Path
+from landfall.pipeline.decoders.typed_columns import TIMESTAMP, as_timestamps
 from landfall.pipeline.event_time import EventTime
-from landfall.pipeline.records import FieldValues, Int64s
+from landfall.pipeline.records import FieldValues, Int64s, Records
 from landfall.pipeline.route.pattern import Pattern, PatternInput, parse_text
 from landfall.pipeline.timezones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone, distinct
 from landfall.pipeline.transforms import Context
@@ -39,7 +40,6 @@ from landfall.pipeline.transforms.names import columns_by_name, path_of, with_co
 from landfall.pipeline.transforms.payloads import json_texts, routable
 
 Constant: TypeAlias = str | int | float | bool
-_TIMESTAMP = pa.timestamp("ms", "UTC")
 _TYPED = ("{kafka_partition}", "{offset}", "{kafka_timestamp}", "{event_time}")
 
 
@@ -97,8 +97,8 @@ class Set:
 
     def apply(self, decoded: Decoded) -> Decoded:
         """Return the rows with these values; reject those without the event time they need."""
-        decoded, millis = self._dated(decoded)
-        values = {path: self._value(path, decoded, millis) for path in self.writes}
+        decoded, micros = self._dated(self._with_kafka_times(decoded))
+        values = {path: self._value(path, decoded, micros) for path in self.writes}
         if decoded.columns is not None:
             named = {".".join(path): array for path, array in values.items()}
             return with_columns(decoded, {**columns_by_name(decoded.columns), **named})
@@ -113,6 +113,13 @@ class Set:
                     errors[row] = f"set: what is above {'.'.join(path)} is no object"
         return with_documents(decoded, documents, self.writes, errors)
 
+    def _with_kafka_times(self, decoded: Decoded) -> Decoded:
+        """Return the rows whose Kafka timestamps are times, if a value needs them."""
+        if "{kafka_timestamp}" not in self.typed.values():
+            return decoded
+        _, outside = _kafka_times(decoded.records)
+        return decoded.reject(dict.fromkeys(outside, "set: Kafka timestamp out of range"))
+
     def _dated(self, decoded: Decoded) -> tuple[Decoded, Int64s]:
         """Return the rows that have an event time, if one is needed, with their times."""
         if self.event_time is None:
@@ -122,7 +129,7 @@ class Set:
             for path in self.event_time.fields:
                 fields[path] = routable(decoded.columns.column(".".join(path)))
         times = self.event_time.read(decoded.records, fields)
-        local = self.zone.to_local(times.millis // 1000)
+        local = self.zone.to_local(times.micros // 10**6)
         outside = np.flatnonzero((local < MIN_SECONDS) | (local > MAX_SECONDS))
         out_of_range = dict.fromkeys(
             outside.tolist(), f"timestamp out of range in {self.zone.name}"
@@ -130,23 +137,23 @@ class Set:
         errors = {
             row: f"set: {error}" for row, error in (out_of_range | dict(times.errors)).items()
         }
-        return decoded.reject(errors), np.delete(times.millis, sorted(errors))
+        return decoded.reject(errors), np.delete(times.micros, sorted(errors))
 
-    def _value(self, path: Path, decoded: Decoded, millis: Int64s) -> pa.Array:
+    def _value(self, path: Path, decoded: Decoded, micros: Int64s) -> pa.Array:
         rows = len(decoded.records)
         if path in self.constants:
             value = self.constants[path]
             return pa.repeat(pa.scalar(value), rows)
         if path in self.typed:
-            return _typed(self.typed[path], decoded, millis)
-        return self._text(self.patterns[path], decoded, millis)
+            return _typed(self.typed[path], decoded, micros)
+        return self._text(self.patterns[path], decoded, micros)
 
-    def _text(self, pattern: Pattern, decoded: Decoded, millis: Int64s) -> pa.StringArray:
+    def _text(self, pattern: Pattern, decoded: Decoded, micros: Int64s) -> pa.StringArray:
         tp, rows = decoded.records.topic_partition, len(decoded.records)
         if not pattern.granularity:
             text = pattern.render(PatternInput(tp.topic, tp.partition, EPOCH, ()))
             return pa.repeat(pa.scalar(text), rows)
-        local = self.zone.to_local(millis // 1000)
+        local = self.zone.to_local(micros // 10**6)
         codes, buckets = distinct(local // pattern.granularity)
         steps = (timedelta(seconds=bucket * pattern.granularity) for bucket in buckets.tolist())
         texts = [
@@ -155,7 +162,7 @@ class Set:
         return pa.array(texts, pa.string()).take(pa.array(codes))
 
 
-def _typed(value: str, decoded: Decoded, millis: Int64s) -> pa.Array:
+def _typed(value: str, decoded: Decoded, micros: Int64s) -> pa.Array:
     records = decoded.records
     match value:
         case "{offset}":
@@ -163,10 +170,14 @@ def _typed(value: str, decoded: Decoded, millis: Int64s) -> pa.Array:
         case "{kafka_partition}":
             return pa.repeat(pa.scalar(records.topic_partition.partition, pa.int64()), len(records))
         case "{event_time}":
-            return pa.array(millis, pa.int64()).cast(_TIMESTAMP)
+            return pa.array(micros, pa.int64()).cast(TIMESTAMP)
         case _:
-            missing = records.timestamps == -1
-            return pa.array(records.timestamps, pa.int64(), mask=missing).cast(_TIMESTAMP)
+            return _kafka_times(records)[0]
+
+
+def _kafka_times(records: Records) -> tuple[pa.Array, Sequence[int]]:
+    missing = records.timestamps == -1
+    return as_timestamps(pa.array(records.timestamps, pa.timestamp("ms"), mask=missing))
 
 
 def _constant(name: str, value: object) -> Constant:

@@ -25,8 +25,12 @@ def cast(to: str, *values: object) -> tuple[list[object], dict[int, str]]:
         ("Boolean", ["true", "false", True, None], [True, False, True, None]),
         (
             "Timestamp",
-            ["2026-11-21T04:00:00+01:00", 0, "1"],
-            ["2026-11-21T03:00:00.000Z", "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.001Z"],
+            ["2026-11-21T04:00:00.123456789+01:00", 0, "1"],
+            [
+                "2026-11-21T03:00:00.123456Z",
+                "1970-01-01T00:00:00.000000Z",
+                "1970-01-01T00:00:00.001000Z",
+            ],
         ),
         ("Date", ["2026-11-21", None], ["2026-11-21", None]),
     ],
@@ -135,7 +139,7 @@ def test_columns_and_payloads_agree(
         ({"n": "Integer"}, "n: expected String, Int32, Int64, Float64, Boolean, Timestamp, Date"),
         ({"z": "String"}, "no column 'z'"),
         ({"b": "Int64"}, "b: bool cannot become Int64"),
-        ({"at": "Float64"}, "at: timestamp[ms, tz=UTC] cannot become Float64"),
+        ({"at": "Float64"}, "at: timestamp[us, tz=UTC] cannot become Float64"),
     ],
 )
 def test_what_cannot_be_cast_is_refused(options: dict[str, object], message: str) -> None:

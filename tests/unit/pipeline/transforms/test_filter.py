@@ -147,7 +147,7 @@ def test_what_is_no_condition_is_refused(options: dict[str, object], message: st
     [
         ("n == 'x'", "n is a number (int64), compared with text"),
         ("s > 1", "s is text (string), compared with a number"),
-        ("at > 5", "at is a time (timestamp[ms, tz=UTC]), compared with a number"),
+        ("at > 5", "at is a time (timestamp[us, tz=UTC]), compared with a number"),
         ("at > 'soon'", "at: "),
         ("matches(n, 'x')", "n is a number (int64), compared with text"),
     ],

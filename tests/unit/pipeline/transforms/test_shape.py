@@ -137,18 +137,18 @@ def test_coordinates_and_times_are_set_with_their_types() -> None:
         {"decode__timestamp": {"field": "at"}, "route__timezone": "Europe/Berlin"},
     )
 
-    got = group.apply({"at": "2026-11-21T23:30:00Z"}, {"at": 1}, {"at": "soon"}, {})
+    got = group.apply({"at": "2026-11-21T23:30:00.123456Z"}, {"at": 1}, {"at": "soon"}, {})
 
     assert payloads(got)[0] == (
-        b'{"a":null,"o":100,"p":3,"k":"2025-11-21T04:40:00.000Z","e":"2026-11-21T23:30:00.000Z",'
-        b'"day":"2026-11-22 00h","where":"clicks/3"}'
+        b'{"a":null,"o":100,"p":3,"k":"2025-11-21T04:40:00.000000Z",'
+        b'"e":"2026-11-21T23:30:00.123456Z","day":"2026-11-22 00h","where":"clicks/3"}'
     )
     assert got.columns is not None
     assert [str(field.type) for field in got.columns.schema][1:5] == [
         "int64",
         "int64",
-        "timestamp[ms, tz=UTC]",
-        "timestamp[ms, tz=UTC]",
+        "timestamp[us, tz=UTC]",
+        "timestamp[us, tz=UTC]",
     ]
     assert rejected(got) == {
         2: "set: timestamp: expected a number or ISO-8601 text, got 'soon'",

@@ -76,7 +76,7 @@ def test_columns_that_pass_keep_their_types() -> None:
         "a": "int64",
         "s": "string",
         "d": "double",
-        "t": "timestamp[ms, tz=UTC]",
+        "t": "timestamp[us, tz=UTC]",
         "ok": "bool",
         "later": "timestamp[us, tz=UTC]",
         "small": "int32",
