@@ -52,6 +52,8 @@ from landfall.publish.s3_access import s3_access
 from landfall.publish.table_names import TableNames, check_parquet, destination
 from landfall.publish.tables import Next, TablePublisher
 
+FORMAT_VERSION = 2
+"""The latest version of Iceberg's table format whose manifests pyiceberg writes."""
 MAX_TRIES = 20
 """How often a table that others change all the time is looked at again in one pass."""
 _IN_MEMORY = {"commit.retry.num-retries": "0"}
@@ -103,14 +105,20 @@ class TableSettings:
         """Check the options against the specs of the topics.
 
         Raises:
-            ValueError: tables cannot be partitioned like that.
+            ValueError: tables cannot be partitioned like that, or cannot be written.
         """
         fields = None
         if options.partition_by is not None:
             fields = tuple(PartitionField.of(text) for text in options.partition_by)
             for _, spec in specs.used():
                 checked(fields, spec)
-        return cls(_texts(options.properties), fields, specs, options.schema_evolution)
+        properties = _texts(options.properties)
+        if properties.get("format-version", "2") not in {"1", "2"}:
+            raise ValueError(
+                f"option properties: format-version must be 1 or {FORMAT_VERSION}, which Landfall "
+                f"can write, got {properties['format-version']}"
+            )
+        return cls(properties, fields, specs, options.schema_evolution)
 
     def fields(self, topic: str, columns: Any) -> tuple[PartitionField, ...]:
         """The partition fields of a topic's table with some columns."""
@@ -180,14 +188,14 @@ class IcebergTables:
 
     def through(self, table: str) -> int:
         """See ``Tables``."""
-        with self.connection.errors(table):
+        with self.connection.errors("read", table):
             return self._position(self._load(table))
 
     def append(self, table: str, after: Next) -> int:
         """See ``Tables``."""
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
-        with self.connection.errors(table):
+        with self.connection.errors("append to", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
                 stretch = after(self._position(loaded))
@@ -209,7 +217,7 @@ class IcebergTables:
         """
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
-        with self.connection.errors(table):
+        with self.connection.errors("clear", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
                 if loaded is None or loaded.metadata.current_snapshot_id is None:
@@ -226,6 +234,12 @@ class IcebergTables:
             loaded = self.connection.catalog().load_table(table)
         except NoSuchTableError:
             return None
+        if (version := loaded.metadata.format_version) > FORMAT_VERSION:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {table} has format version {version} of Iceberg, and Landfall writes "
+                f"versions up to {FORMAT_VERSION}; publish to another table",
+            )
         # Here alone: as a property of the table it would hold for other writers, too.
         loaded.metadata.properties.update(_IN_MEMORY)
         return loaded

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Reason, Stalled
+from landfall.errors import DestinationDenied, LandfallError, Reason, Stalled
+from landfall.publish.library_errors import LibraryErrors
 from landfall.publish.s3_access import MAX_AGE_SECONDS, S3Access
 
 TIMEOUT_SECONDS = 60.0
@@ -36,6 +37,7 @@ class Connection:
     _catalog: Any = None
     _files: Mapping[str, str] = field(default_factory=dict)
     _since: float = field(default=0.0)
+    _library: LibraryErrors = field(default_factory=LibraryErrors)
 
     def catalog(self) -> Any:
         """The ``pyiceberg.catalog.Catalog``; call it inside of ``errors``."""
@@ -53,11 +55,14 @@ class Connection:
         return load_file_io(dict(self._files), url)
 
     @contextmanager
-    def errors(self, table: str) -> Iterator[None]:
-        """Turn what a catalog or the files of a table raise into DestinationAway or Stalled.
+    def errors(self, attempt: str, table: str) -> Iterator[None]:
+        """Turn what a catalog or the files of a table raise into errors of Landfall.
 
-        Whatever is not known to need somebody is tried again: it may be a commit whose outcome is
-        unknown, and the next try looks at the table first.
+        An error may be a commit whose outcome is unknown; the next try looks at the table first.
+
+        Args:
+            attempt: what is done, such as ``append to``; errors are counted by it and the table.
+            table: its name.
         """
         from pyiceberg.exceptions import (  # noqa: PLC0415  # an extra
             BadRequestError,
@@ -67,18 +72,21 @@ class Connection:
             UnauthorizedError,
         )
 
+        attempted = f"{attempt} {table}"
         try:
             yield
         except LandfallError:
             raise
         except (BadRequestError, NotInstalledError) as error:
             raise Stalled(Reason.DESTINATION_CONFLICT, self._message(table, error)) from None
-        except (UnauthorizedError, ForbiddenError, OAuthError, PermissionError) as error:
+        except (UnauthorizedError, ForbiddenError, OAuthError) as error:
             self._catalog = None
             raise DestinationDenied(self._message(table, error)) from None
         except Exception as error:  # noqa: BLE001  # whatever a library makes of an answer
             self._catalog = None
-            raise DestinationAway(self._message(table, error)) from None
+            message = self._message(table, error)
+            raise self._library.translate(attempted, error, message) from None
+        self._library.succeeded(attempted)
 
     def _message(self, table: str, error: Exception) -> str:
         text = f"Iceberg table {table}: {type(error).__name__}: {error}"

@@ -1,5 +1,6 @@
 """The publisher ``Iceberg``: what its options mean, and what does not fit together."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,10 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from landfall.errors import Reason, Stalled
+from landfall.errors import DestinationAway, Reason, Stalled
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
+from landfall.publish.library_errors import REPEATS
 from tests.support.lake import CLICKS, ORDERS, Landed
 from tests.support.parquet_files import rewritten, with_column
 
@@ -280,3 +282,55 @@ def test_the_warehouse_is_not_among_the_landed_objects(tmp_path: Path) -> None:
     text = refusal(landed.context("Iceberg", {"catalog": catalog}))
 
     assert text.startswith("spec.publish[0].options.catalog: the warehouse must not be in output")
+
+
+def test_a_table_of_a_version_that_cannot_be_written_is_refused_by_its_version(
+    tmp_path: Path,
+) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Iceberg", {"catalog": catalog_of(tmp_path)})
+    built(context).publish(context.follower())
+    table = load_catalog("landfall", **catalog_of(tmp_path)).load_table("lake.clicks")
+    metadata = Path(table.metadata_location.removeprefix("file://"))
+    upgraded = json.loads(metadata.read_text()) | {"format-version": 3, "next-row-id": 0}
+    metadata.write_text(json.dumps(upgraded))
+    landed.land(CLICKS).settle()
+
+    error = stalled(context)
+
+    assert error.reason is Reason.DESTINATION_CONFLICT
+    assert str(error) == (
+        "table lake.clicks has format version 3 of Iceberg, and Landfall writes versions up to 2; "
+        "publish to another table"
+    )
+
+
+def test_no_table_is_created_that_cannot_be_written(tmp_path: Path) -> None:
+    options = {"catalog": catalog_of(tmp_path), "properties": {"format-version": "3"}}
+
+    assert refusal(Landed(tmp_path).context("Iceberg", options)) == (
+        "spec.publish[0].options.properties: format-version must be 1 or 2, which Landfall can "
+        "write, got 3"
+    )
+
+
+def test_an_error_that_the_library_does_not_explain_is_a_conflict_when_it_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Iceberg", {"catalog": catalog_of(tmp_path)})
+    publishing = built(context)
+
+    def odd(*_: object, **__: object) -> None:
+        raise KeyError("a shape that nobody has seen")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyiceberg.catalog.sql.SqlCatalog.create_table", odd)
+        for _ in range(REPEATS - 1):
+            with pytest.raises(DestinationAway):
+                publishing.publish(context.follower())
+        with pytest.raises(Stalled, match="a shape that nobody has seen") as caught:
+            publishing.publish(context.follower())
+
+    assert caught.value.reason is Reason.DESTINATION_CONFLICT
+    assert publishing.publish(context.follower()).refilled == ["lake.clicks"], "it passes after all"
