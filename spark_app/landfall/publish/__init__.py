@@ -70,6 +70,11 @@ class ReplacedObjects:
         retired: the old ones.
         objects: the new ones.
         time: of the last COMMIT up to ``slot``, ISO 8601 in UTC.
+        groups: the keys of old and new objects, those together whose rows come from the same
+            offsets.
+        changes_rows: whether the new ones may have other rows than the old ones, as those of a
+            backfill may.
+        appeared: for old ones that became visible since ``Stretch.read_after``, in which slot.
     """
 
     slot: int
@@ -77,6 +82,9 @@ class ReplacedObjects:
     retired: tuple[LandedObject, ...]
     objects: tuple[VisibleObject, ...]
     time: str = ""
+    groups: tuple[frozenset[str], ...] = ()
+    changes_rows: bool = False
+    appeared: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,10 @@ class Stretch:
         horizons: up to when (ms) each topic is complete at ``after``.
         replaced: what took the place of what in slots after ``after``, in the order of the slots.
             In one slot it comes after all of ``objects``, of which none are new ones.
+        read_after: the position from which the ledger was read for it, in one or several stretches.
+        left_out: objects that slots after ``read_after`` call visible, and that are not among
+            ``objects`` because they retire after ``through``.
+        leaves_out: whether any objects retire after ``through``, as far as the ledger was read.
     """
 
     after: int
@@ -103,6 +115,9 @@ class Stretch:
     time: str = ""
     horizons: Mapping[str, int] = field(default_factory=dict)
     replaced: tuple[ReplacedObjects, ...] = ()
+    read_after: int = -1
+    left_out: tuple[VisibleObject, ...] = ()
+    leaves_out: bool = False
 
     def net(self) -> "Stretch":
         """The same with what is left at its end: ``objects`` has new ones, and none that retired.

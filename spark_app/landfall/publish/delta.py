@@ -12,12 +12,15 @@ VACUUM looks through that folder alone, so it cannot delete landed objects. Fold
 Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
 
+import logging
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
+from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
@@ -31,7 +34,8 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.delta_files import DeltaFile, LandedFiles, partition_folders
-from landfall.publish.delta_position import NONE, Commits, position
+from landfall.publish.delta_position import NONE, Commits, DeltaPosition, position, properties
+from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
 from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
 from landfall.publish.table_names import TableFolders, check_parquet, destination
 from landfall.publish.tables import Next, TablePublisher
@@ -42,6 +46,7 @@ _LEAST_SECRET = 4
 """Shorter values of a secret would hide parts of words."""
 _SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
 """Storage options that belong into no message."""
+log = logging.getLogger(__name__)
 
 
 class DeltaOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
@@ -151,26 +156,29 @@ class DeltaTables:
     def through(self, table: str) -> int:
         """See ``Tables``."""
         with self._errors(table):
-            return self._position(self._load(table))
+            return self._position(self._load(table)).through
 
     def append(self, table: str, after: Next) -> int:
         """See ``Tables``."""
         with self._errors(table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
-                stretch = after(self._position(loaded))
+                position = self._position(loaded)
+                stretch = after(position.through)
                 if not stretch.objects and not stretch.replaced:
-                    return self._position(loaded)
-                keys = [each.landed.upload.key for each in stretch.objects]
+                    return position.through
                 # What has just been created or changed may be ahead of this position: look again.
                 if loaded is None:
-                    self._create(table, self.files().read(keys[:1])[0])
+                    key = stretch.objects[0].landed.upload.key
+                    self._create(table, self.files().read([key])[0])
                     continue
+                changes = self._changes(loaded, stretch, position)
+                keys = [each.landed.upload.key for each in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # somebody has changed the table
                     if self._adds_columns(loaded, files):
                         continue
-                    self._commit(loaded, stretch, files)
+                    self._commit(loaded, stretch, files, changes)
                     return stretch.through
         raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
 
@@ -179,10 +187,10 @@ class DeltaTables:
         with self._errors(table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
-                if loaded is None or self._position(loaded) == NONE:
+                if loaded is None or self._position(loaded).through == NONE:
                     return
                 with suppress(CommitFailedError):
-                    loaded.delete(commit_properties=self._properties(NONE, ""))
+                    loaded.delete(commit_properties=self._properties(NONE))
                     return
         raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
 
@@ -192,9 +200,9 @@ class DeltaTables:
         except TableNotFoundError:
             return None
 
-    def _position(self, loaded: DeltaTable | None) -> int:
+    def _position(self, loaded: DeltaTable | None) -> DeltaPosition:
         if loaded is None:
-            return NONE
+            return DeltaPosition()
         try:
             return position(Commits(loaded), self.application, self.root)
         except Stalled as error:
@@ -243,25 +251,71 @@ class DeltaTables:
                 return True
         return False
 
-    def _commit(self, loaded: DeltaTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
+    def _changes(
+        self, loaded: DeltaTable, stretch: Stretch, position: DeltaPosition
+    ) -> FileChanges:
+        """What a stretch changes in a table as it is now.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, others have changed it so that a REPLACE cannot be
+                followed.
+        """
+        retired = [o.upload.key for each in stretch.replaced for o in each.retired]
+        files = self._files_of(loaded, retired) if retired else {}
+        try:
+            return file_changes(stretch, position.through, position.left_out, files)
+        except CannotFollow as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {loaded.table_uri}: {error}. `landfall publish --rebuild` fills the table "
+                "again, with the new objects and without what others have changed",
+            ) from None
+
+    def _files_of(self, loaded: DeltaTable, keys: Sequence[str]) -> dict[str, TableFile]:
+        """The files that a table has of objects, by key, however a writer spells their URIs."""
+        paths = pa.table(loaded.get_add_actions())["path"].to_pylist()
+        with_deleted = set[str]()
+        if "deletionVectors" in (loaded.protocol().reader_features or ()):
+            vectors = pa.table(loaded.deletion_vectors())["filepath"].to_pylist()
+            with_deleted = {_spelled_alike(path) for path in vectors}
+        by_uri = {_spelled_alike(path): path for path in paths}
+        found = {key: _spelled_alike(self.files().url(key)) for key in keys}
+        return {
+            key: TableFile(by_uri[uri], uri in with_deleted)
+            for key, uri in found.items()
+            if uri in by_uri
+        }
+
+    def _commit(
+        self,
+        loaded: DeltaTable,
+        stretch: Stretch,
+        files: Sequence[DeltaFile],
+        changes: FileChanges,
+    ) -> None:
         columns = loaded.metadata().partition_columns
-        retired = dict.fromkeys(o.upload.key for each in stretch.replaced for o in each.retired)
-        url, now_ms = self.files().url, round(time.time() * 1000)
+        now_ms = round(time.time() * 1000)
+        times = {each.landed.upload.key: each.time for each in changes.add}
         loaded.create_write_transaction(
             [
-                *(self._action(file, columns) for file in files),
-                # One that the table does not have is removed without any effect.
-                *(RemoveAction(url(key), True, now_ms) for key in retired),  # noqa: FBT003
+                *(self._action(file, times[file.key], columns) for file in files),
+                *(RemoveAction(each.path, True, now_ms) for each in changes.remove),  # noqa: FBT003
             ],
             mode="append",
             schema=loaded.schema(),
             partition_by=columns,
             commit_properties=self._properties(
-                stretch.through, f"{stretch.after + 1}-{stretch.through}"
+                stretch.through, f"{stretch.after + 1}-{stretch.through}", changes
             ),
         )
+        if changes.passed_over:
+            log.warning(
+                "replacement passed over",
+                extra={"table": loaded.table_uri, "slots": [*changes.passed_over]},
+            )
 
-    def _action(self, file: DeltaFile, columns: Sequence[str]) -> AddAction:
+    def _action(self, file: DeltaFile, time: str, columns: Sequence[str]) -> AddAction:
+        """The entry of a file that was landed at a time."""
         values = dict(partition_folders(file.key))
         if missing := [name for name in columns if name not in values]:
             raise Stalled(
@@ -270,17 +324,28 @@ class DeltaTables:
                 "partitioned; land with that route, or publish to another table",
             )
         partition = {name: values[name] for name in columns}
-        return AddAction(file.url, file.size, partition, 0, True, file.statistics)  # noqa: FBT003
+        return AddAction(
+            file.url,
+            file.size,
+            partition,
+            _millis(time),
+            True,  # noqa: FBT003
+            file.statistics,
+        )
 
-    def _properties(self, through: int, slots: str) -> CommitProperties:
+    def _properties(
+        self, through: int, slots: str = "", changes: FileChanges | None = None
+    ) -> CommitProperties:
         """What a commit says: the transaction, and the same again for ``delta_position``."""
+        left_out = changes.left_out if changes else ()
+        over = ",".join(str(slot) for slot in changes.passed_over) if changes else ""
         return CommitProperties(
             app_transactions=[Transaction(self.application, through)],
             max_commit_retries=0,
             custom_metadata={
-                f"{self.application}/through": str(through),
-                f"{self.application}/root": self.root,
+                **properties(self.application, self.root, through, left_out),
                 **({"landfall.slots": slots} if slots else {}),
+                **({"landfall.passedOver": over} if over else {}),
             },
         )
 
@@ -312,6 +377,20 @@ class DeltaTables:
 
 def _optional(field: Field) -> Field:
     return Field(field.name, field.type, nullable=True, metadata=field.metadata)
+
+
+def _millis(time: str) -> int:
+    """A time as a ledger has it, ISO 8601, in milliseconds since 1970; 0 if it is none."""
+    try:
+        return round(datetime.fromisoformat(time).timestamp() * 1000)
+    except ValueError:
+        return 0
+
+
+def _spelled_alike(uri: str) -> str:
+    """A URI without what writers spell differently: escapes, slashes, and ``s3a`` for ``s3``."""
+    scheme, _, rest = unquote(uri).partition(":")
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest.lstrip('/')}"
 
 
 def _text(kind: object) -> str:

@@ -6,10 +6,14 @@ the search goes on from that version: what was published later is not in the tab
 the log's history has been cleaned up, the version of the application transaction is left.
 """
 
-from collections.abc import Iterator, Mapping
+import base64
+import zlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
+
+import msgspec
 
 from landfall.errors import Reason, Stalled
 
@@ -45,7 +49,39 @@ class Commits:
             yield from self.table.history()[_FIRST_LOOK:]
 
 
-def position(commits: Commits, application: str, root: str) -> int:
+@dataclass(frozen=True)
+class DeltaPosition:
+    """Where a table is.
+
+    Attributes:
+        through: the slot through which it has everything.
+        left_out: keys of objects before it that were not added, because they retire later; None if
+            the commit does not say.
+    """
+
+    through: int = NONE
+    left_out: frozenset[str] | None = frozenset()
+
+
+def properties(
+    application: str, root: str, through: int, left_out: Collection[str]
+) -> dict[str, str]:
+    """What a commit says of the position of its table."""
+    keys = zlib.compress(msgspec.json.encode(sorted(left_out))) if left_out else b""
+    return {
+        f"{application}/through": str(through),
+        f"{application}/root": root,
+        f"{application}/left-out": base64.b64encode(keys).decode(),
+    }
+
+
+def _left_out(text: str | None) -> frozenset[str] | None:
+    if not text:
+        return None if text is None else frozenset()
+    return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=frozenset[str])
+
+
+def position(commits: Commits, application: str, root: str) -> DeltaPosition:
     """The position of a table.
 
     Args:
@@ -59,7 +95,7 @@ def position(commits: Commits, application: str, root: str) -> int:
     for commit in _ancestors(commits):
         through = commit.get(f"{application}/through")
         if through is None and commit.get("version") == 0:
-            return NONE
+            return DeltaPosition()
         if through is None:
             continue
         if (found := commit.get(f"{application}/root", root)) != root:
@@ -67,9 +103,9 @@ def position(commits: Commits, application: str, root: str) -> int:
                 Reason.DESTINATION_CONFLICT,
                 f"it follows the ledger in {found}; publish what is in {root} to another table",
             )
-        return int(through)
+        return DeltaPosition(int(through), _left_out(commit.get(f"{application}/left-out")))
     known = commits.table.transaction_version(application)
-    return NONE if known is None else known
+    return DeltaPosition() if known is None else DeltaPosition(known, left_out=None)
 
 
 def _ancestors(commits: Commits) -> Iterator[Mapping[str, Any]]:

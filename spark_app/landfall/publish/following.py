@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import has_replaced, read_replaced
-from landfall.ledger import State, Visible
+from landfall.ledger import State, Visible, rewriting
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
+from landfall.publish.replaced_files import groups_of
 
 _DATA = ObjectKind.DATA
 MAX_OBJECTS = 5_000
@@ -39,15 +40,15 @@ class Follower:
             Retry: the store does not answer.
         """
         self._go_to(after)
-        horizons = self._state.horizons
+        horizons, rewritten = self._state.horizons, self._state.rewritten
         found = _Gathered(after, horizons)
         for state, visible in self._folded():
             if state.seq > after:
                 found.add(state, visible, horizons)
-                found.replaced += self._replaced(state, visible)
+                found.replaced += self._replaced(state, visible, rewritten)
             elif state.seq == after:
                 found.horizons = state.horizons
-            horizons = state.horizons
+            horizons, rewritten = state.horizons, state.rewritten
             if found.count >= self._max_objects:
                 yield found.stretch(state)
                 found = _Gathered(state.seq, horizons)
@@ -66,10 +67,27 @@ class Follower:
             Stalled, Retry: as ``stretches``.
         """
         retired: set[str] | None = None
+        appeared, waiting = dict[str, int](), dict[str, VisibleObject]()
         for stretch in self.stretches(after):
             if retired is None and self._is_cut(stretch):
                 retired = self._retired_after(stretch.through)
-            yield _without(stretch, retired or set()).net()
+            new = [*stretch.objects, *(o for each in stretch.replaced for o in each.objects)]
+            gone = {o.upload.key for each in stretch.replaced for o in each.retired}
+            appeared |= {each.landed.upload.key: each.slot for each in new}
+            waiting |= {
+                o.landed.upload.key: o for o in new if o.landed.upload.key in (retired or ())
+            }
+            waiting = {key: each for key, each in waiting.items() if key not in gone}
+            left = _without(stretch, retired or set()).net()
+            retired = retired and retired - gone
+            yield replace(
+                left,
+                replaced=tuple(_with_slots(each, appeared) for each in left.replaced),
+                read_after=after,
+                left_out=tuple(waiting.values()),
+                leaves_out=bool(retired),
+            )
+            appeared = {key: slot for key, slot in appeared.items() if key in (retired or ())}
 
     def _is_cut(self, stretch: Stretch) -> bool:
         """Whether a stretch ends because it is full, perhaps not where the ledger does."""
@@ -83,14 +101,21 @@ class Follower:
         replaced = (each for stretch in stretches for each in stretch.replaced)
         return {landed.upload.key for each in replaced for landed in each.retired}
 
-    def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
+    def _replaced(
+        self, state: State, visible: Visible, rewritten: rewriting.ByTopicPartition
+    ) -> Iterator[ReplacedObjects]:
+        """What a slot says is replaced, by the ranges that were landed again before this slot."""
         time = state.last_commit_time or ""
         for record, named in visible.replacements:
             listed = read_replaced(self._lane.slots, record, named)
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
             new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
             objects = tuple(VisibleObject(state.seq, landed, time) for landed in new)
-            yield ReplacedObjects(state.seq, record, retired, objects, time)
+            changes_rows = bool(listed.made_by or rewriting.of_slot(rewritten, record))
+            groups = tuple(groups_of(listed, by_folder=not changes_rows))
+            yield ReplacedObjects(
+                state.seq, record, retired, objects, time, groups, changes_rows=changes_rows
+            )
 
     def check(self, position: int) -> None:
         """Return if the ledger goes as far as a position.
@@ -206,6 +231,11 @@ def _without(stretch: Stretch, retired: AbstractSet[str]) -> Stretch:
 
     replaced = (replace(each, objects=left(each.objects)) for each in stretch.replaced)
     return replace(stretch, objects=left(stretch.objects), replaced=tuple(replaced))
+
+
+def _with_slots(replaced: ReplacedObjects, appeared: Mapping[str, int]) -> ReplacedObjects:
+    keys = (each.upload.key for each in replaced.retired)
+    return replace(replaced, appeared={key: appeared[key] for key in keys if key in appeared})
 
 
 def _finished(state: State, before: Mapping[str, int]) -> Iterator[Finished]:

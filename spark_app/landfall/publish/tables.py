@@ -215,22 +215,28 @@ class TablePublisher:
 
         ``replaced`` has what was to be taken out of a table, or may have been in it.
         """
-        objects: dict[str, list[VisibleObject]] = {}
-        for each in stretch.objects:
-            if table := self.table_of(each.landed):
-                objects.setdefault(table, []).append(each)
+        objects = self._tables_of(stretch.objects)
+        left_out = self._tables_of(stretch.left_out)
         concerned = (r for r in stretch.replaced if self.follows_replacements or r.slot > emptied)
         replaced = [self._retired_by_table(each) for each in concerned]
         names = dict.fromkeys((*objects, *(name for found in replaced for name in found)))
         return {
-            name: Stretch(
-                stretch.after,
-                stretch.through,
-                tuple(objects.get(name, ())),
+            name: replace(
+                stretch,
+                objects=tuple(objects.get(name, ())),
+                finished=(),
                 replaced=tuple(found[name] for found in replaced if name in found),
+                left_out=tuple(left_out.get(name, ())),
             )
             for name in names
         }
+
+    def _tables_of(self, objects: Iterable[VisibleObject]) -> dict[str, list[VisibleObject]]:
+        found: dict[str, list[VisibleObject]] = {}
+        for each in objects:
+            if table := self.table_of(each.landed):
+                found.setdefault(table, []).append(each)
+        return found
 
     def _retired_by_table(self, replaced: ReplacedObjects) -> dict[str, ReplacedObjects]:
         """What retired of each table; what took its place is among the objects of the stretch."""
@@ -265,7 +271,9 @@ class TablePublisher:
 
         def following(position: int) -> Stretch:
             nonlocal found, is_more
-            if position < last:
+            follows = part.stretch.replaced or part.stretch.leaves_out
+            # What was left out since the table's position, only its own stretches tell.
+            if position < last or (follows and position < part.stretch.read_after):
                 stretch = self._missed(table, position, part)
             else:
                 stretch = _after(part.stretch, position)
@@ -309,10 +317,26 @@ def _after(part: Stretch, position: int) -> Stretch:
 
 def _through(part: Stretch, position: int) -> Stretch:
     """What of a part is not behind a position."""
-    objects = tuple(o for o in part.objects if o.slot <= position)
-    replaced = tuple(each for each in part.replaced if each.slot <= position)
-    through = min(part.through, position)
-    return replace(part, through=through, objects=objects, replaced=replaced)
+    if part.through <= position:
+        return part
+    later = [each for each in part.replaced if each.slot > position]
+    left_out = [
+        *(o for o in part.left_out if o.slot <= position),
+        *(
+            VisibleObject(slot, landed)
+            for each in later
+            for landed in each.retired
+            if (slot := each.appeared.get(landed.upload.key, position + 1)) <= position
+        ),
+    ]
+    return replace(
+        part,
+        through=position,
+        objects=tuple(o for o in part.objects if o.slot <= position),
+        replaced=tuple(each for each in part.replaced if each.slot <= position),
+        left_out=tuple(left_out),
+        leaves_out=part.leaves_out or bool(later),
+    )
 
 
 def _last_slot(part: Stretch) -> int:

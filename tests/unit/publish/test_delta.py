@@ -250,13 +250,19 @@ def test_a_file_in_a_folder_with_escapes_is_found(tmp_path: Path) -> None:
     landed.store.create(key, landed.store.read(source) or b"")
     seen = next(iter(landed.follower().stretches(-1)))
     upload = structs.replace(seen.objects[0].landed.upload, key=key)
-    moved = replace(seen.objects[0], landed=structs.replace(seen.objects[0].landed, upload=upload))
+    moved = replace(
+        seen.objects[0],
+        landed=structs.replace(seen.objects[0].landed, upload=upload),
+        time="2026-11-21T10:00:00Z",
+    )
     tables = built(landed.context("Delta", options(tmp_path))).tables
 
     tables.append(f"{tmp_path}/tables/clicks", lambda _: replace(seen, objects=(moved,)))
 
     assert offsets(tmp_path) == [*range(10)]
     assert {row["dt"] for row in rows(tmp_path)} == {"São %=+"}
+    (written,) = pa.table(table(tmp_path).get_add_actions())["modification_time"].to_pylist()
+    assert datetime.fromtimestamp(written / 1000, UTC) == datetime(2026, 11, 21, 10, tzinfo=UTC)
 
 
 FIRST, LAST = (datetime(year, 1, 1) for year in (1000, 9999))  # noqa: DTZ001  # hypothesis wants it

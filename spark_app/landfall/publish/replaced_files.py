@@ -1,0 +1,212 @@
+"""Which files leave a table and which enter it, where objects were replaced. Pure.
+
+Others may have changed the table before a REPLACE is followed, such as by a compaction or by a
+DELETE. So the files that the table has now decide, for each group of old and new objects whose rows
+come from the same offsets:
+
+===============================================  ===============================================
+of the old files that were ever in the table     the group
+===============================================  ===============================================
+all are in it, or none ever was                  is followed: old files leave, new ones enter
+none is in it, and the new files have just the   is passed over: the table has the rows already,
+rows of the old ones                             in files of others; the new ones do not enter
+some are in it; or a row of one is deleted; or   cannot be followed: rows would be there twice, or
+none is, and the new files have other rows       come back
+===============================================  ===============================================
+
+An old file was never in the table if it became visible after the table's position, or was left out
+when the table got there, because it was known by then that it would retire.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+from landfall.ledger.object_names import parse_key
+from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.task_results import ObjectKind
+from landfall.publish import ReplacedObjects, Stretch, VisibleObject
+
+Groups = Iterable[frozenset[str]]
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A file that a table has.
+
+    Attributes:
+        path: as the table names it.
+        has_deleted_rows: whether a deletion vector belongs to it.
+    """
+
+    path: str
+    has_deleted_rows: bool = False
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """What is to be done to a table.
+
+    Attributes:
+        add: objects that enter.
+        remove: files that leave.
+        left_out: keys of objects before the new position that the table does not have, because they
+            retire later.
+        passed_over: slots of REPLACEs of which something was passed over, sorted.
+    """
+
+    add: tuple[VisibleObject, ...]
+    remove: tuple[TableFile, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    passed_over: tuple[int, ...] = ()
+
+
+class CannotFollow(Exception):  # noqa: N818  # the name is the state
+    """Others have changed the table so that a REPLACE cannot be followed."""
+
+
+def file_changes(
+    stretch: Stretch,
+    position: int,
+    left_out: Collection[str] | None,
+    files: Mapping[str, TableFile],
+) -> FileChanges:
+    """What a stretch changes in a table.
+
+    Args:
+        stretch: the next one of the table.
+        position: of the table.
+        left_out: keys of objects before the position that never were in the table; None if it is
+            not known.
+        files: of the objects that retire, those that the table has, by key.
+
+    Raises:
+        CannotFollow: with the reason.
+    """
+    retired = {o.upload.key: each.record for each in stretch.replaced for o in each.retired}
+    never = {*(left_out or ())} | {
+        key
+        for each in stretch.replaced
+        for key, slot in each.appeared.items()
+        if slot > position and key not in files
+    }
+    over, passed = set[str](), set[int]()
+    for group in joined(g for each in stretch.replaced for g in each.groups):
+        old = group & retired.keys()
+        gone = old - never - files.keys()
+        if not gone:
+            _check_no_deleted_rows(old, files, retired)
+            continue
+        _check_is_rewritten(stretch, group, gone, files, knows_all=left_out is not None)
+        over |= group
+        passed |= {retired[key] for key in gone}
+    later = {o.landed.upload.key for o in stretch.left_out if o.slot > position}
+    return FileChanges(
+        tuple(o for o in stretch.objects if o.landed.upload.key not in over),
+        tuple(files[key] for key in retired if key in files),
+        frozenset(({*(left_out or ())} | later) - retired.keys() - over),
+        tuple(sorted(passed)),
+    )
+
+
+def _check_no_deleted_rows(
+    old: Iterable[str], files: Mapping[str, TableFile], retired: Mapping[str, int]
+) -> None:
+    for key in sorted(old):
+        if key in files and files[key].has_deleted_rows:
+            raise CannotFollow(
+                f"the REPLACE in slot {retired[key]} replaces {files[key].path}, of which others "
+                "have deleted rows"
+            )
+
+
+def _check_is_rewritten(
+    stretch: Stretch,
+    group: frozenset[str],
+    gone: Collection[str],
+    files: Mapping[str, TableFile],
+    *,
+    knows_all: bool,
+) -> None:
+    """Return if others have rewritten all old files of a group, and the new ones are not needed."""
+    replaced = [each for each in stretch.replaced if any(group & g for g in each.groups)]
+    made = {key for each in replaced for key in _new(each)}
+    old = {o.upload.key for each in replaced for o in each.retired} & group
+    names = f"the REPLACE in slot {replaced[0].record} replaces {_some(gone)}"
+    if not knows_all:
+        raise CannotFollow(
+            f"{names}, which the table does not have, and it does not say whether it ever did"
+        )
+    if left := sorted(key for key in old if key in files):
+        raise CannotFollow(
+            f"{names}, which others have removed from the table, and {_some(left)}, which they "
+            "have not"
+        )
+    if any(each.changes_rows for each in replaced):
+        raise CannotFollow(
+            f"{names} by objects with other rows, and others have removed it from the table, such "
+            "as by a compaction: the rows to be replaced are in files of theirs"
+        )
+    if new := sorted(old - made - {*gone}):
+        raise CannotFollow(
+            f"{names}, which others have removed from the table, together with {_some(new)}, "
+            "whose rows the table does not have"
+        )
+
+
+def _new(replaced: ReplacedObjects) -> set[str]:
+    keys = {key for group in replaced.groups for key in group}
+    return keys.difference(each.upload.key for each in replaced.retired)
+
+
+def _some(keys: Collection[str]) -> str:
+    first = min(keys)
+    return first if len(keys) == 1 else f"{first} and {len(keys) - 1} more"
+
+
+def groups_of(listed: Replaced, *, by_folder: bool) -> Iterator[frozenset[str]]:
+    """The keys of the old and new data objects of a list that have offsets in common.
+
+    Args:
+        listed: the list.
+        by_folder: whether rows stay in their folders.
+    """
+    ranges = defaultdict[tuple[str, ...], list[tuple[int, int, str]]](list)
+
+    def add(key: str, partition: int, first: int, last: int) -> None:
+        folder = key.rpartition("/")[0] if by_folder else ""
+        ranges[parse_key(key).topic, str(partition), folder].append((first, last, key))
+
+    for old in listed.retire:
+        landed, key = old.landed, old.landed.upload.key
+        if landed.kind is ObjectKind.DATA:
+            add(key, parse_key(key).partition, landed.first_offset, landed.last_offset)
+    for new in listed.objects:
+        key = new.landed.upload.key
+        for section in new.sections if new.landed.kind is ObjectKind.DATA else ():
+            add(key, section.partition, section.first_offset, section.last_offset)
+    return joined(group for each in ranges.values() for group in _overlapping(each))
+
+
+def _overlapping(ranges: Sequence[tuple[int, int, str]]) -> Iterator[frozenset[str]]:
+    group, end = set[str](), -1
+    for first, last, key in sorted(ranges, key=itemgetter(0)):
+        if first > end and group:
+            yield frozenset(group)
+            group = set()
+        group.add(key)
+        end = max(end, last)
+    if group:
+        yield frozenset(group)
+
+
+def joined(groups: Groups) -> Iterator[frozenset[str]]:
+    """The groups, those that have a key in common as one."""
+    found = dict[str, set[str]]()
+    for group in groups:
+        whole = {*group}
+        for key in group:
+            whole |= found.get(key, set())
+        found |= dict.fromkeys(whole, whole)
+    return (frozenset(each) for each in {id(each): each for each in found.values()}.values())

@@ -1,0 +1,264 @@
+"""REPLACEs in Delta tables whose files another engine has rewritten, or deleted rows of."""
+
+import json
+import logging
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from landfall.errors import Reason, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Purpose
+from landfall.ledger.replacement_lists import RetiringObject
+from landfall.publish.following import Follower
+from landfall.publish.tables import TablePublisher
+from tests.support.lake import CLICKS, ORDERS, Killed, Lake, delta_lake, killed_at
+from tests.support.sample_ledger import GROUP, LANE
+from tests.support.sample_replacing import Merge, Undo
+from tests.unit.publish.test_replacing import ParquetMerge, _landed
+
+TABLE = "lake.clicks"
+
+
+def folder(lake: Lake) -> Path:
+    return lake.landed.root / "tables" / TABLE
+
+
+def path_of(lake: Lake, number: int) -> str:
+    return lake.landed.url(lake.landed.keys("clicks")[number])
+
+
+def write_version(lake: Lake, *actions: dict[str, Any]) -> None:
+    """Write the next version of the table's log, as another engine does."""
+    version = DeltaTable(str(folder(lake))).version() + 1
+    lines = [{"commitInfo": {"timestamp": 0, "operation": "OPTIMIZE"}}, *actions]
+    path = folder(lake) / f"_delta_log/{version:020}.json"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+def removed(path: str) -> dict[str, Any]:
+    return {"remove": {"path": path, "deletionTimestamp": 0, "dataChange": True}}
+
+
+def added(path: str, size: int, **more: Any) -> dict[str, Any]:
+    values = {"dt": "2026-11-21"}
+    each = {"path": path, "partitionValues": values, "size": size, "modificationTime": 0}
+    return {"add": {**each, "dataChange": True, **more}}
+
+
+def rewrite(lake: Lake, *numbers: int, without: Sequence[int] = ()) -> None:
+    """Rewrite landed files of the table into one of its own, as OPTIMIZE and DELETE do."""
+    old = [path_of(lake, number) for number in numbers]
+    table = pa.concat_tables(pq.read_table(path.removeprefix("file://")) for path in old)
+    kept = [row["_offset"] not in without for row in table.select(["_offset"]).to_pylist()]
+    own = folder(lake) / f"part-{'-'.join(map(str, numbers))}.parquet"
+    pq.write_table(table.filter(kept), own)
+    write_version(lake, *map(removed, old), added(own.name, own.stat().st_size))
+
+
+def delete_row_by_vector(lake: Lake, number: int, row: int) -> None:
+    """Delete a row of a landed file by a deletion vector, as Spark and Databricks do."""
+    path, features = path_of(lake, number), ["deletionVectors"]
+    bitmap = struct.pack("<QIIIHHIH", 1, 0, 12346, 1, 0, 0, 16, row)  # portable roaring, one row
+    payload = struct.pack("<I", 1681511377) + bitmap
+    framed = struct.pack(">I", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+    vector = folder(lake) / "deletions.bin"
+    vector.write_bytes(b"\x01" + framed)
+    stored = {"storageType": "p", "pathOrInlineDv": f"file://{vector}", "offset": 1}
+    described = {**stored, "sizeInBytes": len(payload), "cardinality": 1}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    size, rows = Path(path.removeprefix("file://")).stat().st_size, {"numRecords": 10}
+    write_version(
+        lake,
+        {"protocol": {**protocol, "readerFeatures": features, "writerFeatures": features}},
+        removed(path),
+        added(path, size, deletionVector=described, stats=json.dumps(rows)),
+    )
+
+
+def replace(lake: Lake, *numbers: int, **fields: Any) -> ParquetMerge:
+    """Put one object in the place of some of clicks, by their numbers among all that landed."""
+    found = [each for number, each in enumerate(_landed(lake.landed.sample)) if number in numbers]
+    return merge(lake, [RetiringObject(each.landed_slot, each.landed) for each in found], **fields)
+
+
+def merge(lake: Lake, retire: Sequence[RetiringObject], **fields: Any) -> ParquetMerge:
+    sample = lake.landed.sample
+    made = ParquetMerge(sample, (*retire,), sample.state.applied_through)
+    return made.record(**fields).complete().retired()  # type: ignore[return-value]  # of its class
+
+
+def undo(merge: Merge) -> list[RetiringObject]:
+    """Undo a merge; returns what has come back, as what may retire."""
+    back = Undo(merge).record().complete().keep_copies()
+    back.sample.store.delete_slots([each.landed.upload.key for each in back.retire])
+    back.sample.shown()
+    return [RetiringObject(back.slot, each.landed) for each in back.listed.objects]
+
+
+def passed_over(lake: Lake) -> list[str]:
+    history = DeltaTable(str(folder(lake))).history()
+    return [each["landfall.passedOver"] for each in history if "landfall.passedOver" in each]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A table of two files, ten rows each."""
+    made = delta_lake(tmp_path)
+    made.landed.land(CLICKS).land(CLICKS).settle()
+    made.publish()
+    return made
+
+
+def test_files_that_another_engine_has_compacted_are_not_added_again(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    rewrite(lake, 0, 1)
+
+    with caplog.at_level(logging.WARNING):
+        made = replace(lake, 0, 1)
+        lake.publish()
+
+    assert lake.is_whole()
+    assert passed_over(lake) == [str(made.slot)]
+    assert "replacement passed over" in caplog.messages
+    lake.landed.land(CLICKS).settle()
+    lake.publish()
+    assert lake.is_whole()
+
+
+def test_what_was_passed_over_is_passed_over_when_it_is_undone_or_merged_again(lake: Lake) -> None:
+    rewrite(lake, 0, 1)
+    first = replace(lake, 0, 1)
+    lake.publish()
+    back = undo(first)
+    lake.publish()
+    assert lake.is_whole()
+    merge(lake, back)
+
+    lake.publish()
+
+    assert lake.is_whole()
+    assert len(passed_over(lake)) == 3
+
+
+def test_a_merge_and_its_undoing_in_one_pass_are_followed_and_passed_over(lake: Lake) -> None:
+    back = undo(replace(lake, 0, 1))
+    lake.publish()
+    assert lake.is_whole()
+    rewrite(lake, 0, 1)
+    undo(merge(lake, back))
+
+    lake.publish()
+
+    assert lake.is_whole()
+    assert len(passed_over(lake)) == 2  # a stretch each
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda lake: rewrite(lake, 0, without=[7]), "have removed from the table, and clicks/"),
+        (lambda lake: delete_row_by_vector(lake, 0, 7), "of which others have deleted rows"),
+    ],
+)
+def test_a_row_that_another_engine_deleted_does_not_come_back(
+    lake: Lake, change: Callable[[Lake], None], why: str
+) -> None:
+    change(lake)
+    left = [offset for offset in range(20) if offset != 7]
+    assert sorted(lake.offsets(TABLE)) == left
+    version = DeltaTable(str(folder(lake))).version()
+    made = replace(lake, 0, 1)
+
+    with pytest.raises(Stalled, match=why) as caught:
+        lake.publish()
+
+    assert caught.value.reason is Reason.DESTINATION_CONFLICT
+    assert f"the REPLACE in slot {made.slot} replaces " in str(caught.value)
+    assert DeltaTable(str(folder(lake))).version() == version
+
+
+def test_what_is_added_to_rewritten_rows_is_refused(lake: Lake) -> None:
+    rewrite(lake, 0, 1)
+    lake.landed.land(CLICKS).settle()  # not in the table when it is merged
+    replace(lake, 0, 1, 2)
+
+    with pytest.raises(Stalled, match=r"together with clicks/.*whose rows the table does not have"):
+        lake.publish()
+
+    assert sorted(lake.offsets(TABLE)) == [*range(20)]
+
+
+def test_a_correction_of_rewritten_rows_is_refused(lake: Lake) -> None:
+    rewrite(lake, 0, 1)
+    replace(lake, 0, 1, purpose=Purpose.BACKFILL)
+
+    with pytest.raises(Stalled, match="by objects with other rows, and others have removed it"):
+        lake.publish()
+
+    assert sorted(lake.offsets(TABLE)) == [*range(20)]
+
+
+def test_a_folder_that_was_rewritten_keeps_no_other_from_being_followed(lake: Lake) -> None:
+    lake.landed.land(CLICKS, ORDERS).land(CLICKS).settle()
+    lake.publish()
+    rewrite(lake, 0, 1)
+    first = replace(lake, 0, 1)
+    replace(lake, 2, 3)
+
+    lake.publish()
+
+    assert lake.is_whole()
+    assert passed_over(lake) == [str(first.slot)]
+
+
+def test_what_was_left_out_is_not_taken_for_rewritten(tmp_path: Path) -> None:
+    """A pass that is killed between two stretches leaves out what retires in the second one."""
+    number = 0
+    while True:
+        lake = delta_lake(tmp_path / str(number))
+        for _ in range(4):
+            lake.landed.land(CLICKS).land(CLICKS, ORDERS).settle()
+        replace(lake, 2, 3, 4)
+        lake.landed.land(CLICKS, ORDERS).settle()
+        with killed_at(DeltaTable, ("create_write_transaction",), number) as made:
+            try:
+                publish_in_steps(lake)
+            except Killed:
+                rewrite_one(lake)
+        if made[0] <= number:
+            break
+        publish_in_steps(lake)
+        assert lake.is_whole(), f"killed at {number}"
+        number += 1
+    assert number >= 6
+
+
+def rewrite_one(lake: Lake) -> None:
+    """Another engine rewrites a file of the table that does not retire."""
+    if (folder(lake) / "_delta_log").exists() and lake.offsets(TABLE):
+        rewrite(lake, 0)
+
+
+def publish_in_steps(lake: Lake) -> None:
+    publisher: TablePublisher = lake.landed.publisher(lake.connect())
+    publisher.publish(Follower(Lane(lake.landed.store, GROUP, LANE), 2))
+
+
+def test_a_file_whose_uri_another_engine_spells_differently_is_replaced(lake: Lake) -> None:
+    old = path_of(lake, 0)
+    size = Path(old.removeprefix("file://")).stat().st_size
+    write_version(lake, removed(old), added(old.replace("file:///", "file:/"), size))
+    replace(lake, 0, 1)
+
+    lake.publish()
+
+    assert lake.is_whole()
