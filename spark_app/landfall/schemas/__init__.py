@@ -8,7 +8,7 @@ A schema with an id never changes, so what the registry says today is what it sa
 was written, and a range that is read again gives the same rows. Only one thing may change: an id
 that nobody knew may be registered later. So a registry that is away is waited for
 (``landfall.errors.SchemasAway``), and only an id that it answers about and does not know makes rows
-bad.
+bad: or one whose schema cannot be used as it is registered (``UnusableSchemaError``).
 """
 
 from dataclasses import dataclass
@@ -48,6 +48,14 @@ class Reference:
     text: str
 
 
+class UnusableSchemaError(ValueError):
+    """A registry has a schema that cannot be used as it is registered: its rows are bad.
+
+    It says nothing about the registry, which answers: the schema is too large, has too many
+    references, or is no text.
+    """
+
+
 class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A schema as it is stored beside a ledger; the names of the fields are persisted."""
 
@@ -85,5 +93,5 @@ def _canonical(kind: str, text: str) -> str:
         return text
     try:
         return msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return text

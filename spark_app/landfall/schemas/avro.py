@@ -178,10 +178,10 @@ class RegistrySchemas(Schemas):
         """
         if schema_id == NO_ID:
             return self._of_tombstones(topic), None
-        registered = self.registry.by_id(schema_id)
-        if registered is None:
-            raise UnknownSchemaError(f"avro: schema id {schema_id} is not in the registry")
         try:
+            registered = self.registry.by_id(schema_id)
+            if registered is None:
+                raise UnknownSchemaError(f"avro: schema id {schema_id} is not in the registry")
             writer = _parsed(registered)
         except ValueError as error:
             raise UnknownSchemaError(f"avro: schema id {schema_id}: {error}") from error

@@ -1,9 +1,10 @@
 """What a registry has answered, for as long as the process lives.
 
-A schema is kept for ever: its id never means another one. An id that the registry does not know is
-asked for twice in a row, and then again only after ``ASKS_BETWEEN`` more chunks wanted it: not
-after a time, because no clock may decide what becomes of a row. Where the registry is away, or has
-forgotten a schema, the one that is stored beside the ledger takes its place.
+A schema is kept for ever: its id never means another one. An id that the registry does not know, or
+whose schema cannot be used as it is registered, is asked for twice in a row, and then again only
+after ``ASKS_BETWEEN`` more chunks wanted it: not after a time, because no clock may decide what
+becomes of a row. Where the registry is away, or has forgotten a schema, the one that is stored
+beside the ledger takes its place.
 """
 
 from functools import cache
@@ -11,7 +12,7 @@ from typing import Protocol, TypeAlias
 
 from landfall.errors import SchemasAway
 from landfall.pipeline.decoders import UsedSchema
-from landfall.schemas import RegisteredSchema, encode_schema
+from landfall.schemas import RegisteredSchema, UnusableSchemaError, encode_schema
 from landfall.schemas.client import RegistryClient, RegistryOptions
 from landfall.schemas.stored import StoredSchemas, registry_name
 
@@ -51,6 +52,7 @@ class CachedRegistry:
         self._by_id: dict[SchemaId, RegisteredSchema] = {}
         self._latest: dict[tuple[str, str], RegisteredSchema] = {}
         self._unknown: dict[SchemaId, int] = {}
+        self._unusable: dict[SchemaId, str] = {}
         self._used: dict[tuple[RegisteredSchema, str], UsedSchema] = {}
 
     def used(self, schema: RegisteredSchema, schema_id: SchemaId | None) -> UsedSchema:
@@ -65,13 +67,21 @@ class CachedRegistry:
 
         Raises:
             SchemasAway: it cannot be found out now.
+            UnusableSchemaError: the registry knows it, and it cannot be used as it is registered.
         """
         if found := self._by_id.get(schema_id):
             return found
         if self._unknown.get(schema_id, 0) > 0:
             self._unknown[schema_id] -= 1
+            if reason := self._unusable.get(schema_id):
+                raise UnusableSchemaError(reason)
             return None
-        found = self._ask(schema_id)
+        self._unusable.pop(schema_id, None)
+        try:
+            found = self._ask(schema_id)
+        except UnusableSchemaError as error:
+            self._unknown[schema_id], self._unusable[schema_id] = ASKS_BETWEEN, str(error)
+            raise
         if found is None:
             self._unknown[schema_id] = ASKS_BETWEEN
             return None
@@ -80,17 +90,31 @@ class CachedRegistry:
         return found
 
     def _ask(self, schema_id: SchemaId) -> RegisteredSchema | None:
-        away = None
-        try:
-            # Twice: a schema that a producer has just registered may not be everywhere yet.
-            found = self._source.by_id(schema_id) or self._source.by_id(schema_id)
-        except SchemasAway as error:
-            found, away = None, error
-        if found is None and self._stored is not None:
+        problem: SchemasAway | UnusableSchemaError | None = None
+        found = None
+        # Twice: a schema that a producer has just registered may not be everywhere yet.
+        for _ in range(2):
+            try:
+                found = self._source.by_id(schema_id)
+                if found is not None:
+                    self._check_storable(found, schema_id)
+                    return found
+            except UnusableSchemaError as error:
+                found, problem = None, error
+            except SchemasAway as error:
+                problem = error
+                break
+        if self._stored is not None:
             found = self._stored.find(self._name, str(schema_id))
-        if found is None and away is not None:
-            raise away
+        if found is None and problem is not None:
+            raise problem
         return found
+
+    def _check_storable(self, schema: RegisteredSchema, schema_id: SchemaId | None) -> None:
+        try:
+            self.used(schema, schema_id)
+        except UnicodeEncodeError as error:
+            raise UnusableSchemaError(f"is no text: {error}") from error
 
     def latest(self, subject: str, pin: str = "") -> RegisteredSchema:
         """Return the schema that was the subject's latest when it was first asked for.
@@ -113,7 +137,13 @@ class CachedRegistry:
         stored = self._stored if pin else None
         if stored is not None and (found := stored.latest(self._name, pin, subject)):
             return found
-        found = self._source.latest(subject)
+        # No record chose this schema: rows are not bad because of it.
+        try:
+            found = self._source.latest(subject)
+            if found is not None:
+                self._check_storable(found, None)
+        except UnusableSchemaError as error:
+            raise SchemasAway(f"schema registry: the latest of {subject!r} {error}") from error
         if found is None:
             raise SchemasAway(f"schema registry: no subject {subject!r}")
         return found if stored is None else stored.keep_latest(self._name, pin, subject, found)

@@ -9,6 +9,7 @@ answer                     means
 =========================  ====================================================================
 200                        the schema
 404 with ``error_code``    there is none, unless the code is 404
+200, but too large         ``UnusableSchemaError``: so is one with too many references
 401, 403                   ``SchemasDenied``: someone may have to act, and it is tried again
 anything else, or none     ``SchemasAway``: the next URL is asked, and after the last one it is
                            tried again later
@@ -19,7 +20,7 @@ Confluent's to a path that it does not have (what is not registered has 40401 to
 path in the URL would otherwise make dead letters of all records.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -28,12 +29,12 @@ import urllib3
 
 from landfall.api.secrets import read_secret, secret_file
 from landfall.errors import SchemasAway, SchemasDenied, Stalled
-from landfall.schemas import Reference, RegisteredSchema, SchemaKind
+from landfall.schemas import Reference, RegisteredSchema, SchemaKind, UnusableSchemaError
 from landfall.schemas.stored import StoredSchemas
 
 MAX_ANSWER_BYTES = 32 << 20
 """What is longer is no schema that a registry has: a worker's memory would not hold it."""
-_MAX_REFERENCES = 1_000
+MAX_REFERENCES = 1_000
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
@@ -80,6 +81,7 @@ class RegistryClient:
 
         Raises:
             SchemasAway: it cannot be found out now.
+            UnusableSchemaError: it is too large, or has too many references.
         """
         kind = "ids" if isinstance(schema_id, int) else "guids"
         return self._schema(f"/schemas/{kind}/{schema_id}")
@@ -93,25 +95,40 @@ class RegistryClient:
         if answer is None:
             return None
         references: dict[str, Reference] = {}
-        self._follow(answer.references, references, set())
+        self._follow(answer, references, set())
         return RegisteredSchema(answer.schemaType, answer.schema, tuple(references.values()))
 
-    def _follow(
-        self, wanted: tuple[_Reference, ...], found: dict[str, Reference], visited: set[str]
-    ) -> None:
-        """Add the references, each after its own."""
-        for reference in wanted:
+    def _follow(self, of: _Answer, found: dict[str, Reference], visited: set[str]) -> None:
+        """Add the references of a schema, each after its own."""
+        # Iterators instead of calls: a chain may be longer than Python's stack.
+        open_: list[tuple[str, str, str, Iterator[_Reference]]] = [
+            ("", "", "", iter(of.references))
+        ]
+        size = len(of.schema)
+        while open_:
+            path, name, text, rest = open_[-1]
+            reference = next(rest, None)
+            if reference is None:
+                open_.pop()
+                if open_:
+                    found[path] = Reference(name, text)
+                continue
             path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
             if path in visited:
                 continue
             visited.add(path)
-            if len(visited) > _MAX_REFERENCES:
-                raise SchemasAway(f"{path}: more than {_MAX_REFERENCES} references")
+            if len(visited) > MAX_REFERENCES:
+                raise UnusableSchemaError(f"has more than {MAX_REFERENCES} references")
             answer = self._get(path)
             if answer is None:
+                # Registries delete no schema that another one uses: it is not there yet.
                 raise SchemasAway(f"{path}: a schema refers to it, and the registry has none")
-            self._follow(answer.references, found, visited)
-            found[path] = Reference(reference.name, answer.schema)
+            size += len(answer.schema)
+            if size > MAX_ANSWER_BYTES:
+                raise UnusableSchemaError(
+                    f"has references of more than {MAX_ANSWER_BYTES >> 20} MiB"
+                )
+            open_.append((path, reference.name, answer.schema, iter(answer.references)))
 
     def _get(self, path: str) -> _Answer | None:
         """Ask one URL after the other until one answers."""
@@ -162,8 +179,8 @@ class RegistryClient:
         if response.status != 200:
             raise SchemasAway(f"schema registry: {url}: answered with status {response.status}")
         if len(body) > MAX_ANSWER_BYTES:
-            raise SchemasAway(
-                f"schema registry: {url}: an answer of more than {MAX_ANSWER_BYTES >> 20} MiB"
+            raise UnusableSchemaError(
+                f"the registry answers with more than {MAX_ANSWER_BYTES >> 20} MiB"
             )
         try:
             return msgspec.json.decode(body, type=_Answer)

@@ -40,7 +40,7 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.pinned import PinnedFile
 from landfall.pipeline.records import FieldValues, Records
-from landfall.schemas import RegisteredSchema, SchemaKind
+from landfall.schemas import RegisteredSchema, SchemaKind, UnusableSchemaError
 from landfall.schemas.cached import CachedRegistry, registry_at
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.fixed_text import FixedText
@@ -181,7 +181,10 @@ class JsonSchema:
         self, registry: CachedRegistry, schema_id: SchemaId, used: dict[UsedSchema, None]
     ) -> "Validator | str":
         """What checks payloads of a schema, or why they are bad."""
-        schema = registry.by_id(schema_id)
+        try:
+            schema = registry.by_id(schema_id)
+        except UnusableSchemaError as error:  # not kept: it may be mended later
+            return f"json: schema id {schema_id}: {error}"
         if schema is None:  # not kept: it may be registered later
             return f"json: schema id {schema_id} is not in the registry"
         used[registry.used(schema, schema_id)] = None

@@ -20,6 +20,7 @@ schema bad.
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -43,6 +44,7 @@ from landfall.pipeline.decoders.row_schemas import (
 )
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
 from landfall.pipeline.records import FieldValues, Int64s, Records
+from landfall.schemas import UnusableSchemaError
 from landfall.schemas.cached import CachedRegistry, registry_at
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.proto_files import check_installed, file_set
@@ -111,8 +113,9 @@ class Protobuf:
             if code == NO_SCHEMA:
                 parts.append(self._without_schema(rows, frames))
                 continue
-            if schema := self.registry.by_id(frames.ids[code]):
-                used[self.registry.used(schema, frames.ids[code])] = None
+            with suppress(UnusableSchemaError):  # its rows are bad, and say why
+                if schema := self.registry.by_id(frames.ids[code]):
+                    used[self.registry.used(schema, frames.ids[code])] = None
             parts += self._of_schema(records, rows, frames, code)
         whole = merge(parts, self.wanted) if parts else empty_part(np.arange(0), self.wanted)
         if self.wanted.json:
@@ -174,7 +177,10 @@ class Protobuf:
     def _files_of(self, schema_id: SchemaId) -> Any:
         """The files of a schema, its own last; or what is wrong with it."""
         if schema_id not in self._files:
-            schema = self.registry.by_id(schema_id)
+            try:
+                schema = self.registry.by_id(schema_id)
+            except UnusableSchemaError as error:  # not kept: it may be mended later
+                return f"schema id {schema_id}: {error}"
             if schema is None:  # not kept: it may be registered later
                 return f"schema id {schema_id} is not in the registry"
             try:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from landfall.errors import Retry, SchemasAway
+from landfall.errors import Retry
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.avro.rows import AvroRows
 from landfall.pipeline.decoders.confluent import Framing
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.thrift import Thrift
-from landfall.schemas import Reference, RegisteredSchema, client, proto_files
+from landfall.schemas import Reference, RegisteredSchema, UnusableSchemaError, client, proto_files
 from landfall.schemas.avro import RegistrySchemas
 from landfall.schemas.client import RegistryClient, RegistryOptions
 from landfall.schemas.json_schema import JsonSchema
@@ -338,7 +338,7 @@ def test_an_answer_that_is_too_long_is_none(
     registry.answers["/schemas/ids/1"] = (200, {"schema": "x" * (1 << 20)})
     registry.answers["/schemas/ids/2"] = (200, {"schema": "x" * (1 << 19)})
 
-    with pytest.raises(SchemasAway, match="an answer of more than 1 MiB"):
+    with pytest.raises(UnusableSchemaError, match="answers with more than 1 MiB"):
         asking.by_id(1)
     assert asking.by_id(2) == RegisteredSchema("AVRO", "x" * (1 << 19))
 

@@ -61,7 +61,7 @@ class _Writer:
             for branch in declared:
                 self.learn(branch, namespace)
         elif isinstance(declared, dict):
-            if declared.get("type") in _NAMED:
+            if _is_named(declared):
                 name = full_name(declared, namespace)
                 self.known.setdefault(name, (declared, namespace))
                 namespace = name.rpartition(".")[0]
@@ -92,7 +92,7 @@ class _Writer:
 
     def _declared(self, declared: Mapping[str, Any], namespace: str) -> Any:
         made = dict(declared)
-        if declared.get("type") in _NAMED:
+        if _is_named(declared):
             name = full_name(declared, namespace)
             if name in self.written:
                 return name
@@ -109,14 +109,24 @@ class _Writer:
         return made
 
 
+def _is_named(declared: Mapping[str, Any]) -> bool:
+    kind = declared.get("type")  # may be a type itself, as of {"type": ["null", "int"]}
+    return isinstance(kind, str) and kind in _NAMED
+
+
+def _is_word(kind: Any) -> bool:
+    """Return whether this is the kind of a declaration, and no type inside of it."""
+    return isinstance(kind, str) and kind in _NAMED | {"array", "map"}
+
+
 def _inner(declared: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The places of a declaration where there are other types."""
     places = [
         (key, declared[key])
         for key in ("type", "items", "values")
-        if key in declared and not (key == "type" and declared[key] in _NAMED | {"array", "map"})
+        if key in declared and not (key == "type" and _is_word(declared[key]))
     ]
     fields = declared.get("fields")
-    if declared.get("type") in _NAMED and isinstance(fields, list):
+    if _is_named(declared) and isinstance(fields, list):
         places.append(("fields", [each["type"] for each in fields]))
     return places
