@@ -57,7 +57,14 @@ _JAVA: Mapping[str, str] = {
     "ss": "%S",
 }
 """Words that are dates in Java's notation, with our directives."""
-_JAVA_WORD = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_JAVA)})+(?![A-Za-z=])")
+_JAVA_LETTERS = (
+    "(?:yy)+(?!y)|(?:YY)+(?!Y)|(?:uuuu)+(?!u)|MM+(?!M)|(?:dd)+(?!d)|DD+(?!D)"
+    "|(?:HH)+(?!H)|(?:hh)+(?!h)|(?:mm)+(?!m)|(?:ss)+(?!s)"
+)
+"""A run of one letter that consists of such words. Each run can be read in one way only, so the
+search takes linear time for any text.
+"""
+_JAVA_WORD = re.compile(rf"(?<![A-Za-z])(?:{_JAVA_LETTERS})+(?![A-Za-z=])")
 TOPIC_END = "/{topic}"
 """How ``spec.route.topicPath`` ends."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")

@@ -103,7 +103,24 @@ def _not_negative(value: timedelta) -> timedelta:
     return value
 
 
+MAX_PATTERN_LENGTH = 4096
+MAX_WIDE_RANGES = 20
+_WIDE_RANGE = re.compile(r"-(?:\\?[^\x00-\xff]|\\[uUN])")
+"""In a regular expression, the end of a range of characters that ends beyond Latin-1."""
+
+
 def _pattern(text: str) -> str:
+    # Compiling must be quick, too: the operator of all tenants does it for every spec. A wide range
+    # takes milliseconds, because Python looks at each of its characters.
+    if len(text) > MAX_PATTERN_LENGTH:
+        raise ValueError(
+            f"a regular expression has at most {MAX_PATTERN_LENGTH} characters, got {len(text)}"
+        )
+    if len(_WIDE_RANGE.findall(text)) > MAX_WIDE_RANGES:
+        raise ValueError(
+            f"a regular expression has at most {MAX_WIDE_RANGES} ranges of characters that end "
+            "beyond Latin-1"
+        )
     try:
         re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
