@@ -7,6 +7,7 @@ This module finds what a CRD cannot express, and checks objects that are older t
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from landfall.api.column_names import column_problems
 from landfall.api.spec import ConsumerGroup, Root, parse_group
 from landfall.errors import Stalled
 from landfall_operator.api.output_roots import may_collide
@@ -15,9 +16,12 @@ from landfall_operator.api.output_roots import may_collide
 def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
     """The group in a resource, and an empty text; or None, and its errors, one per line."""
     try:
-        return parse_group({key: value for key, value in resource.items() if key != "status"}), ""
+        group = parse_group({key: value for key, value in resource.items() if key != "status"})
     except Stalled as error:
         return None, str(error)
+    if problems := column_problems(group):
+        return None, "\n".join(problems)
+    return group, ""
 
 
 def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from importlib.util import find_spec
 
+from landfall.api.column_names import entry_problems
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.publish import PublisherEntry
@@ -80,6 +81,8 @@ def publisher(
             Reason.SPEC_INVALID,
             f"{field}.type: {entry.type} makes tables of files in s3:// and file://, not in {url}",
         )
+    if problems := entry_problems(group, entry):
+        raise Stalled(Reason.SPEC_INVALID, problems[0])
     kind: PublisherType = import_class(f"{field}.type", "publisher", entry.type, PUBLISHERS)
     with spec_errors(field):
         return kind.of(entry.options, Context(group, entry, lane, store))

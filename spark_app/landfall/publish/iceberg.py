@@ -29,9 +29,16 @@ from landfall.publish.iceberg_catalog import Connection, file_properties
 from landfall.publish.iceberg_files import (
     NewColumns,
     as_iceberg,
+    check_cases,
     columns_of,
     data_files,
     differences,
+)
+from landfall.publish.iceberg_names import (
+    PROPERTY,
+    as_in_table,
+    mapping_of,
+    reserved_columns,
 )
 from landfall.publish.iceberg_partitions import (
     PartitionField,
@@ -263,10 +270,14 @@ class IcebergTables:
     def _create(self, table: str, stretch: Stretch) -> None:
         """Create the table with the columns of the first file, if it is not there."""
         from pyiceberg.exceptions import TableAlreadyExistsError  # noqa: PLC0415  # an extra
+        from pyiceberg.schema import Schema  # noqa: PLC0415  # an extra
 
         catalog, key = self.connection.catalog(), stretch.objects[0].landed.upload.key
         catalog.create_namespace_if_not_exists(table.rpartition(".")[0])
-        columns = columns_of(self.connection.file_io(self.url(key)), self.url(key))
+        url = self.url(key)
+        of_file = columns_of(self.connection.file_io(url), url)
+        columns = as_in_table(of_file, Schema(), ())
+        check_cases(url, of_file, columns, Schema())
         made = table_of_columns(columns, self.settings.fields(parse_key(key).topic, columns))
         with suppress(TableAlreadyExistsError):
             catalog.create_table(
@@ -278,6 +289,10 @@ class IcebergTables:
 
     def _append(self, loaded: Any, stretch: Stretch) -> bool:
         """Append the files of a stretch; False if only columns were added for them."""
+        reserved = reserved_columns(loaded.schema())
+        if reserved and self.settings.schema_evolution == "Add":
+            self._rename(loaded, reserved)
+            return False
         urls = [self.url(each.landed.upload.key) for each in stretch.objects]
         files = [*data_files(self.connection.file_io(urls[0]), loaded.metadata, urls)]
         if new := [each for each in files if isinstance(each, NewColumns)]:
@@ -285,9 +300,7 @@ class IcebergTables:
             return False
         slots = f"{stretch.after + 1}-{stretch.through}"
         with loaded.transaction() as transaction:
-            if loaded.metadata.name_mapping() is None:
-                mapping = loaded.schema().name_mapping.model_dump_json()
-                transaction.set_properties({"schema.name-mapping.default": mapping})
+            _set_mapping(transaction)
             self._add(transaction, stretch.through, files, {"landfall.slots": slots})
         return True
 
@@ -340,8 +353,10 @@ class IcebergTables:
                     f"{refusal}; change the table, or set schemaEvolution: Add",
                 )
             try:
-                with loaded.update_schema() as update:
-                    update.union_by_name(optional(as_iceberg(each.columns)))
+                with loaded.transaction() as transaction:
+                    with transaction.update_schema() as update:
+                        update.union_by_name(optional(as_iceberg(each.columns)))
+                    _set_mapping(transaction)
             except (ValueError, TypeError, ValidationError) as error:
                 raise Stalled(Reason.DESTINATION_CONFLICT, f"{refusal} ({error})") from None
             loaded = self._load(table)
@@ -350,6 +365,21 @@ class IcebergTables:
             if left := differences(loaded.schema(), each.columns):
                 text = f"object {each.url} does not fit table {table}: {left}"
                 raise Stalled(Reason.DESTINATION_CONFLICT, text)
+
+    def _rename(self, loaded: Any, names: Mapping[str, str]) -> None:
+        """Rename columns whose names Iceberg reserves; their old names stay in the name mapping."""
+        with loaded.transaction() as transaction:
+            _set_mapping(transaction)
+            with transaction.update_schema() as update:
+                for old, new in names.items():
+                    update.rename_column((old,), new)
+
+
+def _set_mapping(transaction: Any) -> None:
+    """Have the table's name mapping find the columns of landed files, if it does not yet."""
+    metadata = transaction.table_metadata
+    if (mapping := mapping_of(metadata)) != metadata.name_mapping():
+        transaction.set_properties({PROPERTY: mapping.model_dump_json()})
 
 
 def _contended(table: str) -> DestinationAway:

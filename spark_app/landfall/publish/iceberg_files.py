@@ -8,6 +8,7 @@ forgotten at once, so memory does not grow with their size.
 Source: https://iceberg.apache.org/spec/#partitioning and #column-projection (name mapping).
 """
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +18,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from landfall.api.column_names import same_but_case
 from landfall.errors import Reason, Stalled
+from landfall.publish.iceberg_names import as_in_table, mapping_of
 
 READERS = 16
 """How many footers are read at once."""
+
+
+def _concerns_somebody(record: logging.LogRecord) -> bool:
+    """Whether a message of pyiceberg is more than that a file has no bounds of a column.
+
+    Landed files have none of floating point numbers, and each footer would say so.
+    """
+    return "statistics missing for column" not in str(record.msg)
+
+
+logging.getLogger("pyiceberg.io.pyarrow").addFilter(_concerns_somebody)
 
 
 @dataclass(frozen=True)
@@ -29,7 +43,7 @@ class NewColumns:
 
     Attributes:
         url: of the file.
-        columns: all columns of the file.
+        columns: all columns of the file, under the names that they have in the table.
         why: it does not fit, such as a column that the table has not.
     """
 
@@ -52,7 +66,8 @@ def data_files(io: Any, metadata: Any, urls: Sequence[str]) -> Iterator[Any]:
         OSError: the store does not answer.
     """
     with ThreadPoolExecutor(min(READERS, len(urls))) as pool:
-        yield from pool.map(lambda url: _data_file(io, metadata, url), urls)
+        mapping = mapping_of(metadata)
+        yield from pool.map(lambda url: _data_file(io, metadata, mapping, url), urls)
 
 
 def columns_of(io: Any, url: str) -> pa.Schema:
@@ -75,19 +90,22 @@ def _footer(io: Any, url: str) -> tuple[pq.FileMetaData, int]:
         raise Stalled(Reason.OBJECT_LOST, f"object {url} is no Parquet file: {error}") from None
 
 
-def _data_file(io: Any, metadata: Any, url: str) -> Any:
+def _data_file(io: Any, metadata: Any, mapping: Any, url: str) -> Any:
     from pyiceberg.io.pyarrow import (  # noqa: PLC0415  # an extra
         compute_statistics_plan,
         data_file_statistics_from_parquet_metadata,
         parquet_path_to_id_mapping,
     )
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat  # noqa: PLC0415
+    from pyiceberg.table.name_mapping import apply_name_mapping  # noqa: PLC0415
 
     footer, size = _footer(io, url)
-    columns, schema = footer.schema.to_arrow_schema(), metadata.schema()
+    of_file, schema = footer.schema.to_arrow_schema(), metadata.schema()
+    columns = as_in_table(of_file, schema, mapping)
+    check_cases(url, of_file, columns, schema)
     if why := differences(schema, columns):
         return NewColumns(url, columns, why)
-    paths = parquet_path_to_id_mapping(schema)
+    paths = parquet_path_to_id_mapping(apply_name_mapping(as_iceberg(of_file), mapping))
     plan = compute_statistics_plan(schema, metadata.properties)
     try:
         statistics = data_file_statistics_from_parquet_metadata(footer, plan, paths)
@@ -131,6 +149,40 @@ def _partition(statistics: Any, metadata: Any, columns: set[str]) -> Any:
                 f"{statistics.record_count} rows; a file belongs to one partition"
             )
     return statistics.partition(metadata.spec(), schema)
+
+
+def check_cases(url: str, of_file: pa.Schema, columns: pa.Schema, schema: Any) -> None:
+    """Return if no column of a file differs from another one, or from the table's, by case only.
+
+    A table may hold both, and then engines that do not tell cases apart, such as Spark, read
+    nothing of it any more.
+
+    Args:
+        url: of the file.
+        of_file: its columns.
+        columns: the same under the names that they have in the table.
+        schema: of the table.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, with both names.
+    """
+    of_table = schema.column_names
+    if len({*columns.names}) < len(columns.names):
+        shared = next(name for name in columns.names if columns.names.count(name) > 1)
+        both = [f for f, name in zip(of_file.names, columns.names, strict=True) if name == shared]
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            f"object {url}: columns {' and '.join(both)} are both column {shared} of the table",
+        )
+    new = [name for name in as_iceberg(columns).column_names if name not in of_table]
+    for known, name in same_but_case((*of_table, *new)):
+        if name not in new:
+            continue  # the table has both, from before
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            f"object {url}: column {name} and column {known} differ by case only, and Spark and "
+            "others could read neither; give the column another name in the group",
+        )
 
 
 def differences(schema: Any, columns: pa.Schema) -> str:

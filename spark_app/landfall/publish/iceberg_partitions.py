@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from landfall.api.column_names import in_iceberg
 from landfall.api.route_pattern import Kind, tokens
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.api.spec.decode import TimestampSource
@@ -21,7 +22,7 @@ from landfall.publish.iceberg_files import as_iceberg
 _FIELD = re.compile(r"(?:(year|month|day|hour)\((.+)\)|([^()]+))")
 _DATES = ({"%Y", "%m", "%d"}, {"%Y", "%b", "%d"}, {"%Y", "%j"}, {"%F"}, {"%G", "%V", "%u"})
 """Directives that name a day together."""
-_ONE = {"_topic", "_partition", "topic", "partition"}
+_ONE = {"_topic", "_partition", "_kafka_partition", "topic", "partition"}
 """Columns of which an object has one value."""
 _COMPARABLE = {TimeUnit.AUTO, TimeUnit.MILLISECONDS, TimeUnit.ISO8601}
 """Units that a column of type Timestamp reads in the same way."""
@@ -52,7 +53,7 @@ class PartitionField:
                 f"option partitionBy: expected a column, or year, month, day or hour of one, such "
                 f"as day(ts), got {text!r}"
             )
-        return cls(match[2] or match[3], match[1] or "identity")
+        return cls(in_iceberg(match[2] or match[3]), match[1] or "identity")
 
     @property
     def name(self) -> str:

@@ -93,6 +93,15 @@ def test_what_does_not_fit_is_refused_at_the_start(tmp_path: Path) -> None:
     )
 
 
+def test_a_declared_column_with_a_reserved_name_is_refused_at_the_start(tmp_path: Path) -> None:
+    columns = [{"name": "_file", "type": "String"}]
+    spec = {"decode__format": "Json", "decode__columns": columns}
+
+    text = refusal(Landed(tmp_path).context("Iceberg", {"catalog": catalog_of(tmp_path)}, **spec))
+
+    assert text.startswith("spec.decode.columns: _file is a name that Iceberg reserves")
+
+
 def test_topics_that_share_a_table_on_purpose_do(tmp_path: Path) -> None:
     landed = Landed(tmp_path).land(CLICKS, ORDERS).settle()
     catalog = catalog_of(tmp_path)
