@@ -29,6 +29,9 @@ from landfall.audit.judge import Int64s
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for damaged bytes."""
+_PER_MILLISECOND = {"ms": 1, "us": 10**3, "ns": 10**6}
+"""Of a timestamp's unit: Landfall once wrote milliseconds, and writes microseconds."""
+_MAX_MILLISECONDS = (2**63 - 1) // 1000
 _READ_BYTES = 1 << 20
 _SCHEMA_ID_BYTES = 5
 """Bytes before an Avro payload with a schema's id: a zero, and the id."""
@@ -237,7 +240,14 @@ def _timestamp(record: Record) -> int | None:
 
 def whole_hash(record: Record) -> int:
     """The hash of everything that Kafka holds of a record, except topic, partition and offset."""
-    return hash((record.value(), record.key(), _timestamp(record), _headers(record)))
+    timestamp = _storable(_timestamp(record))
+    return hash((record.value(), record.key(), timestamp, _headers(record)))
+
+
+def _storable(milliseconds: int | None) -> int | None:
+    """The timestamp, None if it is no 64-bit number of microseconds: dead letters leave it out."""
+    fits = milliseconds is not None and abs(milliseconds) <= _MAX_MILLISECONDS
+    return milliseconds if fits else None
 
 
 def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
@@ -288,8 +298,14 @@ def _columns(stream: BinaryIO, names: Sequence[str | None]) -> Iterator[tuple[ob
 
 def _values(column: pa.Array) -> list[object]:
     is_timestamp = pa.types.is_timestamp(column.type)
-    values: list[object] = (column.cast(pa.int64()) if is_timestamp else column).to_pylist()
-    return values
+    if not is_timestamp:
+        plain: list[object] = column.to_pylist()
+        return plain
+    per_millisecond = _PER_MILLISECOND[column.type.unit]
+    return [
+        None if value is None else _storable(value // per_millisecond)
+        for value in column.cast(pa.int64()).to_pylist()
+    ]
 
 
 def _orc(spec: GroupSpec) -> Rows:

@@ -6,7 +6,15 @@ from typing import ClassVar
 import pyarrow as pa
 
 from landfall.formats import Block, text, unreadable
-from landfall.formats.columns import ENVELOPE, envelope, sort_keys, table, wrong_timestamps
+from landfall.formats.columns import (
+    ENVELOPE,
+    Convert,
+    as_leaf,
+    envelope,
+    sort_keys,
+    table,
+    wrong_timestamps,
+)
 from landfall.formats.options import SortKey
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
@@ -21,6 +29,7 @@ class ColumnFiles:
         is_typed: whether columns are typed, so that neither keys nor headers are needed.
         wrong: which times readers of the format cannot hold.
         error: what is said of these.
+        leaf: makes a column without inner types storable.
     """
 
     envelope: bool
@@ -28,6 +37,7 @@ class ColumnFiles:
     is_typed: bool
     wrong: ClassVar[unreadable.Wrong]
     error: ClassVar[str]
+    leaf: ClassVar[Convert] = as_leaf
 
     @property
     def keeps_order(self) -> bool:
@@ -63,7 +73,8 @@ class ColumnFiles:
             made = pa.Table.from_arrays(envelope(records), schema=ENVELOPE)
         else:
             is_own = block.schema is not None
-            made = table(records, typed, is_enveloped=self.envelope, own=is_own)
+            leaf = type(self).leaf
+            made = table(records, typed, is_enveloped=self.envelope, own=is_own, convert=leaf)
         return self.in_order(made)
 
     def in_order(self, made: pa.Table) -> pa.Table:

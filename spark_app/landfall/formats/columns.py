@@ -1,7 +1,7 @@
 """Columns as files hold them: those of a schema, made storable, and those of the Kafka record.
 
 Some Arrow types have no place in Parquet or ORC, or none that other readers know. They are stored
-as text, whatever they are inside of:
+otherwise, whatever they are inside of:
 
 =============================  =====================================================
 Arrow type                     stored as
@@ -9,7 +9,11 @@ Arrow type                     stored as
 null                           String, all null
 a struct without members       String, ``{}``
 a decimal of over 38 digits    String, with all its digits
+a time in milliseconds or      a time in microseconds, the only unit that Iceberg and
+seconds                        Delta have
 =============================  =====================================================
+
+Nanoseconds that a payload's schema has stay nanoseconds. A time of day is text in ORC.
 
 Both formats add the coordinates of the record (``_topic`` to ``_timestamp``) unless ``envelope`` is
 false. A column of the payload that has the name of one of these, in whatever case, gets an
@@ -25,9 +29,11 @@ import pyarrow.compute as pc
 
 from landfall.formats import unreadable
 from landfall.formats.options import SortKey
+from landfall.pipeline.decoders.typed_columns import TIMESTAMP, as_timestamps
 from landfall.pipeline.records import HEADERS, Records
 
-TIMESTAMP = pa.timestamp("ms", tz="UTC")
+KAFKA_TIMESTAMP = pa.timestamp("ms", tz="UTC")
+"""What Kafka has; files hold ``TIMESTAMP``."""
 COORDINATES = ("topic", "partition", "offset", "timestamp")
 ENVELOPE = pa.schema(
     [
@@ -53,9 +59,13 @@ def envelope(records: Records) -> list[pa.Array]:
 
 
 def coordinates(records: Records) -> list[pa.Array]:
-    """Return topic, partition, offset and timestamp of each record."""
+    """Return topic, partition, offset and timestamp of each record.
+
+    A Kafka timestamp that ``TIMESTAMP`` cannot hold is null: only dead letters have one.
+    """
     rows, tp = len(records), records.topic_partition
-    stamps = pa.array(records.timestamps, pa.int64(), mask=records.timestamps == -1).cast(TIMESTAMP)
+    missing = records.timestamps == -1
+    stamps, _ = as_timestamps(pa.array(records.timestamps, KAFKA_TIMESTAMP, mask=missing))
     return [
         pa.repeat(tp.topic, rows),
         pa.repeat(np.int32(tp.partition), rows),
@@ -67,7 +77,7 @@ def coordinates(records: Records) -> list[pa.Array]:
 def wrong_timestamps(records: Records, wrong: unreadable.Wrong) -> pa.BooleanArray | None:
     """Return which Kafka timestamps cannot be held; None if all can. -1 is none at all."""
     stamps = records.timestamps
-    found = wrong(TIMESTAMP, stamps) & (stamps != -1)
+    found = wrong(KAFKA_TIMESTAMP, stamps) & (stamps != -1)
     return pa.array(found) if found.any() else None
 
 
@@ -80,21 +90,48 @@ def sort_keys(wanted: Sequence[SortKey], schema: pa.Schema) -> list[SortKey]:
     ]
 
 
-def table(records: Records, typed: pa.RecordBatch, *, is_enveloped: bool, own: bool) -> pa.Table:
-    """Return typed columns as a table, with the coordinates of the records behind them.
+def as_leaf(column: pa.Array) -> pa.Array:
+    """Return a column of a type without inner types as it is stored."""
+    type_ = column.type
+    if pa.types.is_null(type_) or (pa.types.is_decimal(type_) and type_.precision > _MAX_DIGITS):
+        return column.cast(pa.string())
+    if pa.types.is_timestamp(type_) and type_.unit in {"s", "ms"}:
+        return as_timestamps(column)[0].cast(pa.timestamp("us", type_.tz))
+    return column
+
+
+def in_micros(column: pa.Array) -> pa.Array:
+    """Return what ``as_leaf`` does, and a time of day in microseconds, too."""
+    is_coarse = pa.types.is_time32(column.type)
+    return column.cast(pa.time64("us")) if is_coarse else as_leaf(column)
+
+
+def table(
+    records: Records,
+    typed: pa.RecordBatch,
+    *,
+    is_enveloped: bool,
+    own: bool,
+    convert: Convert = as_leaf,
+) -> pa.Table:
+    """Return typed columns as a table, as they are stored, followed by the records' coordinates.
 
     Args:
         records: the records.
         typed: their columns.
         is_enveloped: whether there are coordinates.
         own: whether the columns are those of the payloads' schema, which the group does not choose.
+        convert: makes a leaf storable.
 
     Raises:
         ValueError: two declared columns have the same name.
     """
-    fields, arrays = list(typed.schema.remove_metadata()), list(typed.columns)
+    arrays = [storable(array, convert) for array in typed.columns]
+    fields = [
+        field.with_type(array.type)
+        for field, array in zip(typed.schema.remove_metadata(), arrays, strict=True)
+    ]
     if own:
-        arrays = [storable(array) for array in arrays]
         names = _renamed(typed.schema.names) if is_enveloped else typed.schema.names
         fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
     if is_enveloped:
@@ -118,14 +155,6 @@ def _renamed(names: Sequence[str]) -> list[str]:
         taken.add(free.casefold())
         made.append(free)
     return made
-
-
-def as_leaf(column: pa.Array) -> pa.Array:
-    """Return a column of a type without inner types as it is stored."""
-    type_ = column.type
-    if pa.types.is_null(type_) or (pa.types.is_decimal(type_) and type_.precision > _MAX_DIGITS):
-        return column.cast(pa.string())
-    return column
 
 
 def storable(column: pa.Array, convert: Convert = as_leaf) -> pa.Array:

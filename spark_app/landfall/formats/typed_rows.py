@@ -31,7 +31,8 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
         return [None] * len(batch)
     column = batch[name]
     if pa.types.is_timestamp(column.type):  # ORC has nanoseconds, and maybe no zone
-        column = column.cast(pa.timestamp("ms", column.type.tz))
+        # Kafka's are whole milliseconds; a column of the payload may have this name without them.
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
     integers: list[int | None] = column.cast(pa.int64()).to_pylist()
     return integers
 

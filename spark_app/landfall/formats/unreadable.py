@@ -9,7 +9,7 @@ format   refused                                                     because
 Orc      a time before 1677-09-21 or after 2262-04-11                C++ counts nanoseconds
 Orc      a time before 1970 that is no whole second                  see below
 Orc      a date before 1582-10-15                                    Java reads another day
-Parquet  milliseconds that are no 64-bit number of microseconds      Spark and DuckDB fail
+Parquet  a time that is no 64-bit number of microseconds             it is stored as such
 both     a map with a key that is there twice                        DuckDB fails
 =======  ==========================================================  =======================
 
@@ -37,8 +37,8 @@ PER_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _ORC_SECONDS = (2**63 - 1) // 10**9
 _ORC_DAY = -141_427
 """1582-10-15, in days since 1970-01-01."""
-_MILLIS = (2**63 - 1) // 1000
-"""Milliseconds that are a 64-bit number of microseconds."""
+_MICROS = 2**63 - 1
+"""The greatest 64-bit number of microseconds."""
 ORC_ERROR = (
     "a time that not every reader of ORC can hold: before 1677, after 2262, a date before "
     "1582-10-15, or before 1970 with a part of a second"
@@ -60,9 +60,10 @@ def wrong_in_orc(type_: pa.DataType, times: npt.NDArray[np.int64]) -> Bools:
 
 def wrong_in_parquet(type_: pa.DataType, times: npt.NDArray[np.int64]) -> Bools:
     """Return which times readers of Parquet cannot hold."""
-    if pa.types.is_date(type_) or type_.unit != "ms":
+    if pa.types.is_date(type_) or type_.unit not in {"s", "ms"}:
         return np.zeros(len(times), np.bool_)
-    return (times > _MILLIS) | (times < -_MILLIS)
+    most = _MICROS // (PER_SECOND["us"] // PER_SECOND[type_.unit])
+    return (times > most) | (times < -most)
 
 
 def refused(columns: pa.RecordBatch, wrong: Wrong, error: str) -> dict[int, str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -19,6 +20,7 @@ from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import HEADERS, Records, of_columns
 from landfall.store import Objects
+from landfall.task.dead_letters import kafka_timestamp
 
 CHUNK_ROWS = 10_000
 
@@ -91,12 +93,15 @@ def _parquet(objects: Objects, key: str) -> Iterator[pq.ParquetFile]:
 
 
 def _records(tp: TopicPartition, batch: pa.RecordBatch) -> Records:
-    timestamps = batch.column("timestamp").cast(pa.timestamp("ms")).cast(pa.int64()).fill_null(-1)
+    column = batch.column("timestamp").cast(pa.timestamp("ms")).cast(pa.int64())
+    timestamps = column.fill_null(-1).to_numpy().copy()
+    for row in np.flatnonzero(column.is_null()):
+        timestamps[row] = kafka_timestamp(batch.column("error")[row].as_py())
     return of_columns(
         tp,
         batch.column("offset").to_numpy(),
         batch.column("value"),
-        timestamps=timestamps.to_numpy(),
+        timestamps=timestamps,
         keys=batch.column("key"),
         headers=batch.column("headers").cast(HEADERS),
     )

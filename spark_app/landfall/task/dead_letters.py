@@ -4,15 +4,20 @@ They are ordinary objects of the slice, Parquet files under ``object_names.dead_
 count against the same memory budget. The columns are those of the Parquet envelope (``topic,
 partition, offset, timestamp, key, value, headers``, where the value is the original payload), then
 ``stage`` and ``error``.
+
+They keep the rules of landed objects: what a reader cannot hold, and would fail for the whole file,
+is left out of its column. The error names it then, so that nothing is lost: headers that cannot be
+read, and a Kafka timestamp over 290,000 years from 1970, whose column is null.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from landfall.formats import Block, Encoder
-from landfall.formats.columns import ENVELOPE, envelope
+from landfall.formats import Block, Encoder, unreadable
+from landfall.formats.columns import ENVELOPE, envelope, wrong_timestamps
 from landfall.formats.parquet import Parquet
 from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
 from landfall.task.partitioning import BadRecord
@@ -22,6 +27,8 @@ BLOCK_BYTES = 4 * 2**20
 LAYOUT = Layout(timestamps=True, keys=True, headers=True)
 
 _FORMAT = Parquet.of({"envelope": False})
+_LEFT_OUT = "; Kafka timestamp {} is left out"
+_TIMESTAMP = re.compile(r"; Kafka timestamp (-?[0-9]+) is left out\Z")
 
 
 class DeadLetterEncoder:
@@ -52,7 +59,7 @@ class DeadLetterEncoder:
 def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
     """Return the bad records of a chunk as rows of ``LAYOUT``.
 
-    Headers that cannot be read are left out, and the row's error says so.
+    Headers and Kafka timestamps that cannot be read are left out, and the row's error says so.
     """
     rejected = records.take(np.array([record.row for record in bad], np.int64))
     errors = [f"{b.error}: {b.detail}" if b.detail else b.error for b in bad]
@@ -64,6 +71,10 @@ def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
             for error, of_row in zip(errors, listed, strict=True)
         ]
         headers = pa.array([of_row or [] for of_row in listed], HEADERS)
+    wrong = wrong_timestamps(rejected, unreadable.wrong_in_parquet)
+    if wrong is not None:
+        for row in np.flatnonzero(wrong):
+            errors[row] += _LEFT_OUT.format(rejected.timestamps[row])
     columns = {"stage": [record.stage for record in bad], "error": errors}
     whole = of_columns(
         rejected.topic_partition,
@@ -74,6 +85,12 @@ def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
         headers=headers,
     )
     return ChosenRows(LAYOUT.rows(whole, pa.RecordBatch.from_pydict(columns)))
+
+
+def kafka_timestamp(error: str) -> int:
+    """Return the Kafka timestamp of a dead letter that has none in its column; -1 for none."""
+    found = _TIMESTAMP.search(error)
+    return int(found[1]) if found else -1
 
 
 def _without_headers(error: str) -> str:

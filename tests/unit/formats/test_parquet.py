@@ -14,6 +14,7 @@ from landfall.formats import Block, Row
 from landfall.formats.columns import ENVELOPE
 from landfall.formats.parquet import Parquet
 from landfall.ledger.offsets import TopicPartition
+from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import HEADERS, Records, filled, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
@@ -30,7 +31,7 @@ UNUSUAL = of_columns(
 TYPED = pa.RecordBatch.from_pylist(
     [{"user": 1, "at": datetime(2026, 11, 21, tzinfo=UTC)}, {"raw": b"\xff"}, {"user": 3}],
     pa.schema(
-        [("user", pa.int64()), ("at", pa.timestamp("ms", "UTC")), ("raw", pa.binary())],
+        [("user", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("raw", pa.binary())],
         {"pandas": "{}"},
     ),
 )
@@ -141,6 +142,66 @@ def test_declared_columns_may_come_without_coordinates() -> None:
         TYPED.schema.remove_metadata(), check_metadata=True
     )
     assert [row.offset for row in read(data)] == [None] * 3
+
+
+COARSE = pa.schema(
+    [
+        ("s", pa.timestamp("s", "UTC")),
+        ("ms", pa.timestamp("ms", "UTC")),
+        ("wall", pa.timestamp("ms")),
+        ("clock", pa.time32("ms")),
+        ("all", pa.list_(pa.struct([("ms", pa.timestamp("ms", "UTC"))]))),
+        ("by", pa.map_(pa.string(), pa.timestamp("ms", "UTC"))),
+        ("ns", pa.timestamp("ns", "UTC")),
+    ]
+)
+LATE = datetime(2026, 11, 21, 4, 5, 6, 789000, tzinfo=UTC)
+ROW = {
+    "s": LATE.replace(microsecond=0),
+    "ms": LATE,
+    "wall": LATE.replace(tzinfo=None),
+    "clock": LATE.time(),
+    "all": [{"ms": LATE}, None],
+    "by": [("a", LATE), ("b", None)],
+    "ns": LATE,
+}
+
+
+@pytest.mark.parametrize("schema", [None, RowSchema("digest", "name")])
+def test_times_are_microseconds_whatever_they_come_from(schema: RowSchema | None) -> None:
+    """Iceberg has no other unit than micros, and Spark believes it of every file."""
+    rows = pa.RecordBatch.from_pylist([ROW, {}, ROW], COARSE)
+
+    data = written(Parquet.of({}).typed(), Block(UNUSUAL, rows, schema))
+
+    found = pq.read_table(io.BytesIO(data))
+    described = str(pq.ParquetFile(io.BytesIO(data)).schema)
+    assert "milliseconds" not in described
+    assert described.count("timeUnit=microseconds") == 7  # with _timestamp
+    assert found.schema.field("wall").type == pa.timestamp("us")
+    assert found.select(COARSE.names).to_pylist() == [ROW, dict.fromkeys(ROW), ROW]
+
+
+def test_offsets_and_kafka_timestamps_are_packed_as_differences() -> None:
+    packed = many()
+    with_dictionary = many(dictionary=True)
+
+    for name in ("_offset", "_timestamp"):
+        assert "DELTA_BINARY_PACKED" in column_chunk(packed, name).encodings
+        assert "RLE_DICTIONARY" not in column_chunk(packed, name).encodings
+        assert "RLE_DICTIONARY" in column_chunk(with_dictionary, name).encodings
+    for name in ("_partition", "user"):
+        assert "RLE_DICTIONARY" in column_chunk(packed, name).encodings
+    assert column_chunk(packed, "_offset").total_compressed_size < 200
+    assert column_chunk(with_dictionary, "_offset").total_compressed_size > 3000
+
+
+def test_a_column_of_the_payload_may_be_called_like_an_offset() -> None:
+    rows = pa.RecordBatch.from_pydict({"_offset": ["a", "b", "c"], "_timestamp": [1.5, 2.5, None]})
+
+    data = written(Parquet.of({"envelope": False}), Block(UNUSUAL, rows))
+
+    assert pq.read_table(io.BytesIO(data)).to_pydict() == rows.to_pydict()
 
 
 def test_a_declared_column_may_not_take_a_coordinate_name() -> None:

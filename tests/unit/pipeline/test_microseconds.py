@@ -47,6 +47,7 @@ def test_a_declared_column_keeps_microseconds(value: object, micros: int | None)
         (pa.timestamp("s"), [1, -1, None, END], [10**6, -(10**6), None, None]),
         (pa.timestamp("ms", "UTC"), [1, -1, None, END], [1000, -1000, None, None]),
         (pa.timestamp("ms"), [END // 1000, END // 1000 + 1], [END // 1000 * 1000, None]),
+        (pa.timestamp("ms"), [-(2**63), -(2**62)], [None, None]),
         (pa.timestamp("us", "Europe/Berlin"), [1, END, -END, None], [1, END, -END, None]),
         (pa.timestamp("ns"), [1999, -1, None, END], [1, -1, None, END // 1000]),
     ],

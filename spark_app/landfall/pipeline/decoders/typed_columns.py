@@ -166,7 +166,8 @@ def as_timestamps(array: pa.Array) -> tuple[pa.Array, Sequence[int]]:
     missing = np.asarray(array.is_null())
     if not per_unit:
         return pa.array(values // 1000, pa.int64(), mask=missing).view(TIMESTAMP), ()
-    outside = np.abs(values) > (2**63 - 1) // per_unit
+    most = (2**63 - 1) // per_unit
+    outside = (values > most) | (values < -most)
     micros = np.where(outside, 0, values) * per_unit
     made = pa.array(micros, pa.int64(), mask=missing | outside).view(TIMESTAMP)
     return made, np.flatnonzero(outside).tolist()
