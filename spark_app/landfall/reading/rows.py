@@ -24,7 +24,7 @@ from pyarrow import orc
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row, avroreader
-from landfall.formats.columns import TIMESTAMP
+from landfall.formats.columns import KAFKA_TIMESTAMP
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes
 from landfall.registry import output_format
@@ -38,7 +38,7 @@ _TEXT = pa.schema([pa.field("value", pa.binary())])
 _RECORDS = pa.schema(
     [
         pa.field("offset", pa.int64()),
-        pa.field("timestamp", TIMESTAMP),
+        pa.field("timestamp", KAFKA_TIMESTAMP),
         pa.field("key", pa.binary()),
         pa.field("value", pa.binary()),
     ]

@@ -110,7 +110,7 @@ def test_fields_are_numbers_text_and_names() -> None:
 
     assert [as_list(got.fields[path]) for path in paths] == [
         *([7, 0, None], ["BUY", "9", None], ["+/8=", "", None]),
-        *(["2026-11-21T04:00:00.123Z", None, None], ["h", None, None], [2**64 - 1, 0, None]),
+        *(["2026-11-21T04:00:00.123000Z", None, None], ["h", None, None], [2**64 - 1, 0, None]),
         [None] * 3,
     ]
 

@@ -209,7 +209,7 @@ def test_declared_columns_have_their_types() -> None:
     assert decoded.columns is not None
     assert decoded.columns.schema.types == schema.types
     assert list(decoded.columns.to_pylist()[0].values()) == [
-        datetime(1969, 12, 31, 23, 59, 59, 999000, UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
         date(2026, 11, 21),
         datetime(2026, 11, 21, tzinfo=UTC),
         "12.30",

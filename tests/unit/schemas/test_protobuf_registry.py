@@ -229,7 +229,7 @@ def test_a_described_file_may_import_what_google_has() -> None:
         records(click(1, at={"seconds": 1_763_697_600}))
     )
 
-    assert values(decoded, "at") == ["2025-11-21T04:00:00.000Z"]
+    assert values(decoded, "at") == ["2025-11-21T04:00:00.000000Z"]
 
 
 @pytest.mark.parametrize(

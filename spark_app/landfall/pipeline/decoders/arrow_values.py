@@ -28,7 +28,13 @@ import pyarrow.types as kinds
 
 from landfall.api.spec import ColumnType
 from landfall.pipeline.decoders import Decoded, Path, Wanted
-from landfall.pipeline.decoders.typed_columns import TypedColumn, record_batch, typed_columns
+from landfall.pipeline.decoders.typed_columns import (
+    TypedColumn,
+    as_timestamps,
+    record_batch,
+    typed_columns,
+)
+from landfall.pipeline.event_time import MAX_MICROS, MIN_MICROS
 from landfall.pipeline.records import FieldValues, Records
 
 _RANGES: Mapping[ColumnType, tuple[int, int]] = {
@@ -141,7 +147,7 @@ def _values(
         case ColumnType.INT32 | ColumnType.INT64:
             return _integers(column, array, errors)
         case ColumnType.TIMESTAMP if kinds.is_timestamp(array.type):
-            return array.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
+            return _times(column, array, errors)
         case ColumnType.TIMESTAMP if not kinds.is_string(array.type):
             return array.to_pylist()
         case ColumnType.FLOAT64:
@@ -149,6 +155,19 @@ def _values(
             return array.cast(pa.float64(), safe=False)
         case _:
             return array
+
+
+def _times(column: TypedColumn, array: pa.Array, errors: dict[int, str]) -> pa.Array:
+    """Return the times; those outside of the calendar, as of numbers and text, are errors."""
+    times, outside = as_timestamps(array)
+    micros = times.view(pa.int64())
+    within = pc.and_(
+        pc.greater_equal(micros, MIN_MICROS), pc.less_equal(micros, MAX_MICROS)
+    ).fill_null(fill_value=True)
+    for row in sorted({*outside, *np.flatnonzero(pc.invert(within)).tolist()}):
+        found = array[row].cast(pa.int64()).as_py()
+        errors.setdefault(row, f"column {column.name}: timestamp out of range, got {found}")
+    return times
 
 
 def _integers(column: TypedColumn, array: pa.Array, errors: dict[int, str]) -> pa.Array:

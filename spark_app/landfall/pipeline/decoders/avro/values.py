@@ -9,7 +9,7 @@ Int32, Int64  int, long, if it fits; of dates and    the same
 Float64       int, long, float, double               the same
 Boolean       boolean                                the same
 Timestamp     a timestamp, rounded down to           a long is milliseconds, a string ISO 8601, as
-              milliseconds; a date at 00:00 UTC      from JSON
+              microseconds; a date at 00:00 UTC      from JSON
 Date          date; a string as ISO 8601             the row is bad
 Binary        bytes, fixed; a string's UTF-8         the row is bad
 Json          any type                               never
@@ -31,7 +31,9 @@ from landfall.pipeline.decoders.avro.nested import Map, Record, Union
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.typed_columns import (
     ARROW,
+    TIMESTAMP,
     TypedColumn,
+    as_timestamps,
     record_batch,
     typed_columns,
 )
@@ -39,7 +41,6 @@ from landfall.pipeline.records import FieldValues
 
 Errors = Mapping[int, str]
 _NONE: Errors = {}
-_UNIT_TO_MILLIS: Mapping[str, int] = {"us": 1_000, "ns": 1_000_000}
 
 
 def follow(node: Node, column: pa.Array, path: Path) -> tuple[Node, pa.Array] | None:
@@ -172,18 +173,9 @@ def _boolean(values: pa.Array) -> Converted:
 
 
 def _timestamp(values: pa.Array) -> Converted:
-    type_ = ARROW[ColumnType.TIMESTAMP]
-    if pa.types.is_timestamp(values.type):
-        storage = values.view(pa.int64())
-        if step := _UNIT_TO_MILLIS.get(values.type.unit):
-            rounded = storage.fill_null(0).to_numpy(zero_copy_only=False) // step
-            mask = np.asarray(storage.is_null())
-            storage = pa.array(rounded, pa.int64(), mask=mask)
-        return storage.view(type_), ()
-    if pa.types.is_date(values.type):
-        days = values.view(pa.int32()).cast(pa.int64())
-        return pc.multiply(days, 86_400_000).view(type_), ()
-    return (values.cast(type_), ()) if pa.types.is_null(values.type) else None
+    if pa.types.is_timestamp(values.type) or pa.types.is_date(values.type):
+        return as_timestamps(values)
+    return (values.cast(TIMESTAMP), ()) if pa.types.is_null(values.type) else None
 
 
 def _date(values: pa.Array) -> Converted:

@@ -18,7 +18,7 @@ the type does not have are skipped. Nesting is limited to 100 levels, as in goog
 
 As a field or a String column an enum is its name, and the number if it has none; as an integer
 column it is its number. ``google.protobuf.Timestamp`` is a Timestamp column, or ISO-8601 text as a
-field, cut to milliseconds. Bytes are a Binary column, or base64 text as a field. Everything else, a
+field, cut to microseconds. Bytes are a Binary column, or base64 text as a field. Everything else, a
 message, list or map, is a Json column. JSON is Protobuf's own mapping ("ProtoJSON Format",
 protobuf.dev), as google.protobuf.json_format makes it: 64-bit integers as text, enums by name,
 bytes in base64, fields without presence left out if they have their default.

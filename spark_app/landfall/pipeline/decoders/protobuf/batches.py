@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single, is_small
+from landfall.pipeline.decoders.typed_columns import as_timestamps
 
 _SECOND = 10**9
 _TIME_LIMIT = 2**63 - 2 * _SECOND
@@ -130,8 +131,7 @@ def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa
         return column
     nanos = column.cast(pa.int64()).fill_null(0).to_numpy()
     odd |= (nanos > _TIME_LIMIT) | (nanos < -_TIME_LIMIT)
-    millis = pa.array(nanos // 10**6, pa.int64(), mask=np.asarray(column.is_null()))
-    return millis.cast(TIMES)
+    return as_timestamps(column)[0]
 
 
 def _is_plain(leaf: Leaf) -> bool:

@@ -123,7 +123,7 @@ class Messages:
             value = getattr(at, field.name)
         except UnicodeDecodeError as error:
             raise MalformedError(f"{field.name}: not UTF-8") from error
-        return value.seconds * 1000 + value.nanos // 10**6 if leaf.wire == TIMES else value
+        return value.seconds * 10**6 + value.nanos // 1000 if leaf.wire == TIMES else value
 
     def _plain(self, message: Any) -> Mapping[str, Any]:
         try:
@@ -142,7 +142,7 @@ def _described(error: Exception) -> str:
 def array(values: list[object], leaf: Leaf, errors: dict[int, str]) -> pa.Array:
     """Return values that ``Messages.value`` gave as a column of the type ``leaf.wire``.
 
-    A Timestamp beyond 64 bits of milliseconds is null and an error, by its position.
+    A Timestamp beyond 64 bits of microseconds is null and an error, by its position.
     """
     if leaf.wire != TIMES:
         return pa.array(values, leaf.wire)

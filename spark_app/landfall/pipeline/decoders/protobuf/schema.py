@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from landfall.pipeline.decoders import Path
+from landfall.pipeline.decoders.typed_columns import TIMESTAMP
 
-TIMES = pa.timestamp("ms", "UTC")
-"""The type of a leaf that is a ``google.protobuf.Timestamp``, cut to milliseconds."""
+TIMES = TIMESTAMP
+"""The type of a leaf that is a ``google.protobuf.Timestamp``, cut to microseconds."""
 MAX_FIELDS = 20_000
 """Fields of a message that are read as columns."""
 MAX_LEVELS = 100
