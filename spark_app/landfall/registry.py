@@ -76,6 +76,87 @@ FORMATS: Mapping[str, str] = {
     "Avro": "landfall.formats.avrofile:AvroFile",
 }
 
+
+@dataclass(frozen=True)
+class Allowed:
+    """What may be imported for a spec that lies in a bucket: built-in names, and those listed here.
+
+    Whoever may write to the bucket can write such a spec, and a module that is imported runs; of
+    some packages that are always installed, a function that is called as a transform runs any
+    program. So only names that the group's present spec or the reader has named are imported.
+
+    Secrets are sent nowhere else, too: a schema registry that takes a login is one that the present
+    spec names with it.
+
+    Attributes:
+        names: of plug-ins.
+        file: the spec, for messages.
+        remedy: what to do if a name is missing, for messages.
+        logins: URLs of schema registries, each with the name of the secret that may be sent there.
+    """
+
+    names: frozenset[str]
+    file: str
+    remedy: str
+    logins: frozenset[tuple[str, str]] = frozenset()
+
+    def check(self, field: str, kind: str, name: str, built_in: Mapping[str, str]) -> None:
+        """Return if a name may be imported.
+
+        Raises:
+            Stalled: SPEC_INVALID; the message names the file, the field and the remedy.
+        """
+        if name not in built_in and name not in self.names:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{self.file}: {field}: the {kind} {name!r} is not built in, {self.remedy}",
+            )
+
+    def check_format(self, output: Output) -> None:
+        """Return if the format of objects may be imported. Raises alike."""
+        self.check("output.format", "format", output.format, FORMATS)
+
+    def check_all(self, spec: GroupSpec) -> None:
+        """Return if all that the stages of a spec import or log in to is allowed. Raises alike."""
+        for named in _named(spec):
+            self.check(*named)
+        for url, secret in _logins(spec):
+            if (url, secret) not in self.logins:
+                raise Stalled(
+                    Reason.SPEC_INVALID,
+                    f"{self.file}: decode.registry: logs in to {url} by the secret {secret!r}, "
+                    f"{self.remedy}",
+                )
+
+
+def plug_ins(spec: GroupSpec) -> frozenset[str]:
+    """Return the names in a spec, and in its entries of ``topics``, that are not built in."""
+    named = (each for of in TopicSpecs.of(spec).every() for each in _named(of))
+    return frozenset(name for _, _, name, built_in in named if name not in built_in)
+
+
+def registry_logins(spec: GroupSpec) -> frozenset[tuple[str, str]]:
+    """Return the URLs of schema registries in a spec and its entries, with the secret of each."""
+    return frozenset(login for of in TopicSpecs.of(spec).every() for login in _logins(of))
+
+
+def _logins(spec: GroupSpec) -> Iterator[tuple[str, str]]:
+    registries = spec.decode.registry, spec.decode.key.registry if spec.decode.key else None
+    for each in registries:
+        if each is not None and each.secret_ref is not None:
+            yield from ((url, each.secret_ref.name) for url in each.urls)
+
+
+def _named(spec: GroupSpec) -> Iterator[tuple[str, str, str, Mapping[str, str]]]:
+    """The names that ``pipeline`` imports: field, what it names, name, and the built-in ones."""
+    yield "decode.format", "decoder", spec.decode.format, DECODERS
+    if spec.decode.key is not None:
+        yield "decode.key.format", "decoder", spec.decode.key.format, DECODERS
+    for i, step in enumerate(spec.transforms):
+        yield f"transforms[{i}].use", "transform", step.use, TRANSFORMS
+    yield "output.format", "format", spec.output.format, FORMATS
+
+
 _WITH_SCHEMAS = "landfall.schemas."
 """Where the decoders are that ask a schema registry."""
 _SCHEMA_OPTIONS = {"schema", "schemaFile", "descriptors", "file"}
@@ -339,12 +420,19 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "sp
     return steps
 
 
-def output_format(output: Output, path: str = "spec") -> Format:
+def output_format(output: Output, path: str = "spec", allowed: Allowed | None = None) -> Format:
     """Return the format that ``spec.output`` names; codec and level are among its options.
 
+    Args:
+        output: how objects are written.
+        path: of the fields that it is made of.
+        allowed: what may be imported, if the output comes from a bucket and not from its author.
+
     Raises:
-        Stalled: SPEC_INVALID; the name is unknown or an option is wrong.
+        Stalled: SPEC_INVALID; the name is unknown or not allowed, or an option is wrong.
     """
+    if allowed is not None:
+        allowed.check_format(output)
     kind: FormatType = import_class(f"{path}.output.format", "format", output.format, FORMATS)
     with spec_errors(f"{path}.output"):
         # Only if it is set: formats of your own that were written before know none.

@@ -37,6 +37,7 @@ _OPTIONS = (
     "topic",
     "group",
     "lane",
+    "plugins",
     "slot",
     "outputPartition",
     "since",
@@ -129,7 +130,10 @@ class Options:
             hdfs=Hdfs.model_validate(self._section("hdfs")),
         )
         lane = self.text("lane", "0")
-        return landfall.open(self.text("path"), group=self.text("group"), lane=lane, **access)
+        plugins = [name.strip() for name in self.text("plugins").split(",") if name.strip()]
+        return landfall.open(
+            self.text("path"), group=self.text("group"), lane=lane, plugins=plugins, **access
+        )
 
     def _section(self, store: str) -> dict[str, str]:
         fields = {name: self.text(f"{store}.{name}") for name in _ACCESS[store]}

@@ -27,6 +27,11 @@ Land Kafka topics in S3 exactly once.
 GROUP.yaml describes a consumer group: the topics to read, how to decode and route their
 records, and where to write them. It is the document that `kubectl apply` takes. ${NAME} and
 ${NAME:-default} in it are replaced with environment variables; $${ is a literal ${.
+
+A group file is a program: it names Python modules, and functions that are called with options of
+its choice, and may send environment variables to a server that it names. Read a file of somebody
+else before you give it to run, try, verify, scan or a backfill. explain only shows what it says:
+it imports nothing and connects to nothing.
 """
 
 EXIT_CODES = """\

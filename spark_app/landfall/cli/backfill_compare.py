@@ -71,7 +71,9 @@ def _lane(
     specs.digests.update(landed.specs)
 
     def made_by(file: File) -> Output:
-        return specs.of(file.name.generation, file.name.topic).output
+        output = specs.of(file.name.generation, file.name.topic).output
+        specs.allowed(file.name.generation).check_format(output)
+        return output
 
     files = [
         File(each.key, each.retiring.slot, each.landed.rows, each.landed.upload.size)

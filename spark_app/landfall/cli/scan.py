@@ -56,7 +56,7 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
     window = Window(
         arguments.topic, arguments.start, arguments.until, arguments.output_partition.strip("/")
     )
-    scanner = Scanner(opened)
+    scanner = Scanner(opened, arguments.plugin)
     found = map_concurrently(scanner.examine, objects_in_scope(opened, state, window))
     if arguments.backup:
         found = Backup(GroupStore.of(arguments.backup), opened).compared(found)

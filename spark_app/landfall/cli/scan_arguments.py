@@ -61,7 +61,20 @@ def add_scan(new_command: NewCommand) -> None:
         metavar="OTHER.yaml",
         help="compare rows with what today's decoder makes of the payloads that this group landed",
     )
+    add_plugin(command)
     command.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def add_plugin(command: argparse.ArgumentParser) -> None:
+    """Add the option that names formats of your own."""
+    command.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="import this format if a former spec names it, which lies in the bucket; "
+        "may be repeated",
+    )
 
 
 def time(text: str) -> datetime:

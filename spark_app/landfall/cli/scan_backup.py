@@ -50,6 +50,7 @@ class Backup:
     def _is_comparable(self, each: Examined) -> bool:
         """Whether its range is as its COMMIT has it, and of the format that is written today."""
         today = self._opened.specs.for_topic(each.scope.origin.topic)
+        # Its format comes from a bucket: being today's it is one that the group's file names.
         return each.scope.is_whole and each.made_by.output.format == today.output.format
 
     def _compared(self, slice_: Slice, objects: Sequence[Examined]) -> Iterator[Examined]:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from landfall.api.spec import GroupSpec
@@ -14,7 +14,7 @@ from landfall.landed.history import History
 from landfall.landed.specs import LandedBy
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records
-from landfall.registry import output_format
+from landfall.registry import Allowed, output_format, plug_ins
 from landfall.task.partitioning import PartitionedChunk, Partitioners
 from landfall.task.rescanning import Landed, Wrong, can_be_decoded, wrong_rows
 
@@ -36,6 +36,12 @@ class Examined:
     wrong: Wrong | None
 
 
+_REMEDY = (
+    "and the group's file does not name it; if you trust it, name it on the command line, "
+    "--plugin package.module:Name"
+)
+
+
 @dataclass
 class Counted:
     """Counts rows that pass."""
@@ -52,8 +58,14 @@ class Counted:
 class Scanner:
     """Reads objects by the spec that landed them, and decodes their rows by today's."""
 
-    def __init__(self, opened: GroupStore) -> None:
-        """Read the ledger as far as it goes."""
+    def __init__(self, opened: GroupStore, plugins: Collection[str] = ()) -> None:
+        """Read the ledger as far as it goes.
+
+        Args:
+            opened: the group.
+            plugins: formats that may be imported, besides those that the group's file names.
+        """
+        self._plugins = plug_ins(opened.group.spec) | frozenset(plugins)
         self._opened = opened
         self._history = History(opened.lane)
         self._history.follow()
@@ -66,6 +78,8 @@ class Scanner:
         topic = scope.origin.topic
         with self._lock:  # neither specs nor stages are for several threads
             made_by = self._made_by(scope.slot, topic)
+            allowed = Allowed(self._plugins, self._landed_by.file(scope.slot), _REMEDY)
+            allowed.check_format(made_by.output)
             today = self._opened.specs.for_topic(topic)
         is_parsed_only = not can_be_decoded(today, made_by)
         try:
@@ -85,7 +99,7 @@ class Scanner:
             return self._opened.specs.for_topic(topic)  # an older release stored none
 
     def _read(self, scope: InScope, made_by: GroupSpec, *, is_parsed_only: bool) -> Wrong | None:
-        format_, landed = output_format(made_by.output), scope.landed
+        format_, landed = output_format(made_by.output), scope.landed  # checked
         tp = TopicPartition(scope.origin.topic, scope.origin.partition)
         is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
         what = Landed(tp, scope.folder, landed.first_offset, is_dense and scope.origin.plan < 0)

@@ -11,7 +11,7 @@ from landfall.driver.compaction_folders import Folder, Folders
 from landfall.driver.decide.compaction import BYTES_PER_KEY, MergeRules, plan_merges
 from landfall.driver.deps import DriverDeps
 from landfall.driver.planned_replacement import PlannedReplacement
-from landfall.driver.stored_specs import stored_spec
+from landfall.driver.stored_specs import allowed_plug_ins, unchecked_spec
 from landfall.errors import Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
@@ -111,14 +111,15 @@ class CompactionPlanner:
         """Whether the format of an object, by the stored spec, can be merged at all."""
         known = (folder.topic, each.spec)
         if known not in self._extensions:
-            format_ = output_format(self._output(*known))
+            allowed = allowed_plug_ins(self._group, LANE, each.spec)
+            format_ = output_format(self._output(*known), allowed=allowed)
             self._extensions[known] = format_.extension if merger_of(format_) else None
         return each.extension == self._extensions[known]
 
     def _output(self, topic: str, spec: str) -> Output:
-        """How objects of a topic were made by a stored spec."""
+        """How objects of a topic were made by a stored spec; ``_can_merge`` checks its format."""
         if spec not in self._specs:
-            made_by = stored_spec(self._deps.store, self._group, LANE, spec).spec
+            made_by = unchecked_spec(self._deps.store, self._group, LANE, spec).spec
             self._specs[spec] = TopicSpecs.of(made_by)
         return self._specs[spec].for_topic(topic).output
 

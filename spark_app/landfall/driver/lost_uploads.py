@@ -174,8 +174,8 @@ class LostUploads:
         origin, of_origin = origins[self._failures % len(origins)]
         try:
             slices = lost_slices(lane, state, of_origin)
-            group = self._group_of(origin)
-        except Retry as error:
+            group = self._group_of(origin, {s.topic_partition.topic for s in slices})
+        except (Retry, Stalled) as error:  # landing goes on; only these objects wait
             self._try_again(error, now)
             return
         objects = sum(len(s.lost) for s in slices)
@@ -187,9 +187,9 @@ class LostUploads:
         self._job = _Job(slices, results)
         results.add_done_callback(lambda _: self.wake())
 
-    def _group_of(self, origin: Origin) -> ConsumerGroup:
+    def _group_of(self, origin: Origin, topics: Collection[str]) -> ConsumerGroup:
         lane = self.recording.writer.lane
-        group = stored_spec(self.deps.store, self.group, lane.name, origin.spec)
+        group = stored_spec(self.deps.store, self.group, lane.name, origin.spec, topics)
         return in_generation(group, origin.generation)
 
     def _finish(self, job: _Job, now: datetime) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.deps import DriverDeps
-from landfall.driver.stored_specs import stored_spec
+from landfall.driver.stored_specs import with_stored_formats
 from landfall.errors import Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import object_names
@@ -55,7 +55,12 @@ class ReadingBack:
                 generation = object_names.parse_key(each.landed.upload.key).generation
                 by_spec.setdefault(follower.specs.get(generation, ""), []).append(each.landed)
             for spec, objects in by_spec.items():
-                group = stored_spec(store, self._group, LANE, spec)
+                topics = {object_names.parse_key(o.upload.key).topic for o in objects}
+                try:
+                    group = with_stored_formats(store, self._group, LANE, spec, topics)
+                except Stalled as unreadable:
+                    problems |= dict.fromkeys(topics - problems.keys(), unreadable)
+                    continue
                 landed = Landed(group, tuple(objects))
                 shares = tuple(in_shares(landed, SHARES_PER_SLOT * self._deps.runner.slots))
                 for found in self._deps.runner.read_back(shares):

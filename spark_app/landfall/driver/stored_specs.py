@@ -3,10 +3,13 @@
 A driver stores it before its OPEN, which names it by its digest. A later driver, whose spec may
 decode and route otherwise, makes lost objects of that time again by the stored one. Addresses and
 credentials are not stored: those of the present apply.
+
+Whoever may write to the bucket can write a stored spec, and an OPEN that names it. So it names no
+code: plug-ins are imported only if the present spec names them as well (``registry.Allowed``).
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pydantic import ValidationError
 
@@ -15,6 +18,7 @@ from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State, digest, object_names
 from landfall.pipeline.pinned import CHECKSUM
+from landfall.registry import Allowed, plug_ins, registry_logins
 from landfall.store import Slots
 
 _SECTIONS = ("decode", "transforms", "route", "badRecords")
@@ -53,7 +57,8 @@ def check_files(slots: Slots, group: ConsumerGroup, lane: str, state: State) -> 
         Stalled: SPEC_INVALID, a file has other bytes under the same path.
         Retry: the store does not answer.
     """
-    before = dict(TopicSpecs.of(stored_spec(slots, group, lane, state.spec).spec).used())
+    stored = unchecked_spec(slots, group, lane, state.spec)  # nothing is imported for it
+    before = dict(TopicSpecs.of(stored.spec).used())
     for path, spec in TopicSpecs.of(group.spec).used():
         if path in before and _is_another_file(before[path].decode.options, spec.decode.options):
             raise Stalled(
@@ -76,8 +81,58 @@ def _reader_of(feed: Feed) -> Mapping[str, object]:
     return feed.model_dump(mode="json", by_alias=True, include={"reader", "reader_options"})
 
 
-def stored_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> ConsumerGroup:
-    """The group with the stored part of its spec in place of the present one.
+def allowed_plug_ins(group: ConsumerGroup, lane: str, name: str) -> Allowed:
+    """What may be imported for the stored spec of this name: what the present spec names."""
+    return Allowed(
+        plug_ins(group.spec),
+        object_names.spec_key(group.metadata.name, lane, name) if name else "the present spec",
+        "and the present spec does not name it; to have it used for objects of that time, name it "
+        "there again, as in an entry of spec.topics with a pattern that no topic has",
+        registry_logins(group.spec),
+    )
+
+
+def stored_spec(
+    slots: Slots, group: ConsumerGroup, lane: str, name: str, topics: Collection[str] | None = None
+) -> ConsumerGroup:
+    """The group with the stored part of its spec instead of the present one, checked for code.
+
+    Args:
+        slots: hold the stored specs.
+        group: as its spec is now.
+        lane: the lane's name.
+        name: the digest, as an OPEN has it; empty for none.
+        topics: the topics that it is used for; all if None.
+
+    Raises:
+        Stalled: SPEC_INVALID, it names a plug-in that the present spec does not name.
+        Retry: the store does not answer.
+    """
+    found = unchecked_spec(slots, group, lane, name)
+    allowed = allowed_plug_ins(group, lane, name)
+    for spec in _specs(found, topics):
+        allowed.check_all(spec)
+    return found
+
+
+def with_stored_formats(
+    slots: Slots, group: ConsumerGroup, lane: str, name: str, topics: Collection[str]
+) -> ConsumerGroup:
+    """The same for what uses formats only: what decoded and changed rows may be gone by now."""
+    found = unchecked_spec(slots, group, lane, name)
+    allowed = allowed_plug_ins(group, lane, name)
+    for spec in _specs(found, topics):
+        allowed.check_format(spec.output)
+    return found
+
+
+def _specs(group: ConsumerGroup, topics: Collection[str] | None) -> Iterable[GroupSpec]:
+    specs = TopicSpecs.of(group.spec)
+    return specs.every() if topics is None else map(specs.for_topic, sorted(topics))
+
+
+def unchecked_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> ConsumerGroup:
+    """The group with the stored part of its spec; it may name anything, so import nothing for it.
 
     Without a name, or if what is stored under it cannot be read, it is the group as it is: whoever
     makes objects by it compares them with what was committed.

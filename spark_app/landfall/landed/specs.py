@@ -5,12 +5,15 @@ from landfall.errors import Reason, Stalled
 from landfall.landed.history import History
 from landfall.landed.kept import why_not_kept
 from landfall.lane.stored_specs import read_spec
-from landfall.ledger import Commit, Open, Record, Replace
+from landfall.ledger import Commit, Open, Record, Replace, object_names
 from landfall.ledger.replacement_lists import Replaced
 
 
 class LandedBy:
-    """The specs by which a group has landed, as its drivers stored them. Each is read once."""
+    """The specs by which a group has landed, as its drivers stored them. Each is read once.
+
+    They lie in a bucket: nothing may be imported for one but by ``registry.Allowed``.
+    """
 
     def __init__(self, history: History, field: str = "spec.source.landed") -> None:
         """Read nothing yet; ``field`` of the spec names the group, for messages."""
@@ -33,11 +36,20 @@ class LandedBy:
         """
         if name := self._made_by.get(seq):
             return self._stored(name, topic, f"slot {seq}")
+        return self._stored(self._name(seq), topic, f"slot {self._history.opened(seq)}")
+
+    def file(self, seq: int) -> str:
+        """The key under which that spec is stored, for messages. Raises alike."""
+        name = self._made_by.get(seq) or self._name(seq)
+        lane = self._history.lane
+        return object_names.spec_key(lane.group, lane.name, name) if name else "the group's file"
+
+    def _name(self, seq: int) -> str:
         opened = self._history.opened(seq)
         if opened not in self._opened:
             record = self._history.record(opened)
             self._opened[opened] = record.spec if isinstance(record, Open) else ""
-        return self._stored(self._opened[opened], topic, f"slot {opened}")
+        return self._opened[opened]
 
     def present(self, topic: str) -> GroupSpec:
         """The spec by which it lands a topic now.

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Unpack
 
@@ -45,6 +45,7 @@ class LandedGroup:
         output: Output,
         lane: tuple[str, str],
         present: GroupSpec | None = None,
+        plugins: Collection[str] = (),
     ) -> None:
         """Read nothing yet.
 
@@ -53,10 +54,12 @@ class LandedGroup:
             output: where that is.
             lane: the group's name and the lane's.
             present: the spec of the group's file.
+            plugins: names of formats that may be imported, though only a file in the store names
+                them.
         """
         self.name = lane[0]
         self.store, self._output, self._lane = store, output, Lane(store, *lane)
-        self._made_by = MadeBy(store, lane, output, present)
+        self._made_by = MadeBy(store, lane, output, present, plugins)
         self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)
         self._through = -1
         self._files: dict[str, list[File]] = {}
@@ -152,7 +155,8 @@ class LandedGroup:
             for file in files
             if file.key in self._retired
         }
-        source = RowSource(self._output, made_by, pa.schema([]), lane, copies)
+        allowed = {number: self._made_by.allowed(number) for number in generations}
+        source = RowSource(self._output, made_by, pa.schema([]), lane, copies, allowed)
         root = self._output.url.rstrip("/")
         return Scan(topic, slot, root, files, source, self.store)
 
@@ -189,17 +193,23 @@ class LandedGroup:
 
 
 def open_group(
-    source: str | os.PathLike[str], *, group: str = "", lane: str = LANE, **access: Unpack[Access]
+    source: str | os.PathLike[str],
+    *,
+    group: str = "",
+    lane: str = LANE,
+    plugins: Collection[str] = (),
+    **access: Unpack[Access],
 ) -> LandedGroup:
     """Open what a group has landed; see ``landfall.open``."""
     text = os.fspath(source)
     if "://" not in text:
         opened = group_file.load(Path(text), os.environ)
         output, name = opened.spec.output, opened.metadata.name
-        return LandedGroup(open_stores(opened.spec), output, (name, lane), opened.spec)
+        return LandedGroup(open_stores(opened.spec), output, (name, lane), opened.spec, plugins)
     output = _output(text, access)
     store = _with_ledger(open_store(output), access)
-    return LandedGroup(store, output, (group or _owner(store, output), lane))
+    named = group or _owner(store, output)
+    return LandedGroup(store, output, (named, lane), plugins=plugins)
 
 
 def _output(url: str, access: Access) -> Output:

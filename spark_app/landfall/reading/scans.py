@@ -1,7 +1,7 @@
 """A scan: the rows of some files of one topic, with the same columns for all of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from landfall.reading import rows
 from landfall.reading.copies import WithCopies
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes, fetched, in_order
+from landfall.registry import Allowed
 from landfall.store import Store
 from landfall.store.urls import open_store
 
@@ -30,6 +31,7 @@ class RowSource:
         schema: the columns of every batch.
         lane: the group and the lane whose objects they are.
         copies: the keys of copies, by those of objects that retired after the slot of the scan.
+        allowed: what may be imported to read them, by generation.
     """
 
     output: Output
@@ -37,6 +39,7 @@ class RowSource:
     schema: pa.Schema
     lane: tuple[str, str]
     copies: Mapping[str, str]
+    allowed: Mapping[int, Allowed] = field(default_factory=dict)
 
     def objects(self, store: Store) -> WithCopies:
         """The objects, and copies of those that have retired."""
@@ -47,9 +50,11 @@ class RowSource:
 
         Raises:
             Stalled: OBJECT_LOST, an object is gone or damaged; SPEC_INVALID, it does not have the
-                columns of the schema.
+                columns of the schema, or its format is a plug-in that the reader has not named.
             Retry: the store does not answer.
         """
+        for generation in sorted({file.name.generation for file in files}):
+            self.allowed[generation].check_format(self.made_by[generation])
         for body in fetched(self.objects(store), files):
             values = body.file.partition_values
             own = pa.schema([f for f in self.schema if f.name not in values])
@@ -205,12 +210,12 @@ def _aligned(
 ) -> pa.RecordBatch:
     """The batch with the columns of the schema."""
     arrays = []
-    for field in schema:
-        if field.name in values or field.name not in batch.schema.names:
-            value = pa.scalar(values.get(field.name), pa.string())
-            arrays.append(_cast(file, field, pa.repeat(value, batch.num_rows)))
+    for wanted in schema:
+        if wanted.name in values or wanted.name not in batch.schema.names:
+            value = pa.scalar(values.get(wanted.name), pa.string())
+            arrays.append(_cast(file, wanted, pa.repeat(value, batch.num_rows)))
         else:
-            arrays.append(_cast(file, field, batch[field.name]))
+            arrays.append(_cast(file, wanted, batch[wanted.name]))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -2,14 +2,19 @@
 
 A driver stores the part of its spec that decides what objects hold, beside the ledger, and names it
 in its OPEN (``landfall.driver.stored_specs``). So a reader needs no group file, and knows how
-objects of earlier generations are to be read.
+objects of earlier generations are to be read. Whoever may write to the bucket can write such a
+spec, so of a format that is not built in it names no more than that: see ``allowed``.
 """
+
+from collections.abc import Collection
 
 from landfall.api.spec import GroupSpec, Output, TopicSpecs
 from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.lane.stored_specs import read_spec
+from landfall.ledger import object_names
 from landfall.reading.times import PartitionTimes
+from landfall.registry import Allowed, plug_ins
 from landfall.store import Slots
 
 
@@ -17,7 +22,12 @@ class MadeBy:
     """The specs by which objects were made, by generation. Stored ones are read once."""
 
     def __init__(
-        self, slots: Slots, lane: tuple[str, str], output: Output, present: GroupSpec | None
+        self,
+        slots: Slots,
+        lane: tuple[str, str],
+        output: Output,
+        present: GroupSpec | None,
+        plugins: Collection[str] = (),
     ) -> None:
         """Read nothing yet.
 
@@ -26,7 +36,9 @@ class MadeBy:
             lane: the group's name and the lane's.
             output: where the objects are.
             present: the spec of the group's file, for objects whose spec is not stored.
+            plugins: names that may be imported, besides those that are built in or in ``present``.
         """
+        self._plugins = frozenset(plugins) | (plug_ins(present) if present else frozenset())
         self._slots, self._lane, self._output, self._present = slots, lane, output, present
         self.digests: dict[int, str] = {}
         """Which stored spec each generation was made by; a follower of the ledger fills it."""
@@ -44,6 +56,17 @@ class MadeBy:
         if name not in self._read:
             self._read[name] = self._stored(name)
         return self._read[name].for_topic(topic)
+
+    def allowed(self, generation: int) -> Allowed:
+        """What may be imported to read objects of a generation."""
+        name = self.digests.get(generation, "")
+        file = object_names.spec_key(*self._lane, name) if name else "the group's file"
+        return Allowed(
+            self._plugins,
+            f"{self._output.url.rstrip('/')}/{file}",
+            "and a spec in a bucket names no code; if you trust it, name it in the group's file,"
+            " or to the reader: plugins=[…] of landfall.open, the option plugins of spark.read",
+        )
 
     def times(self, generation: int, topic: str) -> PartitionTimes:
         """Reads the times of output partitions of a topic in a generation.

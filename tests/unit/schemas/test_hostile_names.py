@@ -9,6 +9,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,12 @@ from tests.support.schema_registry import schema_registry
 
 NOBODY = RegistryOptions(("http://nobody",))
 TEXT = 'syntax = "proto3"; message B { int32 a = 1; }'
+
+
+def spec_of(module: str) -> ModuleSpec:
+    found = find_spec(module)
+    assert found is not None
+    return found
 
 
 def described(name: str, *imports: str) -> str:
@@ -134,7 +142,7 @@ def test_protoc_gets_no_environment_and_the_same_arguments_for_all(
     with watched(monkeypatch, tmp_path) as started:
         found = [errors(decode_protobuf(schema)) for schema in schemas]
 
-    package = Path(proto_files.find_spec("grpc_tools").origin).parents[1]  # type: ignore[union-attr,arg-type]  # is installed
+    package = Path(str(spec_of("grpc_tools").origin)).parents[1]
     command = [sys.executable, "-I", run_protoc.__file__, str(package)]
     assert [started_with for started_with, _ in started] == [command] * 3
     assert [options["env"] for _, options in started] == [{}] * 3
@@ -192,7 +200,7 @@ def test_names_change_no_command_and_no_file_elsewhere(
     folder.mkdir()
     sendable = [name for name in imports if "\ud800" not in name]
     schema = protobuf(TEXT if is_text else described("a.proto", *sendable), *references)
-    package = Path(proto_files.find_spec("grpc_tools").origin).parents[1]  # type: ignore[union-attr,arg-type]  # is installed
+    package = Path(str(spec_of("grpc_tools").origin)).parents[1]
     command = [sys.executable, "-I", run_protoc.__file__, str(package)]
 
     with pytest.MonkeyPatch.context() as patch, watched(patch, folder) as started:

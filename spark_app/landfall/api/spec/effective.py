@@ -50,6 +50,11 @@ class TopicSpecs:
         entry = self.entry_of(topic)
         return self.group if entry is None else self.entries[entry][1]
 
+    def every(self) -> Iterator[GroupSpec]:
+        """The group's own spec and those of all entries, whether or not a topic may have them."""
+        yield self.group
+        yield from (spec for _, spec in self.entries)
+
     def used(self) -> Iterator[tuple[str, GroupSpec]]:
         """Every spec that a topic may have, after the path of the field that says so."""
         for entry in self.used_entries():
