@@ -6,7 +6,6 @@ the part and, if it had another number before, that number, how often it was tri
 its rows are landed.
 """
 
-import gzip
 import hashlib
 import sqlite3
 import threading
@@ -19,6 +18,7 @@ import msgspec
 
 from landfall.audit import Fault, Kind
 from landfall.audit.buckets import Bucket
+from landfall.audit.gzip_members import MAX_LIST_BYTES, unpacked
 
 SPAN = 1_000_000_000
 """How many offsets a part has."""
@@ -215,7 +215,7 @@ class FeedLists:
             body = stream.read()
         if (found := hashlib.sha256(body).hexdigest()) != listed["sha256"]:
             raise ValueError(f"has SHA-256 {found[:12]}")
-        lines = gzip.decompress(body).splitlines()[1:]
+        lines = unpacked(body, MAX_LIST_BYTES).splitlines()[1:]
         parts = [msgspec.json.decode(line, type=list[Any]) for line in lines]
         # Of what a part had before, only as much is written as it needs.
         return [[*part, *_NEW[len(part) - 6 :]] for part in parts]

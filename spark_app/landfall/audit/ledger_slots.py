@@ -7,7 +7,6 @@ the slots' members are. Slots that follow are under ``_landfall/<group>/0/<epoch
 
 import re
 import struct
-import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,10 +14,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import msgspec
 
 from landfall.audit.buckets import Bucket
+from landfall.audit.gzip_members import MAX_MEMBER_BYTES, MAX_SEGMENT_BYTES, unpacked
 
 _SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-[0-9a-f]{16}\.seg")
-_GZIP = 31
-"""The ``wbits`` of a gzip member."""
 _TRAILER_BYTES = 16
 _READERS = 16
 """How many slots are read concurrently."""
@@ -88,10 +86,15 @@ def _lines(body: bytes) -> list[bytes]:
     if trailer[:8] != b"LANDSEG1":
         raise ValueError("not a segment")
     size = struct.unpack(">Q", trailer[8:])[0]
+    lines, size_read = list[bytes](), 0
     try:
         packed = body[-_TRAILER_BYTES - size : -_TRAILER_BYTES]
-        directory = msgspec.json.decode(zlib.decompress(packed, _GZIP))
+        directory = msgspec.json.decode(unpacked(packed, MAX_MEMBER_BYTES))
         members = (body[start : start + length] for _, start, length in directory["blocks"])
-        return b"".join(zlib.decompress(member, _GZIP) for member in members).splitlines()
-    except zlib.error as error:
+        for member in members:
+            block = unpacked(member, min(MAX_MEMBER_BYTES, MAX_SEGMENT_BYTES - size_read))
+            lines += block.splitlines()
+            size_read += len(block)
+    except ValueError as error:
         raise ValueError(f"a damaged segment: {error}") from error
+    return lines

@@ -7,7 +7,6 @@ range, one after the other, or mixed. Of a backfill, a line for each range follo
 again, with the counts that a COMMIT has.
 """
 
-import gzip
 import hashlib
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 
 from landfall.audit import Kind
 from landfall.audit.buckets import Bucket
+from landfall.audit.gzip_members import MAX_LIST_BYTES, unpacked
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -163,7 +163,7 @@ def read_list(bucket: Bucket, named: Any) -> ReplacedList:
         body = stream.read()
     if (found := hashlib.sha256(body).hexdigest()) != named["sha256"]:
         raise ValueError(f"has SHA-256 {found[:12]}")
-    head, *lines = gzip.decompress(body).splitlines()
+    head, *lines = unpacked(body, MAX_LIST_BYTES).splitlines()
     says = msgspec.json.decode(head, type=_Head)
     middle, end = says.retire, says.retire + says.objects
     listed = ReplacedList(

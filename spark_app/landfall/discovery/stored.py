@@ -8,10 +8,15 @@ import zlib
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger import digest
+from landfall.ledger.gzip_members import unpack
 from landfall.store import Created, Slots
 
 _GZIP = 31
 """The ``wbits`` of a gzip member."""
+
+
+_MAX_BYTES = 512 * 2**20
+"""The most that is read of one object."""
 
 
 def packed(body: bytes) -> bytes:
@@ -28,9 +33,9 @@ def unpacked(key: str, body: bytes) -> bytes:
         Stalled: LEDGER_BROKEN, the bytes are damaged.
     """
     try:
-        return zlib.decompress(body, _GZIP)
-    except zlib.error as error:
-        raise broken(f"{key}: damaged: {error}") from error
+        return unpack(body, _MAX_BYTES)
+    except ValueError as error:
+        raise broken(f"{key}: {error}") from error
 
 
 def store(slots: Slots, key: str, body: bytes) -> None:

@@ -1,7 +1,5 @@
 """Opens the log that a group lands, and what another group has landed."""
 
-import json
-
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, LandedPlace, LandedSource, Ledger
 from landfall.errors import Reason, Stalled
@@ -12,7 +10,7 @@ from landfall.landed.reader import LandedReader
 from landfall.lane import Lane
 from landfall.lane.stores import with_ledger
 from landfall.ledger import State
-from landfall.ledger.roots import LEDGER_MARK
+from landfall.ledger.roots import LEDGER_MARK, marked_ledger
 from landfall.source.files_log import FilesLog
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store
@@ -105,10 +103,9 @@ def open_landed(landed: LandedPlace) -> Store:
         return objects
     try:
         access = landed.root.model_dump(mode="json", by_alias=True, exclude={"url"})
-        place = Ledger.model_validate({**access, "url": json.loads(body)["url"]})
-    except (ValueError, KeyError, TypeError) as error:
+        place = Ledger.model_validate({**access, "url": marked_ledger(landed.url, body)})
+    except ValueError as error:
         raise Stalled(
-            Reason.SPEC_INVALID,
-            f"{landed.field}: {LEDGER_MARK} in {landed.url} names no ledger: {body!r}",
+            Reason.SPEC_INVALID, f"{landed.field}: {LEDGER_MARK} in {landed.url}: {error}"
         ) from error
     return with_ledger(open_store(place), objects)

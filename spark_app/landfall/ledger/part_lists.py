@@ -27,6 +27,7 @@ import msgspec
 from landfall.ledger import object_names
 from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import MAX_LISTED, SPAN
+from landfall.ledger.gzip_members import unpack
 from landfall.ledger.records import digest
 
 VERSION = 1
@@ -143,10 +144,10 @@ def decode_list(topic: str, named: PartList, body: bytes) -> tuple[ListedPart, .
     if digest(body) != named.sha256:
         raise ValueError(f"{named.key}: not the list that the ledger names")
     try:
-        lines = _unpacked(body).splitlines()
+        lines = unpack(body, _MAX_BYTES).splitlines()
         head = msgspec.json.decode(lines[0], type=_Head)
         parts = tuple(msgspec.json.decode(line, type=ListedPart) for line in lines[1:])
-    except (zlib.error, msgspec.MsgspecError, IndexError) as error:
+    except (ValueError, msgspec.MsgspecError, IndexError) as error:
         raise ValueError(f"{named.key}: not a list of parts: {error}") from None
     if head.version != VERSION:
         raise ValueError(f"{named.key}: of version {head.version}, this software knows {VERSION}")
@@ -157,14 +158,6 @@ def decode_list(topic: str, named: PartList, body: bytes) -> tuple[ListedPart, .
     for number, part in enumerate(parts, named.first):
         _check(named.key, number, part)
     return parts
-
-
-def _unpacked(body: bytes) -> bytes:
-    unpacker = zlib.decompressobj(_GZIP)
-    data = unpacker.decompress(body, _MAX_BYTES)
-    if unpacker.unconsumed_tail or not unpacker.eof or unpacker.unused_data:
-        raise zlib.error("it is cut off, too long, or has more behind it")
-    return data
 
 
 def _check(where: str, number: int, part: ListedPart) -> None:

@@ -25,6 +25,7 @@ import msgspec
 
 from landfall.ledger import object_names
 from landfall.ledger.entries import Replacement
+from landfall.ledger.gzip_members import unpack
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.records import digest
 from landfall.ledger.replacing import MAX_OBJECTS
@@ -211,7 +212,7 @@ def decode_list(named: Replacement, body: bytes) -> Replaced:
     if digest(body) != named.sha256:
         raise ValueError(f"{named.key}: not the list that the ledger names")
     try:
-        lines = _unpacked(body).splitlines()
+        lines = unpack(body, _MAX_BYTES).splitlines()
         head = _head(lines[0])
         middle, end = 1 + head.retire, 1 + head.retire + head.objects
         listed = Replaced(
@@ -221,7 +222,7 @@ def decode_list(named: Replacement, body: bytes) -> Replaced:
             head.made_by,
         )
         _check(listed)
-    except (zlib.error, ValueError, IndexError) as error:
+    except (ValueError, IndexError) as error:
         raise ValueError(f"{named.key}: not a list of replaced objects: {error}") from None
     lengths = len(listed.objects), len(listed.landed_again)
     is_whole = lengths == (head.objects, head.landed_again)
@@ -246,14 +247,6 @@ def _named(key: str, sha256: str, listed: Replaced) -> Replacement:
         len(listed.objects),
         sum(each.landed.rows for each in listed.objects),
     )
-
-
-def _unpacked(body: bytes) -> bytes:
-    unpacker = zlib.decompressobj(_GZIP)
-    data = unpacker.decompress(body, _MAX_BYTES)
-    if unpacker.unconsumed_tail or not unpacker.eof or unpacker.unused_data:
-        raise ValueError("it is cut off, too long, or has more behind it")
-    return data
 
 
 def _check(listed: Replaced) -> None:

@@ -5,6 +5,7 @@ which are objects, and for the mark that says where the ledger is. The root of a
 (``side_root``) is divided in the same way.
 """
 
+import json
 import re
 
 from landfall.ledger.object_names import LANE_NAME, SIDE, SYSTEM, group_prefix
@@ -17,8 +18,39 @@ _OBJECTS = re.compile(f"{SYSTEM}/[^/]+/({_DEAD_LETTERS}|[^/]+{_RETIRED})/")
 _SIDE_ROOT = re.compile(f"{SYSTEM}/[^/]+/{SIDE}/[^/]+/")
 LEDGER_MARK = f"{SYSTEM}/ledger.json"
 """Key of the mark in an output root that says where its ledger is, if that is another root."""
+_ANYWHERE = frozenset({"s3", "gs", "abfss"})
+"""Schemes whose server the reader's own settings name, and not the URL."""
 OUTPUT_MARK = f"{SYSTEM}/output.json"
 """Key of the mark in the root of a ledger that says where its objects are."""
+
+
+def marked_ledger(objects_url: str, mark: bytes) -> str:
+    """Return the URL of the ledger that the mark in an output root names.
+
+    Whoever may write there chooses where its readers look next, with their credentials. So it may
+    be any bucket of an object store, but no folder of the reader's machine and no other server of
+    HDFS than that of the objects.
+
+    Raises:
+        ValueError: it names none, or one that a mark may not name.
+    """
+    try:
+        url = json.loads(mark)["url"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"it names no ledger: {mark[:100]!r}") from error
+    if not isinstance(url, str):
+        raise ValueError(f"it names no ledger: {mark[:100]!r}")  # noqa: TRY004  # of a file
+    scheme, _, path = url.partition("://")
+    if scheme not in _ANYWHERE and (scheme, path.partition("/")[0]) != _server(objects_url):
+        raise ValueError(
+            f"it names {url[:100]!r}: a mark may name an object store, or the server of the objects"
+        )
+    return url
+
+
+def _server(url: str) -> tuple[str, str]:
+    scheme, _, path = url.partition("://")
+    return scheme, path.partition("/")[0]
 
 
 def side_root(group: str, name: str) -> str:

@@ -22,6 +22,7 @@ import msgspec
 from landfall.ledger import object_names
 from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import part_offsets
+from landfall.ledger.gzip_members import unpack
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.records import (
     Add,
@@ -47,6 +48,8 @@ BUCKETS = 64
 BLOCK_BYTES = 256 * 1024
 """Bytes of slots, before compression, after which a block ends."""
 TRAILER_BYTES = 16
+MAX_MEMBER_BYTES = 256 * 2**20
+"""The most that is read of a member: a block has ``BLOCK_BYTES`` and the rest of its last slot."""
 
 _MAGIC = b"LANDSEG1"
 _GZIP = 31
@@ -318,7 +321,4 @@ def _packed(body: bytes) -> bytes:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    try:
-        return zlib.decompress(packed, _GZIP)
-    except zlib.error as error:
-        raise ValueError(f"damaged: {error}") from error
+    return unpack(packed, MAX_MEMBER_BYTES)

@@ -17,7 +17,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores, with_ledger
 from landfall.ledger import folders, object_names, retired_names
-from landfall.ledger.roots import LEDGER_MARK
+from landfall.ledger.roots import LEDGER_MARK, marked_ledger
 from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
 from landfall.reading.files import Choice, File, chooser
@@ -207,7 +207,7 @@ def open_group(
         output, name = opened.spec.output, opened.metadata.name
         return LandedGroup(open_stores(opened.spec), output, (name, lane), opened.spec, plugins)
     output = _output(text, access)
-    store = _with_ledger(open_store(output), access)
+    store = _with_ledger(open_store(output), output.url, access)
     named = group or _owner(store, output)
     return LandedGroup(store, output, (named, lane), plugins=plugins)
 
@@ -219,16 +219,19 @@ def _output(url: str, access: Access) -> Output:
         raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
 
 
-def _with_ledger(objects: Store, access: Access) -> Store:
+def _with_ledger(objects: Store, url: str, access: Access) -> Store:
     """The store, with the one that the mark of an output root names if its ledger is elsewhere."""
     body = objects.read(LEDGER_MARK)
     if body is None:
         return objects
     try:
-        url = json.loads(body)["url"]
-        return with_ledger(open_store(Ledger(url=url, **access)), objects)
-    except (ValueError, KeyError, TypeError) as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{LEDGER_MARK} names no ledger: {body!r}") from error
+        ledger = Ledger(url=marked_ledger(url, body), **access)
+    except ValueError as error:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{url}/{LEDGER_MARK}: {error}; if that is right, open the group's file instead",
+        ) from error
+    return with_ledger(open_store(ledger), objects)
 
 
 def _owner(store: Store, output: Output) -> str:

@@ -1,9 +1,17 @@
 """Which keys are the ledger's, where that is in another root."""
 
+import json
+
 import pytest
 
 from landfall.ledger.object_names import dead_letter_key, ledger_prefix
-from landfall.ledger.roots import is_ledger_key, may_be_of_ledger, may_be_of_objects, side_root
+from landfall.ledger.roots import (
+    is_ledger_key,
+    marked_ledger,
+    may_be_of_ledger,
+    may_be_of_objects,
+    side_root,
+)
 
 SIDE = side_root("shop", "fix")
 DATA = "clicks/dt=2026-11-21/2_0_00000000000000000000.json"
@@ -25,3 +33,44 @@ def test_a_listing_of_one_root_does_not_ask_the_other() -> None:
     assert not may_be_of_objects(ledger_prefix("shop", "0"))
     assert not may_be_of_objects(f"{SIDE}/{ledger_prefix('shop', '0')}")
     assert not may_be_of_ledger(f"{SIDE}/clicks/")
+
+
+@pytest.mark.parametrize(
+    ("objects", "ledger"),
+    [
+        ("hdfs://nn:8020/logs", "s3://ledgers/logs"),
+        ("s3://logs/x", "gs://ledgers/x"),
+        ("s3://logs/x", "abfss://c@account.dfs.core.windows.net/x"),
+        ("hdfs://nn:8020/logs", "hdfs://nn:8020/ledgers"),
+        ("file:///logs", "file:///ledgers"),
+    ],
+)
+def test_a_mark_names_an_object_store_or_the_server_of_the_objects(
+    objects: str, ledger: str
+) -> None:
+    assert marked_ledger(objects, json.dumps({"url": ledger}).encode()) == ledger
+
+
+@pytest.mark.parametrize(
+    ("objects", "ledger"),
+    [
+        ("s3://logs/x", "file:///etc/landfall/secrets"),
+        ("s3://logs/x", "hdfs://evil:8020/x"),
+        ("hdfs://nn:8020/logs", "hdfs://evil:8020/x"),
+        ("hdfs://nn:8020/logs", "hdfs://nn:9000/x"),
+        ("s3://logs/x", "acme.stores:Store"),
+        ("s3://logs/x", "http://169.254.169.254/latest"),
+        ("s3://logs/x", ""),
+        ("s3://logs/x", 7),
+        ("s3://logs/x", None),
+    ],
+)
+def test_a_mark_leads_readers_nowhere_else(objects: str, ledger: object) -> None:
+    with pytest.raises(ValueError, match="it names "):
+        marked_ledger(objects, json.dumps({"url": ledger}).encode())
+
+
+@pytest.mark.parametrize("mark", [b"", b"{}", b"[]", b"\xff", b'"url"'])
+def test_a_mark_that_is_none_names_no_ledger(mark: bytes) -> None:
+    with pytest.raises(ValueError, match="it names no ledger"):
+        marked_ledger("s3://logs/x", mark)
