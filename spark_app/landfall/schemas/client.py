@@ -30,11 +30,14 @@ import urllib3
 from landfall.api.secrets import read_secret, secret_file
 from landfall.errors import SchemasAway, SchemasDenied, Stalled
 from landfall.schemas import Reference, RegisteredSchema, SchemaKind, UnusableSchemaError
+from landfall.schemas.deadline import pool_until
 from landfall.schemas.stored import StoredSchemas
 
 MAX_ANSWER_BYTES = 32 << 20
 """What is longer is no schema that a registry has: a worker's memory would not hold it."""
 MAX_REFERENCES = 1_000
+ANSWER_TIMEOUTS = 12
+"""How many time-outs a whole answer may take: a minute by default."""
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
@@ -45,7 +48,8 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         urls: asked in this order; each is the base of the API's paths.
         secret: the name of a secret with ``username`` and ``password``, or ``token``, or
             ``tls.crt`` and ``tls.key``, and ``ca.crt`` for a private authority; None for none.
-        timeout_seconds: how long to wait for a connection, and again for the answer.
+        timeout_seconds: how long to wait for a connection, and for some of the answer; all of it
+            may take ``ANSWER_TIMEOUTS`` times as long.
         stored: the schemas that are stored beside the ledger; None where nothing is landed.
     """
 
@@ -133,24 +137,29 @@ class RegistryClient:
     def _get(self, path: str) -> _Answer | None:
         """Ask one URL after the other until one answers."""
         failures = []
-        with urllib3.PoolManager(**self._tls()) as pool:
-            headers = {"Accept": _ACCEPT, **self._login()}
-            missing = False
-            for url in self._options.urls:
-                try:
+        headers = {"Accept": _ACCEPT, **self._login()}
+        missing = False
+        for url in self._options.urls:
+            try:
+                with pool_until(self._seconds, **self._tls()) as pool:
                     answer = self._ask(pool, f"{url.rstrip('/')}{path}", headers)
-                except SchemasDenied:
-                    raise
-                except SchemasAway as error:
-                    failures.append(str(error))
-                    continue
-                if answer is not None:
-                    return answer
-                # Another server may know more: replicas follow their leader.
-                missing = True
+            except SchemasDenied:
+                raise
+            except SchemasAway as error:
+                failures.append(str(error))
+                continue
+            if answer is not None:
+                return answer
+            # Another server may know more: replicas follow their leader.
+            missing = True
         if missing and not failures:
             return None
         raise SchemasAway("; ".join(failures))
+
+    @property
+    def _seconds(self) -> float:
+        """How long a connection and a whole answer may take."""
+        return ANSWER_TIMEOUTS * self._options.timeout_seconds
 
     def _ask(
         self, pool: urllib3.PoolManager, url: str, headers: Mapping[str, str]
