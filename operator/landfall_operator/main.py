@@ -95,7 +95,7 @@ class Operator:
         self._settings = settings
         self._cache = ObjectCache()
         self._metrics = metrics = Metrics(self._snapshot)
-        self._session = aiohttp.ClientSession()
+        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
         now = SteadyClock()
         # A client of its own: renewals must not wait for a connection that the passes use.
         lease_client = KubeClient(

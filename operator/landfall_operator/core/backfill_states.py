@@ -22,6 +22,8 @@ from landfall_operator.humanize import rough, shortened, time_text
 from landfall_operator.objects.backfill_pods import side_lane_name
 
 MAX_MESSAGE = 1000
+MAX_SAMPLE = 20
+"""Rows of a comparison that the status keeps; a driver reports fewer."""
 _CONDITIONS: tuple[Literal["Compared", "Promoted", "Failed"], ...] = (
     "Compared",
     "Promoted",
@@ -179,7 +181,7 @@ def _comparison(report: BackfillReport) -> Comparison:
         bytes=OldAndNew(**sizes.model_dump()) if sizes else _NOTHING,
         output_partitions=report.output_partitions or 0,
         differing=report.differing or 0,
-        sample=report.sample,
+        sample=tuple(shortened(line, MAX_MESSAGE) for line in report.sample[:MAX_SAMPLE]),
         records_per_second=report.records_per_second,
     )
 

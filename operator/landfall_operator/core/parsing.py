@@ -6,6 +6,7 @@ field is normal: Kubernetes omits empty ones.
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +44,10 @@ _WAITING_REASONS: Mapping[str, Reason] = {
 }
 """The kubelet's reasons for a waiting container that does not start without a change."""
 _STATUS = TypeAdapter(Status)
+_TIMES = frozenset({"time", "last_time", "looked", "began", "ended", "until"})
+"""Fields of a driver's status that the operator reads as times."""
+_MAX_NUMBER = 2**63 - 1
+"""The greatest number that the API server takes."""
 
 
 def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | None) -> Driver:
@@ -100,12 +105,35 @@ def pod_failure_of(pod: Json, role: str = "driver") -> PodFailure | None:
 def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
     """A driver's answer to ``/status``; None if it is not a status, as while the driver starts.
 
-    The operator keeps a summary, also of a driver that answers with all topic partitions.
+    The operator keeps a summary, also of a driver that answers with all topic partitions. Anything
+    in a pod may answer: texts and lists are cut to what a summary may have, and with a time or a
+    number that no driver writes it is not a status.
     """
     try:
-        return StatusReport(summarize(_STATUS.validate_json(body)), received)
+        summary = summarize(_STATUS.validate_json(body))
     except ValidationError:
         return None
+    return StatusReport(summary, received) if _is_plausible(summary) else None
+
+
+def _is_plausible(value: Any, field: str = "") -> bool:
+    """Whether times are times, and numbers may be numbers of a resource's status."""
+    if isinstance(value, str):
+        return field not in _TIMES or _is_time(value)
+    if isinstance(value, int | float):
+        return -1 <= value <= _MAX_NUMBER
+    if isinstance(value, tuple):
+        return all(_is_plausible(item, field) for item in value)
+    if is_dataclass(value):
+        return all(_is_plausible(getattr(value, each.name), each.name) for each in fields(value))
+    return True
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def contract_mismatch(status: Status) -> str:

@@ -96,7 +96,7 @@ def run_status(run: ReportedRun) -> RunStatus:
         longest_slice=round(run.longest_seconds) if run.slices else None,
         result=RunResult.LEFT if run.left else RunResult.LANDED,
         left=run.left[:MAX_LEFT],
-        left_topics=len(run.left),
+        left_topics=run.left_topics or len(run.left),
     )
 
 

@@ -35,6 +35,7 @@ from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
 from landfall_operator.objects import names
+from landfall_operator.reporting.bounds import bounded
 from landfall_operator.reporting.compaction import compaction_status
 from landfall_operator.reporting.conditions import conditions
 from landfall_operator.reporting.feeds import feed_statuses, files_text
@@ -66,7 +67,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
     record = observed.record(desired.rollout.active)
     workers = fresh.workers if fresh else None
     publishers, feeds = publisher_statuses(observed, desired), feed_statuses(observed, desired)
-    return GroupStatus(
+    status = GroupStatus(
         observed_generation=observed.generation,
         phase=phase,
         reason=reason,
@@ -99,6 +100,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         history=_history(observed, desired.rollout),
         conditions=found,
     )
+    return bounded(status)
 
 
 def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Phase, Reason | None]:

@@ -37,6 +37,7 @@ from landfall_operator.objects.backfill_pods import Lander
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
+from landfall_operator.reporting.bounds import bounded
 from landfall_operator.runtime.action_executor import difference, token_of
 from landfall_operator.runtime.driver_client import DriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
@@ -172,7 +173,7 @@ class BackfillPass:
             Conflict: the Backfill has changed since it was listed; nothing was stored.
         """
         stored = body.get("status", {})
-        new = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        new = bounded(status).model_dump(mode="json", by_alias=True, exclude_none=True)
         changed = difference(stored, new)
         if not changed:
             return

@@ -4,13 +4,17 @@ Anybody may read ``/status``; the control port requires the group's bearer token
 takes longer than three seconds has failed. Nothing is retried here: the next reconcile pass asks
 again. Commands state what should hold (so many executors, this successor), so sending one twice
 does no harm.
+
+A tenant chooses the image of a driver, so anything may answer (docs/adr/0045). No redirect is
+followed: it would lend the operator's place in the network. No answer is decompressed, and none
+longer than a few hundred kilobytes is read.
 """
 
 import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
 
 import aiohttp
 
@@ -22,17 +26,17 @@ from landfall.api.contract import (
     ControlCommand,
     TryAgain,
 )
+from landfall.api.status_summary import MAX_BYTES
 from landfall.errors import Retry
 from landfall_operator.runtime.metrics import Metrics
 
 TIMEOUT_SECONDS = 3.0
-MAX_STATUS_BYTES = 64 * 2**20
-"""A longer status is ignored. Drivers of earlier releases list every topic partition: 300 bytes."""
 STATUS_PATH = "/status"
 _SUMMARY = f"{STATUS_PATH}?summary=true"
 
 Command = ControlCommand | TryAgain
 """What the operator asks of a driver."""
+_CODES = frozenset(map(int, HTTPStatus))
 _PATHS: Mapping[type, str] = {**CONTROL_PATHS, TryAgain: RETRY_PATH}
 
 
@@ -42,6 +46,10 @@ class DriverUnreachable(Retry):
 
 class Unauthorized(DriverUnreachable):
     """A driver rejected the control token."""
+
+
+class AnswerRejected(aiohttp.ClientError):
+    """An answer that no driver gives: compressed, or too long."""
 
 
 class DriverClient(Protocol):
@@ -82,11 +90,10 @@ class HttpDriverClient:
         """See ``DriverClient``."""
         outcome = "error"
         try:
-            async with self._session.get(
-                url_of(address, HTTP_PORT, _SUMMARY), timeout=self._timeout
-            ) as response:
-                outcome = _outcome(response.status)
-                return await _body(response) if response.status == HTTPStatus.OK else None
+            url = url_of(address, HTTP_PORT, _SUMMARY)
+            async with self._session.get(url, timeout=self._timeout, **cautious()) as response:
+                outcome = outcome_of(response.status)
+                return await body_of(response) if response.status == HTTPStatus.OK else None
         except (TimeoutError, aiohttp.ClientError, OSError):
             return None
         finally:
@@ -96,16 +103,15 @@ class HttpDriverClient:
         """See ``DriverClient``."""
         self._before_command()
         path, outcome = _PATHS[type(command)], "error"
-        headers = {"Authorization": f"Bearer {token}"}
         try:
             request = self._session.post(
                 url_of(address, CONTROL_PORT, path),
                 json=asdict(command),
-                headers=headers,
                 timeout=self._timeout,
+                **cautious(token),
             )
             async with request as response:
-                outcome = _outcome(response.status)
+                outcome = outcome_of(response.status)
                 code = response.status
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise DriverUnreachable(f"{path} of {address}: no answer: {error}") from error
@@ -113,23 +119,46 @@ class HttpDriverClient:
             self._metrics.driver_requests.labels(path, outcome).inc()
         if code == HTTPStatus.UNAUTHORIZED:
             raise Unauthorized(f"{path} of {address}: 401")
-        if code >= HTTPStatus.BAD_REQUEST:
+        if not _is_success(code):
             raise DriverUnreachable(f"{path} of {address}: {code}")
 
 
-async def _body(response: aiohttp.ClientResponse) -> bytes | None:
-    """The body; None if it is too long."""
+def cautious(token: str = "") -> dict[str, Any]:
+    """How every request to a tenant's pod is made; ``token`` is the bearer's, if it needs one."""
+    authorization = {"Authorization": f"Bearer {token}"} if token else {}
+    return {
+        "allow_redirects": False,
+        "auto_decompress": False,
+        "max_headers": 64,
+        "headers": {"Accept-Encoding": "identity", **authorization},
+    }
+
+
+async def body_of(response: aiohttp.ClientResponse) -> bytes:
+    """The body of an answer to a request with ``cautious``.
+
+    Raises:
+        AnswerRejected: it is compressed, or has more than ``MAX_BYTES``.
+    """
+    if encoding := response.headers.get("Content-Encoding", ""):
+        raise AnswerRejected(f"the answer is encoded: {encoding[:80]}")
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
-        if len(body) > MAX_STATUS_BYTES:
-            return None
+        if len(body) > MAX_BYTES:
+            raise AnswerRejected(f"the answer has more than {MAX_BYTES} bytes")
     return bytes(body)
 
 
-def _outcome(code: int) -> str:
-    """The value of the metric's label ``outcome``."""
-    return "ok" if code < HTTPStatus.BAD_REQUEST else str(code)
+def _is_success(code: int) -> bool:
+    return HTTPStatus.OK <= code < HTTPStatus.MULTIPLE_CHOICES
+
+
+def outcome_of(code: int) -> str:
+    """The value of the metric's label ``outcome``; a tenant's pod may send any code."""
+    if _is_success(code):
+        return "ok"
+    return str(code) if code in _CODES else "error"
 
 
 def url_of(address: str, port: int, path: str) -> str:

@@ -15,7 +15,7 @@ import aiohttp
 from landfall.api.contract import CONTROL_PORT
 from landfall_operator.core.backfill_snapshot import PromotionAnswer, PromotionOutcome
 from landfall_operator.objects.names import OPERATOR
-from landfall_operator.runtime.driver_client import url_of
+from landfall_operator.runtime.driver_client import body_of, cautious, outcome_of, url_of
 from landfall_operator.runtime.metrics import Metrics
 
 PATH = "/control/promote"
@@ -56,19 +56,19 @@ class HttpPromotionClient:
             request = self._session.post(
                 url_of(address, CONTROL_PORT, PATH),
                 json={"name": side_lane, "who": OPERATOR, "why": "promote: Automatic", "id": id_},
-                headers={"Authorization": f"Bearer {token}"},
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS),
+                **cautious(token),
             )
             async with request as response:
-                outcome, body = str(response.status), await response.text()
-                return parse_answer(response.status, body)
+                outcome = outcome_of(response.status)
+                return parse_answer(response.status, await body_of(response))
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             return PromotionAnswer("failed", f"the group's driver does not answer: {error}")
         finally:
             self._metrics.driver_requests.labels(PATH, outcome).inc()
 
 
-def parse_answer(code: int, body: str) -> PromotionAnswer:
+def parse_answer(code: int, body: str | bytes) -> PromotionAnswer:
     """What a driver answered."""
     match code:
         case HTTPStatus.NOT_FOUND:
@@ -82,6 +82,6 @@ def parse_answer(code: int, body: str) -> PromotionAnswer:
         return PromotionAnswer("failed", f"the group's driver answers {code}, and not what it does")
     if code == HTTPStatus.BAD_REQUEST or outcome not in _OUTCOMES:
         return PromotionAnswer("failed", message or f"the group's driver answers {code}")
-    found = re.search(r"\bslot (\d+)", message)
+    found = re.search(r"\bslot (\d{1,18})\b", message)
     slot = int(found[1]) if found and outcome == "done" else None
     return PromotionAnswer(outcome, message, slot)

@@ -172,7 +172,9 @@ class Reconciler:
 
     async def _poll_driver(self, revision: str, pod: Json, state: GroupState) -> None:
         body = await self._drivers.status(pod["status"]["podIP"])
-        answer = report_of(body, self._settings.clock()) if body else None
+        # In a thread: what a pod answers must not keep the passes over other groups waiting.
+        received = self._settings.clock()
+        answer = await asyncio.to_thread(report_of, body, received) if body else None
         # A pod's address may already belong to another pod: the answer must name the revision.
         if answer and answer.status.revision in {"", revision}:
             former, process_id = state.reports.get(revision), inputs.process_id(pod)

@@ -15,12 +15,13 @@ class RunStatus:
         bad_records: records dead-lettered since then.
         objects: objects landed since then.
         bytes: their size.
-        left: topics of which something is not landed.
+        left: topics of which something is not landed; in a summary, the first of them.
         slot: of its RUN.
         batches: COMMITs since the range before it ended.
         slices: pieces of topic partitions in them; 0 if not known, as of the first range.
         task_seconds: how long tasks took for those, together.
         longest_seconds: how long the longest of them took.
+        left_topics: how many topics a summary would have in ``left``; 0 if ``left`` has them all.
     """
 
     until: str
@@ -36,6 +37,7 @@ class RunStatus:
     slices: int = 0
     task_seconds: float = 0.0
     longest_seconds: float = 0.0
+    left_topics: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -59,7 +60,7 @@ def resource(
     }
 
 
-def group(name: str, url: str, pattern: str, route: str, **spec: object) -> ConsumerGroup:
+def group(name: str, url: str, pattern: str, route: str, **spec: Any) -> ConsumerGroup:
     made, error = parsed(resource(name, url, pattern, route, **spec))
     assert made, error
     return made
