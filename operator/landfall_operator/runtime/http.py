@@ -3,8 +3,13 @@
 The event loop that reconciles the groups serves it too, so a loop that hangs fails its probes. An
 operator on standby is alive and ready: a rolling update waits for the new one's readiness before it
 stops the leader.
+
+Anybody in the cluster may connect, so a connection is worth little: it is closed after a few
+seconds, and earlier when there are too many, the oldest first.
 """
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -14,6 +19,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
 
+MAX_CONNECTIONS = 64
+"""Connections that are kept; the next one closes the oldest."""
+CONNECTION_SECONDS = 15.0
+"""How long a connection lasts at most: to send a request, to be answered, and idle."""
 Check = Callable[[], tuple[bool, str]]
 """A probe: whether it succeeds, and the text of the response."""
 
@@ -51,7 +60,36 @@ async def serve(
             *(web.get(path, check) for path in checks),
         ]
     )
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, max_headers=64, lingering_time=0.0
+    )
     await runner.setup()
-    await web.TCPSite(runner, host, port).start()
+    await _Site(runner, host, port).start()
     return runner
+
+
+class _Site(web.TCPSite):
+    """Listens with a bound for the number of connections and for the time that each lasts."""
+
+    async def start(self) -> None:
+        """Listen; aiohttp itself has no deadline for the headers of a request."""
+        await web.BaseSite.start(self)
+        loop, server = asyncio.get_running_loop(), self._runner.server
+        assert server
+        newest: deque[web.RequestHandler] = deque()
+
+        def connection() -> asyncio.Protocol:
+            if len(newest) >= MAX_CONNECTIONS:
+                _close(newest.popleft())
+            made = server()
+            newest.append(made)
+            loop.call_later(CONNECTION_SECONDS, _close, made)
+            return made
+
+        self._server = await loop.create_server(connection, self._host, self._port)
+
+
+def _close(handler: web.RequestHandler) -> None:
+    """End a connection without waiting for the client to read."""
+    if handler.transport:
+        handler.transport.abort()

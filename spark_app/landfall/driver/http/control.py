@@ -31,6 +31,8 @@ from landfall.driver.http.server import PATIENCE_SECONDS, in_background
 
 log = logging.getLogger(__name__)
 
+ANSWER_SECONDS = 60
+"""How long a request may take: a promotion is answered after twenty seconds."""
 BODY_BYTES = 256 * 1024
 """How long a body is at most: a request may name a thousand files."""
 
@@ -95,6 +97,7 @@ def serve_control(control: Control, handler: ControlHandler) -> ThreadingHTTPSer
         control.host,
         control.port,
         type("Handler", (_Handler,), {"control": control, "handler": handler}),
+        ANSWER_SECONDS,
     )
 
 

@@ -3,12 +3,20 @@
 ``/healthcheck`` answers 200 while the loop makes passes, or waits for a store or a source that does
 not answer (a restart would not help then). It answers 503 when the driver is stalled or fenced, or
 has made no pass for ``STUCK``.
+
+Anybody may connect, so a connection is worth little: it is closed after ``PATIENCE_SECONDS``, and
+earlier when there are too many, the oldest first, so that a probe that sends its request at once is
+still answered. A page is made once for a state of the driver, however many ask for it.
 """
 
 import logging
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,7 +42,11 @@ STUCK = timedelta(minutes=2)
 SHUTDOWN_SECONDS = 0.1
 """How long ``shutdown`` may have to wait for the server's thread."""
 PATIENCE_SECONDS = 10
-"""How long a client may take to send its request."""
+"""How long a client may take to send its request and to read the answer."""
+MAX_CONNECTIONS = 32
+"""Connections of a port, each with a thread of its own."""
+PAGE_SECONDS = 1.0
+"""How long a page may be shown again, if nothing new is posted before."""
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
 _PATHS = (
@@ -43,6 +55,16 @@ _PATHS = (
     "/status       progress, as JSON; with ?summary=true, only some topic partitions\n"
     "/metrics      for Prometheus\n"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """The body of an answer, with what it was made from, and when."""
+
+    posted: object
+    outage: Outage | None
+    rendered: float
+    body: bytes
 
 
 class StatusBoard:
@@ -54,6 +76,8 @@ class StatusBoard:
         """``outage`` returns the store's outage if there is one, whatever the loop is doing."""
         self._clock, self._outage = clock, outage
         self._posted: tuple[StatusReport, DriverCounters] | None = None
+        self._pages: dict[str, _Page] = {}
+        self._rendering = threading.Lock()
         self.posted = clock()
         self.waiting_for = ""
 
@@ -73,6 +97,18 @@ class StatusBoard:
             return None
         status = posted[0].status
         return (outage.overlay(status) if outage else status), posted[1]
+
+    def page(self, name: str, render: Callable[[], bytes]) -> bytes:
+        """What ``render`` returns, or returned a moment ago of the same status."""
+        # One thread renders at a time: together they would take turns with the driver's loop.
+        with self._rendering:
+            posted, outage, now = self._posted, self._outage(), time.monotonic()
+            page = self._pages.get(name)
+            is_current = page and page.posted is posted and page.outage == outage
+            if page and is_current and now - page.rendered < PAGE_SECONDS:
+                return page.body
+            page = self._pages[name] = _Page(posted, outage, now, render())
+            return page.body
 
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
         """The status code of ``/healthcheck``, and its JSON body with the reason."""
@@ -132,6 +168,45 @@ def serve_near(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
 
 
 class _Server(ThreadingHTTPServer):
+    """Closes connections that take too long, and the oldest ones if there are too many."""
+
+    request_queue_size = 128
+
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], seconds: float
+    ) -> None:
+        self._seconds = seconds
+        self._open: dict[Any, float] = {}
+        self._lock = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; the oldest connection makes room for the one beyond the limit."""
+        with self._lock:
+            if len(self._open) >= MAX_CONNECTIONS:
+                self._hang_up(next(iter(self._open)))
+            self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, answered or not."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Hang up on clients that have had their time; called several times a second."""
+        with self._lock:
+            latest = time.monotonic() - self._seconds
+            for request in [open_ for open_, began in self._open.items() if began < latest]:
+                self._hang_up(request)
+
+    def _hang_up(self, request: Any) -> None:
+        """End what the connection's thread waits for; the thread then closes it."""
+        del self._open[request]
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Do not log clients that hang up or are too slow: anybody could fill the log with them."""
         if not isinstance(sys.exception(), OSError):
@@ -139,15 +214,18 @@ class _Server(ThreadingHTTPServer):
 
 
 def in_background(
-    host: str, port: int, handler: type[BaseHTTPRequestHandler]
+    host: str,
+    port: int,
+    handler: type[BaseHTTPRequestHandler],
+    seconds: float = PATIENCE_SECONDS,
 ) -> ThreadingHTTPServer:
-    """Answer each request in a thread of its own until ``shutdown``.
+    """Answer each request in a thread of its own until ``shutdown``, within so many seconds.
 
     Raises:
         PortUnavailable: nothing can listen on the port now.
     """
     try:
-        server = _Server((host, port), handler)
+        server = _Server((host, port), handler, seconds)
     except OSError as error:
         raise PortUnavailable(f"cannot listen on {host}:{port}: {error.strerror}") from error
     server.daemon_threads = True
@@ -166,16 +244,25 @@ def _answer(
         "/healthcheck": lambda: _json(*board.health()),
         "/version": lambda: _json(HTTPStatus.OK, {"version": __version__}),
         "/status": lambda: _status(board, summary=parse_qs(query).get("summary") == ["true"]),
-        "/metrics": lambda: (HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(registry)),
+        "/metrics": lambda: (
+            HTTPStatus.OK,
+            CONTENT_TYPE_LATEST,
+            board.page("metrics", lambda: generate_latest(registry)),
+        ),
     }
     missing = (HTTPStatus.NOT_FOUND, _TEXT, f"not found; these paths exist:\n{_PATHS}".encode())
     return pages[path]() if path in pages else missing
 
 
 def _status(board: StatusBoard, *, summary: bool) -> tuple[HTTPStatus, str, bytes]:
-    if latest := board.latest:
-        return _json(HTTPStatus.OK, summarize(latest[0]) if summary else latest[0])
-    return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})
+    latest = board.latest
+    if latest is None:
+        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})
+
+    def render() -> bytes:
+        return msgspec.json.encode(summarize(latest[0]) if summary else latest[0])
+
+    return HTTPStatus.OK, _JSON, board.page("summary" if summary else "status", render)
 
 
 def _json(code: HTTPStatus, value: object) -> tuple[HTTPStatus, str, bytes]:
