@@ -14,7 +14,7 @@ import msgspec
 from landfall.errors import DestinationAway
 from landfall.ledger.task_results import LandedObject
 from landfall.pipeline.decoders.options import read_options
-from landfall.publish import Publisher
+from landfall.publish import Publisher, Stretch
 from landfall.publish.context import Context
 from landfall.publish.tables import Next, TablePublisher
 
@@ -61,21 +61,24 @@ class ObjectIndex:
             stretch = after(self._position(database, table))
             if not stretch.objects:
                 return self._position(database, table)
-            rows = [
-                (table, self.context.url(each.landed.upload.key), each.landed.rows, each.slot)
-                for each in stretch.objects
-            ]
-            database.executemany("insert into objects values (?, ?, ?, ?)", rows)
-            database.execute(
-                "insert or replace into positions values (?, ?)", (table, stretch.through)
-            )
+            self._insert(database, table, stretch)
             return stretch.through
 
-    def clear(self, table: str) -> None:
-        """Forget a topic's objects and its position."""
+    def refill(self, table: str, stretch: Stretch) -> None:
+        """Replace a topic's objects and its position, in one transaction."""
         with self._transaction() as database:
             for name in ("objects", "positions"):
                 database.execute(f"delete from {name} where topic = ?", (table,))  # noqa: S608  # names of this file
+            if stretch.objects:
+                self._insert(database, table, stretch)
+
+    def _insert(self, database: sqlite3.Connection, table: str, stretch: Stretch) -> None:
+        rows = [
+            (table, self.context.url(each.landed.upload.key), each.landed.rows, each.slot)
+            for each in stretch.objects
+        ]
+        database.executemany("insert into objects values (?, ?, ?, ?)", rows)
+        database.execute("insert or replace into positions values (?, ?)", (table, stretch.through))
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

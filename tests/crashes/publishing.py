@@ -19,6 +19,7 @@ from landfall.lane import Lane
 from landfall.ledger import object_names
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.task_results import LandedObject
+from landfall.publish import Stretch
 from landfall.publish.cursor import Cursor
 from landfall.publish.following import Follower
 from landfall.publish.tables import Next, TablePublisher
@@ -71,6 +72,10 @@ class Tables:
                     return stretch.through
             if is_lost:
                 raise Retry("the answer is lost")
+
+    def refill(self, table: str, stretch: Stretch) -> None:
+        self.tables.pop(table, None)
+        self.append(table, lambda _: stretch)
 
     def clear(self, table: str) -> None:
         self.tables.pop(table, None)

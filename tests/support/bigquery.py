@@ -172,7 +172,11 @@ def bigquery_lake(root: Path) -> Lake:
     """Tables of BigQuery in memory."""
     made = Warehoused.at(root)
     return Lake(
-        made.landed, made.tables, made.offsets, made.warehouse.tables.pop, is_emptied_by_reset=False
+        made.landed,
+        made.tables,
+        made.offsets,
+        made.warehouse.tables.pop,
+        is_refilled_by_reset=False,
     )
 
 

@@ -27,6 +27,7 @@ from landfall.errors import Retry
 from landfall.lane import Lane
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
+from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.cursor import Cursor
 from landfall.publish.delta import DeltaSettings, DeltaTables
@@ -42,6 +43,7 @@ from tests.support.groups import document
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, replace_header
 
 TRIES = 20
+NOTHING = Stretch(-1, -1, ())
 DAY, TIMESTAMP = datetime(2026, 11, 21, tzinfo=UTC), pa.timestamp("ms", "UTC")
 CLICKS, ORDERS = TopicPartition("clicks", 0), TopicPartition("orders", 0)
 
@@ -185,15 +187,24 @@ class MemoryTables:
             stretch = after(loaded.through if loaded else -1)
             if not stretch.objects:
                 return loaded.through if loaded else -1
-            rows = list(loaded.rows) if loaded else []
-            for each in stretch.objects:
-                body = self.read(each.landed.upload.key)
-                assert body is not None
-                rows += pq.read_table(io.BytesIO(body))["_offset"].to_pylist()
+            rows = [*(loaded.rows if loaded else ()), *self._rows(stretch)]
             with self._lock:
                 if self.tables.get(table) is loaded:
                     self.tables[table] = _Table(rows, stretch.through)
                     return stretch.through
+
+    def refill(self, table: str, stretch: Stretch) -> None:
+        rows = self._rows(stretch)
+        with self._lock:
+            self.tables[table] = _Table(rows, stretch.through)
+
+    def _rows(self, stretch: Stretch) -> list[int]:
+        rows = list[int]()
+        for each in stretch.objects:
+            body = self.read(each.landed.upload.key)
+            assert body is not None
+            rows += pq.read_table(io.BytesIO(body))["_offset"].to_pylist()
+        return rows
 
     def clear(self, table: str) -> None:
         self.tables.pop(table, None)
@@ -208,14 +219,14 @@ class Lake:
         connect: connects to the destination anew, as another process does.
         offsets: of the rows of a table.
         drop: drops a table.
-        is_emptied_by_reset: whether a reset takes the rows at once, not with the next ones.
+        is_refilled_by_reset: whether a reset brings the rows at once, not with the next pass.
     """
 
     landed: Landed
     connect: Callable[[], Tables]
     offsets: Callable[[str], list[int]]
     drop: Callable[[str], object]
-    is_emptied_by_reset: bool = True
+    is_refilled_by_reset: bool = True
 
     def publish(self) -> None:
         """Publish everything that is visible, as a process that has just started."""
@@ -255,7 +266,7 @@ def index_lake(root: Path) -> Lake:
         return [offset for each in tables for offset in each["_offset"].to_pylist()]
 
     index = ObjectIndex(ObjectIndexOptions(file, timeout=60), context)
-    return Lake(landed, lambda: index, offsets, index.clear)
+    return Lake(landed, lambda: index, offsets, lambda table: index.refill(table, NOTHING))
 
 
 def iceberg_lake(root: Path) -> Lake:
@@ -323,8 +334,8 @@ class DeltaFolders(DeltaTables):
     def append(self, table: str, after: Next) -> int:
         return super().append(f"{self.folder}/{table}", after)
 
-    def clear(self, table: str) -> None:
-        super().clear(f"{self.folder}/{table}")
+    def refill(self, table: str, stretch: Stretch) -> None:
+        super().refill(f"{self.folder}/{table}", stretch)
 
 
 def delta_rows(table: str, column: str, **storage: str) -> list[Any]:

@@ -19,11 +19,13 @@ def rewritten(landed: Landed, key: str, change: Callable[[pa.Table], pa.Table]) 
     path.write_bytes(body.getvalue())
 
 
-def with_column(name: str, values: Sequence[Any]) -> Callable[[pa.Table], pa.Table]:
+def with_column(
+    name: str, values: Sequence[Any], kind: pa.DataType | None = None
+) -> Callable[[pa.Table], pa.Table]:
     """Add a column, or replace it."""
 
     def change(table: pa.Table) -> pa.Table:
         kept = table.drop_columns([name]) if name in table.column_names else table
-        return kept.append_column(name, [list(values)])
+        return kept.append_column(name, pa.array(values, kind))
 
     return change

@@ -16,8 +16,9 @@ group's driver does while it lands. It is safe at any time, also beside a driver
 other runs: each destination takes what is published exactly as its page in the documentation
 promises.
 
-With --rebuild, the publishers that are named begin anew: their tables are emptied and filled
-again from the start of the ledger. What cannot be taken back, such as a message, is sent again.
+With --rebuild, the publishers that are named begin at the start of the ledger again. The rows of
+each table are replaced in one commit, which is made once all new ones are known to fit. What cannot
+be taken back, such as a message, is sent again.
 
 examples:
   landfall publish group.yaml                    # every publisher of the group

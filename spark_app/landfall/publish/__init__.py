@@ -183,7 +183,8 @@ class Publisher(Protocol):
     def reset(self, follower: "Follower") -> None:
         """Make the next ``publish`` publish everything anew, from the start of the ledger.
 
-        Tables are emptied; what cannot be taken back, such as a message, is published again.
+        Tables are refilled, and hold the old rows until then; what cannot be taken back, such as a
+        message, is published again.
 
         Raises:
             Retry, Stalled: as ``publish``.

@@ -22,10 +22,10 @@ from datetime import datetime
 from typing import Literal
 from urllib.parse import unquote
 
-import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
 from landfall.api.spec import TopicSpecs
@@ -33,12 +33,20 @@ from landfall.errors import DestinationAway, DestinationDenied, LandfallError, R
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Stretch
 from landfall.publish.context import Context
+from landfall.publish.delta_columns import Columns, DoesNotFit, columns_for
 from landfall.publish.delta_files import DeltaFile, LandedFiles, partition_folders
-from landfall.publish.delta_position import NONE, Commits, DeltaPosition, position, properties
+from landfall.publish.delta_position import (
+    NONE,
+    Commits,
+    DeltaPosition,
+    PositionUnknown,
+    position,
+    properties,
+)
 from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
 from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
 from landfall.publish.table_names import TableFolders, check_parquet, destination
-from landfall.publish.tables import Next, TablePublisher
+from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
 
 MAX_TRIES = 20
 """How often a table that others change all the time is looked at again in one pass."""
@@ -49,13 +57,13 @@ _SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
 log = logging.getLogger(__name__)
 
 
-class DeltaOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+class DeltaOptions(ChoiceOptions, kw_only=True):
     """Options of the publisher ``Delta``; docs/publishers/delta.md describes them."""
 
     table: str
     partition_by: list[str] | None = None
     scheme: Literal["s3", "s3a"] = "s3"
-    storage: dict[str, str | int | float | bool] = {}  # copied by msgspec
+    storage: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
 
 
@@ -91,7 +99,12 @@ class Delta:
         tables = DeltaTables(Recent(files), url(""), lane, Recent(storage), settings)
         cursor = context.cursor(destination(context, read.table))
         return TablePublisher(
-            context.follower, cursor, tables, folders.of_object, follows_replacements=True
+            context.follower,
+            cursor,
+            tables,
+            folders.of_object,
+            follows_replacements=True,
+            choice=read.choice(context.url("")),
         )
 
 
@@ -176,23 +189,44 @@ class DeltaTables:
                 keys = [each.landed.upload.key for each in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # somebody has changed the table
-                    if self._adds_columns(loaded, files):
+                    if self._changes_columns(loaded, self._columns(loaded, files)):
                         continue
                     self._commit(loaded, stretch, files, changes)
                     return stretch.through
         raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
 
-    def clear(self, table: str) -> None:
-        """See ``Tables``. The table stays, with its identity, columns and history."""
+    def refill(self, table: str, stretch: Stretch) -> None:
+        """See ``Tables``. The table stays, with its identity and history.
+
+        Its columns stay as well, but for those whose type no file fits.
+        """
         with self._errors(table):
+            keys = [each.landed.upload.key for each in stretch.objects]
+            files = self.files().read(keys) if keys else []
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
-                if loaded is None or self._position(loaded).through == NONE:
+                is_empty = loaded is None or not self._has_rows(loaded)
+                if is_empty and not files:
                     return
-                with suppress(CommitFailedError):
-                    loaded.delete(commit_properties=self._properties(NONE))
+                if loaded is None:
+                    self._create(table, files[0])
+                    continue
+                with suppress(CommitFailedError):  # somebody has changed the table
+                    columns = self._columns(loaded, files, replaces_rows=not is_empty)
+                    if is_empty and self._changes_columns(loaded, columns):
+                        continue
+                    changes = FileChanges(stretch.objects)
+                    fields = None if is_empty else columns.fields
+                    self._commit(loaded, stretch, files, changes, fields)
                     return
         raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+
+    def _has_rows(self, loaded: DeltaTable) -> bool:
+        """Whether a table has rows of the ledger, or may have some."""
+        try:
+            return self._position(loaded).through != NONE
+        except PositionUnknown:
+            return True
 
     def _load(self, table: str) -> DeltaTable | None:
         try:
@@ -206,7 +240,7 @@ class DeltaTables:
         try:
             return position(Commits(loaded), self.application, self.root)
         except Stalled as error:
-            raise Stalled(error.reason, f"table {loaded.table_uri}: {error}") from None
+            raise type(error)(error.reason, f"table {loaded.table_uri}: {error}") from None
 
     def _create(self, table: str, first: DeltaFile) -> None:
         columns = {name.casefold() for name in first.columns.names}
@@ -214,42 +248,60 @@ class DeltaTables:
         folders = [name for name, _ in partition_folders(first.key)]
         by = [n for n in folders if n.casefold() not in columns] if wanted is None else [*wanted]
         # A column is optional: a later file may lack it.
-        made = [field.with_nullable(True) for field in first.columns]  # noqa: FBT003
-        made += [pa.field(name, pa.string()) for name in by if name not in first.columns.names]
+        made = [*self._fitting(table, (), [first]).fields]
+        made += [
+            Field(name, PrimitiveType("string")) for name in by if name not in first.columns.names
+        ]
         with suppress(CommitFailedError):
             DeltaTable.create(
                 table,
-                Schema.from_arrow(pa.schema(made)),
+                Schema(made),
                 mode="ignore",
                 partition_by=by,
                 storage_options=self.storage(),
             )
 
-    def _adds_columns(self, loaded: DeltaTable, files: Sequence[DeltaFile]) -> bool:
-        """Add the columns of the first file that has new ones; False if none has."""
-        known = {field.name: field.type for field in loaded.schema().fields}
-        for file in {each.columns.to_string(): each for each in reversed(files)}.values():
-            fields = Schema.from_arrow(file.columns).fields
-            new = [field for field in fields if field.name not in known]
-            for field in fields:
-                if field.name in known and field.type != known[field.name]:
-                    raise Stalled(
-                        Reason.DESTINATION_CONFLICT,
-                        f"object {file.url} does not fit table {loaded.table_uri}: column "
-                        f"{field.name} is {_text(field.type)} in the file and "
-                        f"{_text(known[field.name])} in the table",
-                    )
-            if new and self.settings.schema_evolution == "None":
-                raise Stalled(
-                    Reason.DESTINATION_CONFLICT,
-                    f"object {file.url} does not fit table {loaded.table_uri}: it has columns "
-                    f"{', '.join(field.name for field in new)}; add them to the table, or set "
-                    "schemaEvolution: Add",
-                )
-            if new:
-                loaded.alter.add_columns([_optional(field) for field in new])
-                return True
-        return False
+    def _columns(
+        self, loaded: DeltaTable, files: Sequence[DeltaFile], *, replaces_rows: bool = False
+    ) -> Columns:
+        """The columns that a table needs for files.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, a file does not fit; the message names it.
+        """
+        evolves = self.settings.schema_evolution != "None"
+        return self._fitting(
+            loaded.table_uri,
+            loaded.schema().fields,
+            files,
+            replaces_rows=replaces_rows,
+            evolves=evolves,
+        )
+
+    @staticmethod
+    def _fitting(
+        table: str, known: Sequence[Field], files: Sequence[DeltaFile], **how: bool
+    ) -> Columns:
+        try:
+            return columns_for(table, known, files, **how)
+        except DoesNotFit as error:
+            raise Stalled(Reason.DESTINATION_CONFLICT, str(error)) from None
+
+    def _changes_columns(self, loaded: DeltaTable, columns: Columns) -> bool:
+        """Change the columns of a table, by a version of its own; False if they fit."""
+        if columns.widened:
+            write_deltalake(
+                loaded,
+                Schema(list(columns.fields)).to_arrow().empty_table(),
+                mode="overwrite",
+                schema_mode="overwrite",
+                predicate="false",  # no row is overwritten
+                partition_by=loaded.metadata().partition_columns,
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        elif columns.added:
+            loaded.alter.add_columns(list(columns.added))
+        return bool(columns.widened or columns.added)
 
     def _changes(
         self, loaded: DeltaTable, stretch: Stretch, position: DeltaPosition
@@ -292,7 +344,9 @@ class DeltaTables:
         stretch: Stretch,
         files: Sequence[DeltaFile],
         changes: FileChanges,
+        fields: Sequence[Field] | None = None,
     ) -> None:
+        """Commit files and the position; with ``fields``, all that a table has leaves it."""
         columns = loaded.metadata().partition_columns
         now_ms = round(time.time() * 1000)
         times = {each.landed.upload.key: each.time for each in changes.add}
@@ -301,8 +355,8 @@ class DeltaTables:
                 *(self._action(file, times[file.key], columns) for file in files),
                 *(RemoveAction(each.path, True, now_ms) for each in changes.remove),  # noqa: FBT003
             ],
-            mode="append",
-            schema=loaded.schema(),
+            mode="append" if fields is None else "overwrite",
+            schema=loaded.schema() if fields is None else Schema([*fields]),
             partition_by=columns,
             commit_properties=self._properties(
                 stretch.through, f"{stretch.after + 1}-{stretch.through}", changes
@@ -375,10 +429,6 @@ class DeltaTables:
         return " ".join(text.split())[:1000]
 
 
-def _optional(field: Field) -> Field:
-    return Field(field.name, field.type, nullable=True, metadata=field.metadata)
-
-
 def _millis(time: str) -> int:
     """A time as a ledger has it, ISO 8601, in milliseconds since 1970; 0 if it is none."""
     try:
@@ -391,7 +441,3 @@ def _spelled_alike(uri: str) -> str:
     """A URI without what writers spell differently: escapes, slashes, and ``s3a`` for ``s3``."""
     scheme, _, rest = unquote(uri).partition(":")
     return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest.lstrip('/')}"
-
-
-def _text(kind: object) -> str:
-    return str(kind.to_json()).strip('"') if hasattr(kind, "to_json") else str(kind)

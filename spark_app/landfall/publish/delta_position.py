@@ -23,6 +23,10 @@ _FIRST_LOOK = 8
 """How many commits are looked at first; most often the newest one suffices."""
 
 
+class PositionUnknown(Stalled):
+    """The table was restored to a version that has left its log."""
+
+
 class Table(Protocol):
     """The part of ``deltalake.DeltaTable`` that is read."""
 
@@ -124,7 +128,7 @@ def _ancestors(commits: Commits) -> Iterator[Mapping[str, Any]]:
         if commit.get("operation") == "RESTORE":
             version, moment = _restored(commit.get("operationParameters", {}))
     if version is not None or moment is not None:
-        raise Stalled(
+        raise PositionUnknown(
             Reason.DESTINATION_CONFLICT,
             "it was restored to a version whose commit is not in the log any more; restore a newer "
             "version, or publish it anew with landfall publish --rebuild",

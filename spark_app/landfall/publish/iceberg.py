@@ -17,8 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgspec
-
 from landfall.api.spec import TopicSpecs
 from landfall.errors import DestinationAway, Reason, Stalled
 from landfall.ledger.object_names import parse_key
@@ -57,7 +55,7 @@ from landfall.publish.iceberg_position import (
 )
 from landfall.publish.s3_access import s3_access
 from landfall.publish.table_names import TableNames, check_parquet, destination
-from landfall.publish.tables import Next, TablePublisher
+from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
 
 FORMAT_VERSION = 2
 """The latest version of Iceberg's table format whose manifests pyiceberg writes."""
@@ -81,13 +79,13 @@ _CREATED = {
 _Property = str | int | float | bool
 
 
-class IcebergOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+class IcebergOptions(ChoiceOptions, kw_only=True):
     """Options of the publisher ``Iceberg``; docs/publishers/iceberg.md describes them."""
 
     catalog: dict[str, _Property]
     table: str = "lake.{topic}"
     partition_by: list[str] | None = None
-    properties: dict[str, _Property] = {}  # copied by msgspec
+    properties: dict[str, _Property] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
 
 
@@ -159,7 +157,8 @@ class Iceberg:
         tables = IcebergTables(connection, lane, context.url, settings)
         named = tuple(catalog.get(name, "") for name in ("name", "type", "uri", "warehouse"))
         cursor = context.cursor(destination(context, *named, read.table))
-        return TablePublisher(context.follower, cursor, tables, names.of_object)
+        choice = read.choice(context.url(""))
+        return TablePublisher(context.follower, cursor, tables, names.of_object, choice=choice)
 
 
 def _check_warehouse(catalog: Mapping[str, str], context: Context) -> None:
@@ -217,21 +216,28 @@ class IcebergTables:
                         return stretch.through
         raise _contended(table)
 
-    def clear(self, table: str) -> None:
+    def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``.
 
-        The table stays, with its identity, columns, properties and history.
+        The table stays, with its identity, columns, properties and history. What its files have to
+        have first, such as a column, is added by commits of their own.
         """
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
         with self.connection.errors("clear", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
-                if loaded is None or loaded.metadata.current_snapshot_id is None:
+                is_empty = loaded is None or loaded.metadata.current_snapshot_id is None
+                if is_empty and not stretch.objects:
                     return
+                if loaded is None:
+                    self._create(table, stretch)
+                    continue
                 with suppress(CommitFailedException):
-                    self._clear(loaded)
-                    return
+                    if not is_empty:
+                        self._check_is_own(loaded)
+                    if self._append(loaded, stretch, empties=not is_empty):
+                        return
         raise _contended(table)
 
     def _load(self, table: str) -> Any:
@@ -287,26 +293,31 @@ class IcebergTables:
                 properties={**_CREATED, **self.settings.properties},
             )
 
-    def _append(self, loaded: Any, stretch: Stretch) -> bool:
-        """Append the files of a stretch; False if only columns were added for them."""
+    def _append(self, loaded: Any, stretch: Stretch, *, empties: bool = False) -> bool:
+        """Append the files of a stretch; False if only columns were added or renamed for them.
+
+        With ``empties``, the same commit removes everything else.
+        """
         reserved = reserved_columns(loaded.schema())
         if reserved and self.settings.schema_evolution == "Add":
             self._rename(loaded, reserved)
             return False
         urls = [self.url(each.landed.upload.key) for each in stretch.objects]
-        files = [*data_files(self.connection.file_io(urls[0]), loaded.metadata, urls)]
+        io = self.connection.file_io(urls[0]) if urls else None
+        files = [*data_files(io, loaded.metadata, urls)] if urls else []
         if new := [each for each in files if isinstance(each, NewColumns)]:
             self._add_columns(loaded, new)
             return False
         slots = f"{stretch.after + 1}-{stretch.through}"
         with loaded.transaction() as transaction:
+            if empties:
+                _delete_all(transaction)
             _set_mapping(transaction)
             self._add(transaction, stretch.through, files, {"landfall.slots": slots})
         return True
 
-    def _clear(self, loaded: Any) -> None:
-        from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415  # an extra
-
+    def _check_is_own(self, loaded: Any) -> None:
+        """Return if no other group or lane has rows in a table."""
         others = [
             name
             for name in loaded.properties
@@ -318,11 +329,6 @@ class IcebergTables:
                 f"table {'.'.join(loaded.name())} has rows of {', '.join(others)}; drop it to "
                 "publish it anew",
             )
-        with loaded.transaction() as transaction:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that there was nothing to delete
-                transaction.delete(AlwaysTrue())
-            self._add(transaction, NONE, (), {})
 
     def _add(
         self, transaction: Any, through: int, files: Sequence[Any], summary: Mapping[str, str]
@@ -380,6 +386,14 @@ def _set_mapping(transaction: Any) -> None:
     metadata = transaction.table_metadata
     if (mapping := mapping_of(metadata)) != metadata.name_mapping():
         transaction.set_properties({PROPERTY: mapping.model_dump_json()})
+
+
+def _delete_all(transaction: Any) -> None:
+    from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415  # an extra
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that there was nothing to delete
+        transaction.delete(AlwaysTrue())
 
 
 def _contended(table: str) -> DestinationAway:

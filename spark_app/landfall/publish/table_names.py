@@ -1,7 +1,8 @@
 """Which table a topic's objects belong to, by a template such as ``lake.{topic}``.
 
-What a table's name may not hold becomes ``_``. Two topics that would share a table by that are
-refused; with a template without ``{topic}`` all topics share one on purpose.
+A template may name ``{generation}`` as well, that of the object. What a table's name may not hold
+becomes ``_``. Two topics that would share a table by that are refused; with a template without
+``{topic}`` all topics share one on purpose.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from landfall.ledger.task_results import LandedObject
 from landfall.publish.context import Context
 
 _TOPIC = "{topic}"
+_GENERATION = "{generation}"
 _TEMPLATE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 _FOLDER = re.compile(r"(s3://[^/\s]+|file://)/[^\s?#{}]+")
 _REPLACED = re.compile(r"[^A-Za-z0-9_]")
@@ -43,19 +45,19 @@ class TableNames:
         Raises:
             ValueError: it is none, or two topics would share a table.
         """
-        if not _TEMPLATE.fullmatch(template.replace(_TOPIC, "topic")):
+        if not _TEMPLATE.fullmatch(_filled(template, "topic", 1)):
             raise ValueError(
                 "option table: expected namespaces and a name, such as lake.{topic}, of letters, "
                 f"digits, _ and -, got {template!r}"
             )
         names = cls(context, template, lower)
         if two := names.collision(t for t in _named(context) if context.is_published(t)):
-            raise ValueError(f"option table: {_shared(*two, names.of_topic(two[0]))}")
+            raise ValueError(f"option table: {_shared(*two, names.of_topic(two[0], 1))}")
         return names
 
-    def of_topic(self, topic: str) -> str:
-        """The name of a topic's table."""
-        name = self.template.replace(_TOPIC, _REPLACED.sub("_", topic))
+    def of_topic(self, topic: str, generation: int) -> str:
+        """The name of the table of a topic's objects of a generation."""
+        name = _filled(self.template, _REPLACED.sub("_", topic), generation)
         return name.lower() if self.lower else name
 
     def of_object(self, landed: LandedObject) -> str | None:
@@ -67,7 +69,7 @@ class TableNames:
         name = self.context.object_name(landed.upload.key)
         if name is None:
             return None
-        table = self.of_topic(name.topic)
+        table = self.of_topic(name.topic, name.generation)
         first = self._topics.setdefault(table, name.topic)
         if first != name.topic and _TOPIC in self.template:
             raise Stalled(Reason.DESTINATION_CONFLICT, _shared(first, name.topic, table))
@@ -77,7 +79,7 @@ class TableNames:
         """Two topics that would share a table; None if no two do."""
         found = dict[str, str]()
         for topic in topics if _TOPIC in self.template else ():
-            first = found.setdefault(self.of_topic(topic), topic)
+            first = found.setdefault(self.of_topic(topic, 1), topic)
             if first != topic:
                 return first, topic
         return None
@@ -102,7 +104,7 @@ class TableFolders:
         Raises:
             ValueError: it is no URL of a folder, or one among the landed objects.
         """
-        if not _FOLDER.fullmatch(template.replace(_TOPIC, "topic")):
+        if not _FOLDER.fullmatch(_filled(template, "topic", 1)):
             raise ValueError(
                 "option table: expected the URL of a folder, such as s3://lake/tables/{topic}, "
                 f"got {template!r}"
@@ -118,7 +120,7 @@ class TableFolders:
     def of_object(self, landed: LandedObject) -> str | None:
         """The URL of an object's table; None if its topic is not published."""
         name = self.context.object_name(landed.upload.key)
-        return self.template.replace(_TOPIC, name.topic) if name else None
+        return _filled(self.template, name.topic, name.generation) if name else None
 
 
 def check_parquet(context: Context, specs: TopicSpecs) -> None:
@@ -138,6 +140,10 @@ def check_parquet(context: Context, specs: TopicSpecs) -> None:
                 f"type: {context.entry.type} tables are made of Parquet files, but {where} "
                 f"{spec.output.format}"
             )
+
+
+def _filled(template: str, topic: str, generation: int) -> str:
+    return template.replace(_TOPIC, topic).replace(_GENERATION, str(generation))
 
 
 def destination(context: Context, *parts: str) -> str:

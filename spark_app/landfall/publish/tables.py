@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
+
+import msgspec
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import LandedObject
@@ -57,15 +59,48 @@ class Tables(Protocol):
         """
         ...
 
-    def clear(self, table: str) -> None:
-        """Take everything that is published out of a table, and its position, in one transaction.
+    def refill(self, table: str, stretch: Stretch) -> None:
+        """Replace everything that is published in a table by these objects, in one transaction.
 
-        A table that does not exist is left alone.
+        Its position is the end of the stretch. A table that does not exist is created if there are
+        objects for it. A destination that takes rows later than that keeps the old ones until
+        then, and its position is the start.
 
         Raises:
             Retry: the destination does not answer; again is safe.
+            Stalled: the objects do not fit each other or the table, which is as it was.
         """
         ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which objects are published to tables at all.
+
+    Attributes:
+        start: the first slot whose objects are.
+        skip: keys of objects that are not.
+    """
+
+    start: int = 0
+    skip: frozenset[str] = frozenset()
+
+
+class ChoiceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """Options of types that fill tables, by which objects are left out of all of them."""
+
+    start_at: Literal["Beginning"] | Annotated[int, msgspec.Meta(ge=0)] = "Beginning"
+    skip: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] = ()
+
+    def choice(self, root: str) -> Choice:
+        """What the options choose; ``root`` is the URL of the output root."""
+        start = 0 if self.start_at == "Beginning" else self.start_at
+        return Choice(start, skipped(self.skip, root))
+
+
+def skipped(objects: Iterable[str], root: str) -> frozenset[str]:
+    """The keys of objects that are named by key or by URL."""
+    return frozenset(each.removeprefix(root) for each in objects)
 
 
 @dataclass
@@ -119,6 +154,7 @@ class TablePublisher:
         table_of: which table an object belongs to.
         workers: how many tables are appended to at once; ``tables`` must be thread-safe for it.
         follows_replacements: whether ``tables`` take out what retires.
+        choice: which objects are published at all.
     """
 
     new_follower: Callable[[], Follower]
@@ -127,6 +163,7 @@ class TablePublisher:
     table_of: TableOf
     workers: int = 1
     follows_replacements: bool = False
+    choice: Choice = field(default_factory=Choice)
 
     def publish(self, follower: Follower) -> Published:
         """See ``Publisher``."""
@@ -201,14 +238,26 @@ class TablePublisher:
                     yield f"table {table}: append {len(new)} objects, {rows} rows, slots {slots}"
 
     def reset(self, follower: Follower) -> None:
-        """See ``Publisher``."""
-        tables, emptied = dict.fromkeys(self.cursor.read().tables), -1
-        for stretch in follower.stretches(-1):
-            tables |= dict.fromkeys(self._by_table(stretch, -1))
-            emptied = stretch.through
-        for table in tables:
-            self.tables.clear(table)
-        self.cursor.write(Position(emptied=emptied))
+        """See ``Publisher``. A table that cannot be filled again is as it was."""
+        objects: dict[str, dict[str, VisibleObject]] = {}
+        through = -1
+        for stretch in follower.remaining(-1):
+            for table, part in self._by_table(stretch, -1).items():
+                known = objects.setdefault(table, {})
+                # They may have retired since the ledger was read for an earlier stretch.
+                for key in (o.upload.key for each in part.replaced for o in each.retired):
+                    known.pop(key, None)
+                known |= {each.landed.upload.key: each for each in part.objects}
+            through = stretch.through
+        failures = _Failures(TOLERATED_SILENCE * self.workers)
+
+        def refill(table: str) -> None:
+            found = tuple(objects.get(table, {}).values())
+            self.tables.refill(table, Stretch(-1, through if found else -1, found))
+
+        self._for_each({**self.cursor.read().tables, **objects}, refill, failures)
+        failures.check()
+        self.cursor.write(Position(emptied=through))
 
     def _by_table(self, stretch: Stretch, emptied: int) -> dict[str, Stretch]:
         """The parts of a stretch, by the table that they concern.
@@ -234,15 +283,18 @@ class TablePublisher:
     def _tables_of(self, objects: Iterable[VisibleObject]) -> dict[str, list[VisibleObject]]:
         found: dict[str, list[VisibleObject]] = {}
         for each in objects:
-            if table := self.table_of(each.landed):
+            if each.slot >= self.choice.start and (table := self._table(each.landed)):
                 found.setdefault(table, []).append(each)
         return found
+
+    def _table(self, landed: LandedObject) -> str | None:
+        return None if landed.upload.key in self.choice.skip else self.table_of(landed)
 
     def _retired_by_table(self, replaced: ReplacedObjects) -> dict[str, ReplacedObjects]:
         """What retired of each table; what took its place is among the objects of the stretch."""
         found: dict[str, list[LandedObject]] = {}
         for landed in replaced.retired:
-            if table := self.table_of(landed):
+            if table := self._table(landed):
                 found.setdefault(table, []).append(landed)
         return {
             name: replace(replaced, retired=tuple(retired), objects=())

@@ -262,3 +262,39 @@ def test_a_file_whose_uri_another_engine_spells_differently_is_replaced(lake: La
     lake.publish()
 
     assert lake.is_whole()
+
+
+def test_a_rebuild_is_the_way_out_of_rows_that_others_have_deleted(lake: Lake) -> None:
+    delete_row_by_vector(lake, 0, 7)
+    replace(lake, 0, 1)
+    with pytest.raises(Stalled, match="of which others have deleted rows"):
+        lake.publish()
+    version = DeltaTable(str(folder(lake))).version()
+
+    lake.landed.publisher(lake.connect()).reset(lake.landed.follower())
+
+    assert lake.is_whole()
+    assert DeltaTable(str(folder(lake))).version() == version + 1
+    lake.landed.land(CLICKS).settle()
+    lake.publish()
+    assert lake.is_whole()
+
+
+def test_a_rebuild_is_the_way_out_of_a_restore_to_a_version_that_left_the_log(lake: Lake) -> None:
+    for _ in range(3):
+        lake.landed.land(CLICKS).settle()
+        lake.publish()
+    DeltaTable(str(folder(lake))).create_checkpoint()
+    version = DeltaTable(str(folder(lake))).version() + 1
+    restore = {"operation": "RESTORE", "operationParameters": {"version": 1}}
+    log = folder(lake) / "_delta_log"
+    (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": restore}) + "\n")
+    for number in range(3):
+        (log / f"{number:020}.json").unlink()
+    with pytest.raises(Stalled, match="publish it anew with landfall publish --rebuild"):
+        lake.publish()
+
+    lake.landed.publisher(lake.connect()).reset(lake.landed.follower())
+
+    lake.publish()
+    assert lake.is_whole()

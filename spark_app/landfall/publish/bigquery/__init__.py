@@ -31,7 +31,7 @@ from landfall.publish.context import Context
 from landfall.publish.cursor import Cursor
 from landfall.publish.following import Follower
 from landfall.publish.table_names import destination
-from landfall.publish.tables import TablePublisher
+from landfall.publish.tables import Choice, TablePublisher, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,8 +105,14 @@ class BigQuery:
             services.warehouse, services.staging, kinds.format_of, labels, services.schedule
         )
         tables = LoadedTables(Chains(context.store, lane, context.name), runner, settings)
+        choice = Choice(skip=skipped(read.skip, context.url("")))
         return TablePublisher(
-            context.follower, self._cursor(), tables, self._table_of, workers=read.parallel
+            context.follower,
+            self._cursor(),
+            tables,
+            self._table_of,
+            workers=read.parallel,
+            choice=choice,
         )
 
     def _start(self) -> int:
@@ -120,8 +126,7 @@ class BigQuery:
         return max((each.through for each in stretches), default=-1)
 
     def _table_of(self, landed: LandedObject) -> str | None:
-        key = landed.upload.key
-        name = None if key in self._options.skip else self._context.object_name(key)
+        name = self._context.object_name(landed.upload.key)
         try:
             return table_name(self._options, name) if name else None
         except ValueError as error:

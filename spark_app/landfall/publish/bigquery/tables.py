@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from landfall.errors import DestinationAway, Reason, Stalled
+from landfall.publish import Stretch
 from landfall.publish.bigquery import loads
 from landfall.publish.bigquery.chain import Chain, Chains
 from landfall.publish.bigquery.loads import (
@@ -92,7 +93,7 @@ class LoadedTables:
             then = loads.position_after(position, chosen, rest, through)
             chain.propose(self._intent(chain, table, head, (chosen, position, then)))
 
-    def clear(self, table: str) -> None:
+    def refill(self, table: str, stretch: Stretch) -> None:  # noqa: ARG002  # by later loads
         """See ``Tables``. The rows stay until the next load replaces them."""
         chain = self._chain(table)
         start = Position(chain.begin.after)
