@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 from urllib.parse import unquote
@@ -29,7 +29,7 @@ from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
 from landfall.api.spec import TopicSpecs
-from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Reason, Stalled
+from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Stretch
 from landfall.publish.context import Context
@@ -43,6 +43,7 @@ from landfall.publish.delta_position import (
     position,
     properties,
 )
+from landfall.publish.library_errors import LibraryErrors
 from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
 from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
 from landfall.publish.table_names import TableFolders, check_parquet, destination
@@ -153,6 +154,7 @@ class DeltaTables:
         lane: the group and the lane whose ledger it is.
         storage: the storage options, looked up at each use.
         settings: of the tables.
+        library: what errors of delta-rs mean.
     """
 
     files: Recent[LandedFiles]
@@ -160,6 +162,7 @@ class DeltaTables:
     lane: tuple[str, str]
     storage: Recent[dict[str, str]]
     settings: DeltaSettings
+    library: LibraryErrors = field(default_factory=LibraryErrors, kw_only=True)
 
     @property
     def application(self) -> str:
@@ -168,12 +171,12 @@ class DeltaTables:
 
     def through(self, table: str) -> int:
         """See ``Tables``."""
-        with self._errors(table):
+        with self._errors("read", table):
             return self._position(self._load(table)).through
 
     def append(self, table: str, after: Next) -> int:
         """See ``Tables``."""
-        with self._errors(table):
+        with self._errors("append to", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
                 position = self._position(loaded)
@@ -200,7 +203,7 @@ class DeltaTables:
 
         Its columns stay as well, but for those whose type no file fits.
         """
-        with self._errors(table):
+        with self._errors("refill", table):
             keys = [each.landed.upload.key for each in stretch.objects]
             files = self.files().read(keys) if keys else []
             for _ in range(MAX_TRIES):
@@ -404,20 +407,20 @@ class DeltaTables:
         )
 
     @contextmanager
-    def _errors(self, table: str) -> Iterator[None]:
-        """Turn what delta-rs raises into DestinationAway; the next try looks at the table first."""
+    def _errors(self, attempt: str, table: str) -> Iterator[None]:
+        """Turn what delta-rs raises into errors of ours; the next try looks at the table first."""
+        attempted = f"{attempt} {table}"
         try:
             yield
         except LandfallError:
             raise
-        except PermissionError as error:
-            raise DestinationDenied(self._message(table, error)) from None
-        except Exception as error:  # noqa: BLE001  # whatever a library makes of an answer
-            raise DestinationAway(self._message(table, error)) from None
         except BaseException as error:
-            if type(error).__name__ != "PanicException":  # delta-rs ends a thread by it
+            # delta-rs ends a thread by it
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
-            raise DestinationAway(self._message(table, error)) from None
+            message = self._message(table, error)
+            raise self.library.translate(attempted, error, message) from None
+        self.library.succeeded(attempted)
 
     def _message(self, table: str, error: BaseException) -> str:
         text = f"Delta table {table}: {type(error).__name__}: {error}"

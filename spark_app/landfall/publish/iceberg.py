@@ -224,7 +224,7 @@ class IcebergTables:
         """
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
-        with self.connection.errors("clear", table):
+        with self.connection.errors("refill", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
                 is_empty = loaded is None or loaded.metadata.current_snapshot_id is None

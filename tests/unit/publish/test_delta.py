@@ -18,10 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Retry, Stalled
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.publish.delta_files import partition_folders, stats
+from landfall.publish.library_errors import REPEATS
 from tests.support.lake import CLICKS, ORDERS, Landed
 from tests.support.parquet_files import rewritten, with_column
 
@@ -299,3 +300,25 @@ def test_statistics_hold_for_every_row(given_rows: list[Any]) -> None:
                 assert parsed[0] <= value <= parsed[1]
             elif not (isinstance(value, float) and math.isnan(value)):  # no bound holds for NaN
                 assert least <= value <= greatest
+
+
+def test_what_no_try_can_mend_is_a_conflict(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Delta", options(tmp_path))
+    publish(context)
+    features = {"readerFeatures": ["unheardOf"], "writerFeatures": ["unheardOf"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    version = table(tmp_path).version() + 1
+    log = tmp_path / f"tables/clicks/_delta_log/{version:020}.json"
+    log.write_text(json.dumps({"protocol": protocol}) + "\n")
+    landed.land(CLICKS).settle()
+    publisher, follower = built(context), context.follower()
+    found = list[Any]()
+
+    for _ in range(REPEATS):
+        with pytest.raises((Retry, Stalled), match="unheardOf") as caught:
+            publisher.publish(follower)
+        found.append(caught.value)
+
+    assert [isinstance(each, Retry) for each in found] == [True] * (REPEATS - 1) + [False]
+    assert found[-1].reason is Reason.DESTINATION_CONFLICT
