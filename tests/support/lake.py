@@ -44,7 +44,7 @@ from tests.support.sample_ledger import GROUP, LANE, SampleLedger, replace_heade
 
 TRIES = 20
 NOTHING = Stretch(-1, -1, ())
-DAY, TIMESTAMP = datetime(2026, 11, 21, tzinfo=UTC), pa.timestamp("ms", "UTC")
+DAY, TIMESTAMP = datetime(2026, 11, 21, tzinfo=UTC), pa.timestamp("us", "UTC")
 CLICKS, ORDERS = TopicPartition("clicks", 0), TopicPartition("orders", 0)
 
 

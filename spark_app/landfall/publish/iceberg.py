@@ -7,7 +7,9 @@ again to a table that somebody else has changed (apache/iceberg-python, issue 33
 
 A column that a file has and the table has not is added to the table first, by a commit of its own.
 Files need no field ids: the table's name mapping finds columns by name. ``iceberg_position`` says
-where a table is that others change as well.
+where a table is that others change as well. ``iceberg_copies`` says which files are not taken as
+they are. Earlier versions took them, so that a table of theirs is looked through once, and is
+marked by the property ``landfall.timestamps`` if it has none.
 """
 
 import re
@@ -24,6 +26,7 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.iceberg_catalog import Connection, file_properties
+from landfall.publish.iceberg_copies import Copies
 from landfall.publish.iceberg_files import (
     NewColumns,
     as_iceberg,
@@ -31,6 +34,8 @@ from landfall.publish.iceberg_files import (
     columns_of,
     data_files,
     differences,
+    first_outdated,
+    has_times,
 )
 from landfall.publish.iceberg_names import (
     PROPERTY,
@@ -76,6 +81,9 @@ _CREATED = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
+_TIMESTAMPS = "landfall.timestamps"
+_MARKED = {_TIMESTAMPS: "microseconds"}
+"""No file of the table holds milliseconds, or its owner wants those that do: any value will do."""
 _Property = str | int | float | bool
 
 
@@ -201,6 +209,7 @@ class IcebergTables:
         """See ``Tables``."""
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
+        made: dict[str, str] = {}
         with self.connection.errors("append to", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
@@ -212,7 +221,7 @@ class IcebergTables:
                     self._create(table, stretch)
                     continue
                 with suppress(CommitFailedException):  # somebody has changed the table
-                    if self._append(loaded, stretch):
+                    if self._append(loaded, stretch, made):
                         return stretch.through
         raise _contended(table)
 
@@ -224,6 +233,7 @@ class IcebergTables:
         """
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
+        made: dict[str, str] = {}
         with self.connection.errors("refill", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
@@ -236,7 +246,7 @@ class IcebergTables:
                 with suppress(CommitFailedException):
                     if not is_empty:
                         self._check_is_own(loaded)
-                    if self._append(loaded, stretch, empties=not is_empty):
+                    if self._append(loaded, stretch, made, empties=not is_empty):
                         return
         raise _contended(table)
 
@@ -290,21 +300,28 @@ class IcebergTables:
                 table,
                 made.schema,
                 partition_spec=made.spec,
-                properties={**_CREATED, **self.settings.properties},
+                properties={**_CREATED, **_MARKED, **self.settings.properties},
             )
 
-    def _append(self, loaded: Any, stretch: Stretch, *, empties: bool = False) -> bool:
+    def _append(
+        self, loaded: Any, stretch: Stretch, made: dict[str, str], *, empties: bool = False
+    ) -> bool:
         """Append the files of a stretch; False if only columns were added or renamed for them.
 
-        With ``empties``, the same commit removes everything else.
+        ``made`` has the copies of earlier tries, by the files they are of. With ``empties``, the
+        same commit removes everything else.
         """
         reserved = reserved_columns(loaded.schema())
         if reserved and self.settings.schema_evolution == "Add":
             self._rename(loaded, reserved)
             return False
         urls = [self.url(each.landed.upload.key) for each in stretch.objects]
-        io = self.connection.file_io(urls[0]) if urls else None
-        files = [*data_files(io, loaded.metadata, urls)] if urls else []
+        files = []
+        if urls:
+            io = self.connection.file_io(urls[0])
+            if not empties:
+                self._check_timestamps(loaded, io)
+            files = [*data_files(Copies.of(io, loaded, made), loaded.metadata, urls)]
         if new := [each for each in files if isinstance(each, NewColumns)]:
             self._add_columns(loaded, new)
             return False
@@ -315,6 +332,21 @@ class IcebergTables:
             _set_mapping(transaction)
             self._add(transaction, stretch.through, files, {"landfall.slots": slots})
         return True
+
+    def _check_timestamps(self, loaded: Any, io: Any) -> None:
+        """Raise Stalled if the table has files with milliseconds that an earlier version added."""
+        if _TIMESTAMPS in loaded.properties or not has_times(loaded.schema()):
+            return
+        root = self.url("")
+        paths = [task.file.file_path for task in loaded.scan().plan_files()]
+        outdated = first_outdated(io, [path for path in paths if path.startswith(root)])
+        if outdated is not None:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {'.'.join(loaded.name())} has times in milliseconds, as in {outdated}: "
+                "Spark reads them as 1970; publish it again with --rebuild, or set table property "
+                f"{_TIMESTAMPS} = milliseconds if Spark does not read it",
+            )
 
     def _check_is_own(self, loaded: Any) -> None:
         """Return if no other group or lane has rows in a table."""
@@ -344,7 +376,10 @@ class IcebergTables:
                 append.append_data_file(each)
         snapshot = transaction.table_metadata.current_snapshot()
         root = {f"{self.key}.root": self.url("")}
-        transaction.set_properties({**position_properties(self.key, through, snapshot), **root})
+        marked = {} if _TIMESTAMPS in properties else _MARKED
+        transaction.set_properties(
+            {**position_properties(self.key, through, snapshot), **root, **marked}
+        )
 
     def _add_columns(self, loaded: Any, new: Sequence[NewColumns]) -> None:
         """Add the columns of files that do not fit a table, by commits of their own."""

@@ -3,7 +3,8 @@
 A footer says which columns a file has, and for each the least and the greatest value, which readers
 skip files by. Partition values come from these as well: a file belongs to one partition, so both
 must have one value there, and nulls must be in no or in all rows. Footers are read side by side and
-forgotten at once, so memory does not grow with their size.
+forgotten at once, so memory does not grow with their size. A file with times in milliseconds is
+taken as a copy (``iceberg_copies``).
 
 Source: https://iceberg.apache.org/spec/#partitioning and #column-projection (name mapping).
 """
@@ -20,6 +21,8 @@ import pyarrow.parquet as pq
 
 from landfall.api.column_names import same_but_case
 from landfall.errors import Reason, Stalled
+from landfall.formats.parquet import as_stored_now
+from landfall.publish.iceberg_copies import Copies, is_outdated
 from landfall.publish.iceberg_names import as_in_table, mapping_of
 
 READERS = 16
@@ -52,11 +55,11 @@ class NewColumns:
     why: str
 
 
-def data_files(io: Any, metadata: Any, urls: Sequence[str]) -> Iterator[Any]:
+def data_files(copies: Copies, metadata: Any, urls: Sequence[str]) -> Iterator[Any]:
     """What each file is in a table: a ``DataFile``, or ``NewColumns`` in its place.
 
     Args:
-        io: a pyiceberg ``FileIO`` that reads them.
+        copies: read them, and make those that are taken instead.
         metadata: of the table.
         urls: of the files.
 
@@ -67,16 +70,33 @@ def data_files(io: Any, metadata: Any, urls: Sequence[str]) -> Iterator[Any]:
     """
     with ThreadPoolExecutor(min(READERS, len(urls))) as pool:
         mapping = mapping_of(metadata)
-        yield from pool.map(lambda url: _data_file(io, metadata, mapping, url), urls)
+        yield from pool.map(lambda url: _data_file(copies, metadata, mapping, url), urls)
 
 
 def columns_of(io: Any, url: str) -> pa.Schema:
-    """The columns of a file.
+    """The columns of a file, as a table has them.
 
     Raises:
         Stalled: as ``data_files``.
     """
-    return _footer(io, url)[0].schema.to_arrow_schema()
+    return as_stored_now(_footer(io, url)[0].schema.to_arrow_schema())
+
+
+def first_outdated(io: Any, urls: Sequence[str]) -> str | None:
+    """The first of these files that holds milliseconds; None if none does.
+
+    Raises:
+        Stalled: as ``data_files``.
+        OSError: the store does not answer.
+    """
+    for start in range(0, len(urls), READERS):
+        some = urls[start : start + READERS]
+        with ThreadPoolExecutor(len(some)) as pool:
+            footers = [*pool.map(lambda url: _footer(io, url)[0], some)]
+        for url, footer in zip(some, footers, strict=True):
+            if is_outdated(footer.schema.to_arrow_schema()):
+                return url
+    return None
 
 
 def _footer(io: Any, url: str) -> tuple[pq.FileMetaData, int]:
@@ -90,7 +110,7 @@ def _footer(io: Any, url: str) -> tuple[pq.FileMetaData, int]:
         raise Stalled(Reason.OBJECT_LOST, f"object {url} is no Parquet file: {error}") from None
 
 
-def _data_file(io: Any, metadata: Any, mapping: Any, url: str) -> Any:
+def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     from pyiceberg.io.pyarrow import (  # noqa: PLC0415  # an extra
         compute_statistics_plan,
         data_file_statistics_from_parquet_metadata,
@@ -99,12 +119,16 @@ def _data_file(io: Any, metadata: Any, mapping: Any, url: str) -> Any:
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat  # noqa: PLC0415
     from pyiceberg.table.name_mapping import apply_name_mapping  # noqa: PLC0415
 
-    footer, size = _footer(io, url)
-    of_file, schema = footer.schema.to_arrow_schema(), metadata.schema()
+    footer, size = _footer(copies.landed, url)
+    found, schema, path = footer.schema.to_arrow_schema(), metadata.schema(), url
+    of_file = as_stored_now(found)
     columns = as_in_table(of_file, schema, mapping)
     check_cases(url, of_file, columns, schema)
     if why := differences(schema, columns):
         return NewColumns(url, columns, why)
+    if is_outdated(found):
+        path = copies.of_file(url)
+        footer, size = _footer(copies.own, path)
     paths = parquet_path_to_id_mapping(apply_name_mapping(as_iceberg(of_file), mapping))
     plan = compute_statistics_plan(schema, metadata.properties)
     try:
@@ -114,7 +138,7 @@ def _data_file(io: Any, metadata: Any, mapping: Any, url: str) -> Any:
         raise Stalled(Reason.DESTINATION_CONFLICT, f"object {url} does not fit: {error}") from None
     return DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=url,
+        file_path=path,
         file_format=FileFormat.PARQUET,
         partition=partition,
         file_size_in_bytes=size,
@@ -224,6 +248,16 @@ def as_iceberg(columns: pa.Schema) -> Any:
         raise Stalled(
             Reason.DESTINATION_CONFLICT, f"no Iceberg table can have this: {error}"
         ) from None
+
+
+def has_times(schema: Any) -> bool:
+    """Whether a table has a column of times, at any depth."""
+    from pyiceberg.types import TimestampType, TimestamptzType, TimeType  # noqa: PLC0415  # an extra
+
+    kinds = (TimestampType, TimestamptzType, TimeType)
+    return any(
+        isinstance(schema.find_field(number).field_type, kinds) for number in schema.field_ids
+    )
 
 
 def _fits(of_file: Any, of_table: Any) -> bool:
