@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
@@ -28,6 +28,8 @@ READERS = 16
 """How many footers are read at once."""
 MAX_TEXT = 64
 """Longer text has no statistics: shortened, it would be no bound."""
+_LAST = datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
+"""A later time has no millisecond after it."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,8 @@ def _time(value: datetime, *, upwards: bool) -> str | None:
     if value.tzinfo is None:
         return None
     at = value.astimezone(UTC)
-    micros = at.microsecond
-    if upwards and micros % 1000:
-        return None
-    return f"{at:%Y-%m-%dT%H:%M:%S}.{micros // 1000:03}Z" if at.year >= 1000 else None
+    if upwards and at.microsecond % 1000:
+        if at > _LAST:
+            return None
+        at += timedelta(milliseconds=1)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z" if at.year >= 1000 else None

@@ -322,3 +322,42 @@ def test_what_no_try_can_mend_is_a_conflict(tmp_path: Path) -> None:
 
     assert [isinstance(each, Retry) for each in found] == [True] * (REPEATS - 1) + [False]
     assert found[-1].reason is Reason.DESTINATION_CONFLICT
+
+
+@pytest.mark.parametrize("then", [0, 1])
+def test_files_of_milliseconds_and_of_microseconds_are_rows_of_one_table(
+    tmp_path: Path, then: int
+) -> None:
+    """Earlier versions landed milliseconds (ADR 0038)."""
+    landed = Landed(tmp_path).land(CLICKS).land(CLICKS).settle()
+    rewritten(
+        landed,
+        landed.keys("clicks")[then],
+        lambda t: with_column("_timestamp", t["_timestamp"].cast(pa.timestamp("ms", "UTC")))(t),
+    )
+
+    publish(landed.context("Delta", options(tmp_path)))
+
+    assert offsets(tmp_path) == [*range(20)]
+    late = "select count(*) c from t where _timestamp >= '2026-11-21T00:05:00Z'"
+    assert rows(tmp_path, late) == [{"c": 15}]
+
+
+@pytest.mark.parametrize(
+    ("micros", "bounds"),
+    [
+        ([0, 1500], ["1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.002Z"]),
+        ([-1, 1000], ["1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.001Z"]),
+        ([0, 253_402_300_799_999_999], None),
+    ],
+)
+def test_bounds_of_microseconds_are_milliseconds_around_them(
+    micros: list[int], bounds: list[str] | None
+) -> None:
+    body = io.BytesIO()
+    pq.write_table(pa.table({"at": pa.array(micros, pa.timestamp("us", "UTC"))}), body)
+
+    found = json.loads(stats(pq.read_metadata(body)))
+
+    either = [found[name].get("at") for name in ("minValues", "maxValues")]
+    assert either == (bounds or [None, None])

@@ -1,5 +1,6 @@
 """A scan has exactly the rows that are visible at its slot."""
 
+import io
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import landfall
@@ -81,6 +83,25 @@ def test_an_opened_group_goes_on(landed: Readable) -> None:
     landed.land(CLICKS, (FIRST, rows(3, 5))).settle()
 
     assert ids(opened.scan("clicks")) == [*range(5)]
+
+
+@pytest.mark.parametrize("first", ["ms", "us"])
+def test_objects_of_milliseconds_and_of_microseconds_are_scanned_together(
+    landed: Readable, first: str
+) -> None:
+    """Earlier versions landed milliseconds (ADR 0038)."""
+    at = datetime(2026, 11, 21, 4, 5, 6, 789000, tzinfo=UTC)
+    landed.land(CLICKS, (FIRST, [{"id": 0, "at": at}]), (SECOND, [{"id": 1, "at": at}])).settle()
+    other = FIRST if first == "ms" else SECOND
+    (path,) = (landed.root / "landed/clicks" / other).iterdir()
+    found = pq.read_table(io.BytesIO(path.read_bytes()))
+    in_millis = found["at"].cast(pa.timestamp("ms", "UTC"))
+    pq.write_table(found.set_column(found.schema.get_field_index("at"), "at", in_millis), path)
+
+    table = landfall.open(landed.url).scan("clicks").to_arrow()
+
+    assert table.schema.field("at").type == pa.timestamp("us", "UTC")
+    assert table["at"].to_pylist() == [at, at]
 
 
 @pytest.mark.parametrize("format_", BODIES)
