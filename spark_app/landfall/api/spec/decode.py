@@ -119,7 +119,7 @@ class ColumnType(StrEnum):
     FLOAT64 = "Float64"
     BOOLEAN = "Boolean"
     TIMESTAMP = "Timestamp"
-    """Milliseconds since 1970-01-01 UTC, from an integer of milliseconds or from ISO 8601 text."""
+    """A time in microseconds, from an integer of milliseconds since 1970 or from ISO 8601 text."""
     DATE = "Date"
     BINARY = "Binary"
     JSON = "Json"
@@ -132,8 +132,8 @@ class Column(Model):
     name: Name
     """Name of the column in the output."""
     type: ColumnType
-    """Type of the column. Timestamp is in milliseconds since 1970-01-01 UTC; Json is any value as
-    JSON text.
+    """Type of the column. Timestamp is a time in UTC, to the microsecond, from ISO 8601 text or
+    milliseconds since 1970; Json is any value as JSON text.
     """
     field: str | None = None
     """Payload field the column is read from; dots separate the steps of a nested path. The column's
