@@ -1,10 +1,14 @@
 """Two lanes of the same ranges, compared row by row."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from landfall.api.spec import Output
@@ -50,6 +54,24 @@ def test_the_same_rows_are_the_same_in_any_order_and_in_any_objects(format_: str
     assert found.is_same
     assert (found.old.objects, found.old.rows) == (2, 3)
     assert (found.new.objects, found.new.rows) == (1, 3)
+
+
+def test_rows_are_the_same_in_milliseconds_and_in_microseconds() -> None:
+    """A backfill lands again what an earlier version landed (ADR 0038)."""
+    at = datetime(2026, 11, 21, 4, 5, 6, 789000, UTC)
+    table = pa.table({"at": [at, None], "clock": [at.time(), None]})
+    coarse = pa.schema({"at": pa.timestamp("ms", "UTC"), "clock": pa.time32("ms")})
+    fine = pa.schema({"at": pa.timestamp("us", "UTC"), "clock": pa.time64("us")})
+    lanes = []
+    for schema in (coarse, fine):
+        of_rows, body = lane("Parquet", (FOLDER, [{"at": at}, {}])), io.BytesIO()
+        pq.write_table(table.cast(schema), body)
+        of_rows.store.overwrite(of_rows.files[0].key, body.getvalue())
+        lanes.append(of_rows)
+
+    (found,) = compared(*lanes)
+
+    assert found.is_same
 
 
 @pytest.mark.parametrize("format_", ["Json", "Text", "Parquet", "Avro", "Orc"])
