@@ -371,7 +371,12 @@ class IcebergTables:
         named = {"landfall.group": group, "landfall.lane": lane, **positions(self.key, through)}
         update = transaction.update_snapshot({**named, **summary})
         merges = properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-        with update.merge_append() if merges else update.fast_append() as append:
+        appending = update.merge_append() if merges else update.fast_append()
+        if any(each.spec_id != transaction.table_metadata.default_spec_id for each in files):
+            from landfall.publish.iceberg_append import AppendBySpec  # noqa: PLC0415  # an extra
+
+            appending = AppendBySpec.of(transaction, {**named, **summary})
+        with appending as append:
             for each in files:
                 append.append_data_file(each)
         snapshot = transaction.table_metadata.current_snapshot()

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,32 +134,58 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     plan = compute_statistics_plan(schema, metadata.properties)
     try:
         statistics = data_file_statistics_from_parquet_metadata(footer, plan, paths)
-        partition = _partition(statistics, metadata, {*columns.names})
+        spec, partition = _partition(statistics, metadata, {*columns.names})
     except ValueError as error:
         raise Stalled(Reason.DESTINATION_CONFLICT, f"object {url} does not fit: {error}") from None
-    return DataFile.from_args(
+    file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,
         file_format=FileFormat.PARQUET,
         partition=partition,
         file_size_in_bytes=size,
         sort_order_id=None,
-        spec_id=metadata.default_spec_id,
         equality_ids=None,
         key_metadata=None,
         **statistics.to_serialized_dict(),
     )
+    file.spec_id = spec  # no field of a manifest's entry, so no argument either
+    return file
 
 
-def _partition(statistics: Any, metadata: Any, columns: set[str]) -> Any:
-    """The partition that a file belongs to.
+def _partition(statistics: Any, metadata: Any, columns: set[str]) -> tuple[int, Any]:
+    """The spec and the partition that a file belongs to.
+
+    That is the table's current spec; a table whose partitioning was changed keeps the earlier ones,
+    of which the latest that fits is taken.
+
+    Raises:
+        ValueError: it does not belong to one; the message is about the current spec.
+    """
+    current = metadata.spec()
+    try:
+        return current.spec_id, _partition_of(statistics, metadata.schema(), current, columns)
+    except ValueError as error:
+        earlier = {spec.spec_id: spec for spec in metadata.partition_specs}
+        del earlier[current.spec_id]
+        for spec_id in sorted(earlier, reverse=True):
+            with suppress(ValueError):
+                found = _partition_of(statistics, metadata.schema(), earlier[spec_id], columns)
+                return spec_id, found
+        if not earlier:
+            raise
+        raise ValueError(f"{error}; it fits none of the table's earlier partition specs") from error
+
+
+def _partition_of(statistics: Any, schema: Any, spec: Any, columns: set[str]) -> Any:
+    """The partition that a file belongs to by one spec.
 
     Raises:
         ValueError: it does not belong to one.
     """
-    schema = metadata.schema()
-    for field in metadata.spec().fields:
+    for field in spec.fields:
         name = schema.find_column_name(field.source_id)
+        if name is None:
+            raise ValueError(f"the column of partition field {field.name} was dropped")
         nulls = statistics.null_value_counts.get(field.source_id)
         if name.partition(".")[0] not in columns:
             continue  # all rows are null
@@ -172,7 +199,7 @@ def _partition(statistics: Any, metadata: Any, columns: set[str]) -> Any:
                 f"column {name}, which the table is partitioned by, is null in {nulls} of "
                 f"{statistics.record_count} rows; a file belongs to one partition"
             )
-    return statistics.partition(metadata.spec(), schema)
+    return statistics.partition(spec, schema)
 
 
 def check_cases(url: str, of_file: pa.Schema, columns: pa.Schema, schema: Any) -> None:

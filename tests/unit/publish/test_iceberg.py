@@ -343,3 +343,71 @@ def test_an_error_that_the_library_does_not_explain_is_a_conflict_when_it_repeat
 
     assert caught.value.reason is Reason.DESTINATION_CONFLICT
     assert publishing.publish(context.follower()).refilled == ["lake.clicks"], "it passes after all"
+
+
+def partitioned_anew(root: Path, by: str = "bucket[4]") -> Any:
+    """Have somebody partition the table by names, of which a landed file has several."""
+    table = load_catalog("landfall", **catalog_of(root)).load_table("lake.clicks")
+    with table.update_spec() as update:
+        update.add_field("name", by)
+    return table
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_files_are_appended_under_the_latest_partition_spec_that_fits(
+    tmp_path: Path, merge: bool
+) -> None:
+    properties = {"commit.manifest-merge.enabled": merge, "commit.manifest.min-count-to-merge": 2}
+    options = {"catalog": catalog_of(tmp_path), "properties": properties}
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Iceberg", options, **TYPED)
+    built(context).publish(context.follower())
+    table = partitioned_anew(tmp_path, "identity")
+    landed.land(CLICKS).land(CLICKS).settle()
+    rewritten(landed, landed.keys("clicks")[2], with_column("name", ["a"] * 10))
+
+    built(context).publish(context.follower())
+    landed.land(CLICKS).settle()
+    built(context).publish(context.follower())
+
+    table.refresh()
+    rows = table.scan().to_arrow().sort_by("_offset").to_pylist()
+    assert [row["_offset"] for row in rows] == [*range(40)]
+    specs = [(task.file.spec_id, task.file.record_count) for task in table.scan().plan_files()]
+    assert sorted(specs) == [(0, 10)] * 3 + [(1, 10)], "one file has a single name"
+    assert table.scan(row_filter="name = 'n15'").to_arrow().num_rows == 1
+    summary = table.current_snapshot().summary
+    assert (summary["added-records"], summary["total-records"]) == ("10", "40")
+
+
+def test_a_table_of_several_partition_specs_is_filled_again(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    context = landed.context("Iceberg", {"catalog": catalog_of(tmp_path)}, **TYPED)
+    built(context).publish(context.follower())
+    table = partitioned_anew(tmp_path)
+    landed.land(CLICKS).settle()
+    built(context).publish(context.follower())
+
+    built(context).reset(context.follower())
+    built(context).publish(context.follower())
+
+    table.refresh()
+    assert sorted(table.scan().to_arrow()["_offset"].to_pylist()) == [*range(20)]
+
+
+def test_a_file_that_fits_no_partition_spec_says_so(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    rewritten(landed, landed.keys("clicks")[0], with_column("name", ["a"] * 10))
+    options = {"catalog": catalog_of(tmp_path), "partitionBy": ["name"]}
+    route = {"route__pattern": "dt={date}/name={field:name}"}
+    context = landed.context("Iceberg", options, **TYPED, **route)
+    built(context).publish(context.follower())
+    partitioned_anew(tmp_path)
+    landed.land(CLICKS).settle()
+
+    error = stalled(context)
+
+    assert error.reason is Reason.DESTINATION_CONFLICT
+    assert "Partition Field: name. lower_value='n10', upper_value='n19'; it fits none of the" in (
+        str(error)
+    )
