@@ -334,7 +334,8 @@ class DeltaTables:
             vectors = pa.table(loaded.deletion_vectors())["filepath"].to_pylist()
             with_deleted = {_spelled_alike(path) for path in vectors}
         by_uri = {_spelled_alike(path): path for path in paths}
-        found = {key: _spelled_alike(self.files().url(key)) for key in keys}
+        url = self.files().url
+        found = {key: _spelled_alike(url(key)) for key in keys}
         return {
             key: TableFile(by_uri[uri], uri in with_deleted)
             for key, uri in found.items()
