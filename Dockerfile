@@ -66,6 +66,8 @@ RUN landfall-native /native /made
 FROM python AS operator
 COPY --from=operator-packages /opt/landfall /opt/landfall
 COPY --from=landfall /made /
+# No module is imported from the working folder, which pods may write to.
+ENV PYTHONSAFEPATH=1
 USER 185:185
 ENTRYPOINT ["tini", "--", "python", "-m", "landfall_operator"]
 
@@ -94,6 +96,8 @@ ENV LANDFALL_SPARK_ARCHIVE=/opt/landfall/spark.jsa
 COPY --from=native /made/ /opt/landfall/lib/python3.11/site-packages/
 COPY --from=landfall /made /
 COPY spark_app/main.py /opt/landfall/
+# As above: the working folder is the only writable one.
+ENV PYTHONSAFEPATH=1
 USER 185:185
 WORKDIR /tmp
 ENTRYPOINT ["tini", "-s", "--", "/opt/entrypoint"]

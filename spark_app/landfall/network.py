@@ -5,12 +5,18 @@ all. ``trouble`` opens a connection of its own, says hello, and is done within `
 decides nothing: what it finds is for people.
 """
 
+import logging
 import socket
 import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 2.5
 """Seconds to wait for a connection, and again for an answer."""
@@ -89,3 +95,25 @@ def _unanswered(plain: socket.socket, hello: bytes) -> str:
     with suppress(OSError):
         plain.shutdown(socket.SHUT_RDWR)
     return "" if answer else "closes connections at once"
+
+
+def warn_of_plain_http(url: str) -> None:
+    """Log once that a login is sent to this server without encryption; not for this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        _warn_of(f"{parts.hostname}:{parts.port or 80}")
+
+
+@cache
+def _warn_of(server: str) -> None:
+    log.warning(
+        "login sent without encryption, anyone on the way can read it: use https",
+        extra={"server": server},
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -122,3 +122,26 @@ def test_one_server_that_answers_is_enough_and_the_others_are_not_waited_for(
 )
 def test_an_address_is_written_as_in_yaml(address: Address, text: str) -> None:
     assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    ("url", "count"),
+    [
+        ("http://registry:8081/api", 1),
+        ("http://10.0.0.7", 1),
+        ("https://registry", 0),
+        ("http://localhost:8081", 0),
+        ("http://127.0.0.1:1", 0),
+        ("http://[::1]:8081", 0),
+    ],
+)
+def test_a_login_without_encryption_is_warned_of_once(
+    url: str, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    network._warn_of.cache_clear()
+
+    for _ in range(3):
+        network.warn_of_plain_http(url)
+
+    said = [record for record in caplog.records if "without encryption" in record.message]
+    assert len(said) == count

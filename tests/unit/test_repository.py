@@ -194,3 +194,11 @@ def test_groups_that_begin_first_are_groups_of_tests() -> None:
     groups = {name for text in texts for name in re.findall(r'xdist_group\("(.+?)"\)', text)}
 
     assert {*LONGEST_GROUPS} <= groups
+
+
+def test_images_import_nothing_from_the_working_folder() -> None:
+    stages = re.split(r"^FROM ", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
+    started = [stage for stage in stages if "\nENTRYPOINT " in stage]
+
+    assert len(started) == 2
+    assert all("\nENV PYTHONSAFEPATH=1\n" in stage for stage in started)

@@ -34,6 +34,7 @@ from landfall.errors import (
     Reason,
     Stalled,
 )
+from landfall.network import warn_of_plain_http
 from landfall.publish.context import Context
 
 MAX_WAIT_SECONDS = 3600.0
@@ -119,7 +120,7 @@ class WebServer:
                 response = pool.request(
                     request.method,
                     f"{self.url}{request.path}",
-                    headers=dict(request.headers),
+                    headers=self._sent(request.headers),
                     body=request.body,
                     timeout=timeout,
                     retries=False,
@@ -150,6 +151,11 @@ class WebServer:
             text = text.replace(value.strip(), "***") if value.strip() else text
         said = f": {text[:_QUOTED_CHARACTERS]}" if text else ""
         return f"{self.name}: answered with status {answer.status}{said}"
+
+    def _sent(self, headers: Mapping[str, str]) -> dict[str, str]:
+        if "Authorization" in headers:
+            warn_of_plain_http(self.url)
+        return dict(headers)
 
     def _tls(self) -> dict[str, Any]:
         """What is asked with; read again each time, so that a rotated secret takes effect."""

@@ -29,6 +29,7 @@ import urllib3
 
 from landfall.api.secrets import read_secret, secret_file
 from landfall.errors import SchemasAway, SchemasDenied, Stalled
+from landfall.network import warn_of_plain_http
 from landfall.schemas import Reference, RegisteredSchema, SchemaKind, UnusableSchemaError
 from landfall.schemas.deadline import pool_until
 from landfall.schemas.stored import StoredSchemas
@@ -140,6 +141,8 @@ class RegistryClient:
         headers = {"Accept": _ACCEPT, **self._login()}
         missing = False
         for url in self._options.urls:
+            if "Authorization" in map(str.title, headers):
+                warn_of_plain_http(url)
             try:
                 with pool_until(self._seconds, **self._tls()) as pool:
                     answer = self._ask(pool, f"{url.rstrip('/')}{path}", headers)

@@ -11,6 +11,7 @@ import pytest
 from dev.kube.certificates import Authority
 from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
 from landfall.schemas import Reference, RegisteredSchema, SchemaKind
+from landfall.schemas import client as client_module
 from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
 from landfall.schemas.client import RegistryClient, RegistryOptions
 from tests.support.registered import content_hash
@@ -257,3 +258,17 @@ DIFFERENT = (
     RegisteredSchema(SchemaKind.PROTOBUF, 'syntax = "proto3";'),
     RegisteredSchema(SchemaKind.PROTOBUF, 'syntax  = "proto3";'),
 )
+
+
+@pytest.mark.parametrize(("named", "warned"), [("registry", ["http://127.0.0.1:9"]), (None, [])])
+def test_a_login_without_encryption_is_warned_of(
+    named: str | None, warned: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret(tmp_path, monkeypatch, token="t")
+    urls = list[str]()
+    monkeypatch.setattr(client_module, "warn_of_plain_http", urls.append)
+
+    with pytest.raises(SchemasAway):
+        client(NOWHERE, secret=named).by_id(7)
+
+    assert urls == warned
