@@ -202,3 +202,38 @@ def test_images_import_nothing_from_the_working_folder() -> None:
 
     assert len(started) == 2
     assert all("\nENV PYTHONSAFEPATH=1\n" in stage for stage in started)
+
+
+REACHES_OUT = re.compile(
+    r"subprocess\.(run|Popen)\(|import_module\(|PoolManager\(|urlopen\(|ClientSession\(|"
+    r"load_catalog\(|TSocket\(|create_connection\("
+)
+"""Calls that start a program, import by name or open a connection."""
+
+
+def test_whoever_could_reach_a_program_an_import_or_a_connection_is_in_the_table() -> None:
+    page = (ROOT / "docs/guides/security.md").read_text()
+    table = page.partition("## Who may influence what")[2].partition("\n## ")[0]
+    sources = [*(ROOT / "spark_app").rglob("*.py"), *(ROOT / "operator").rglob("*.py")]
+    reaching = [file for file in sources if REACHES_OUT.search(file.read_text())]
+    names = [
+        file.relative_to(ROOT / file.relative_to(ROOT).parts[0]).as_posix() for file in reaching
+    ]
+
+    missing = [name for name in names if name.removeprefix("landfall/") not in table]
+
+    assert len(names) > 10
+    assert missing == []
+
+
+def test_every_test_that_the_table_of_security_names_is_there() -> None:
+    page = (ROOT / "docs/guides/security.md").read_text()
+    table = page.partition("## Who may influence what")[2].partition("\n## ")[0]
+    known = {file.name for file in (ROOT / "tests").rglob("test_*.py")}
+
+    named = set(re.findall(r"`(?:tests/[\w/]*)?(test_\w+\.py)`", table))
+    paths = re.findall(r"`(tests/[\w/]+\.py)`", table)
+
+    assert len(named) > 15
+    assert named <= known
+    assert all((ROOT / path).is_file() for path in paths)
