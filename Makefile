@@ -13,7 +13,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,7 +89,7 @@ fmt: setup ## Format the code and fix what can be fixed
 check: setup ## Check format, lint, types, import contracts, dependencies, documentation
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
-	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench
+	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings > ../.venv/clippy.log 2>&1 || { cat ../.venv/clippy.log; exit 1; }; }
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
@@ -147,6 +147,9 @@ sim: setup ## Simulate the autoscaler, a fixed size and KEDA's formula, and prin
 
 crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n); of one kind only: FEEDS=1 (files), MERGES=1, PROMOTIONS=1 (backfills), LOSSES=1 (lost offsets)
 	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(LOSSES),--losses) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
+
+fuzz: setup ## Compare decoders with independent references on random schemas and payloads (MINUTES=10 SEED=n DECODER=protobuf)
+	@$(BIN)/python -m tests.fuzz $(if $(DECODER),--decoder $(DECODER)) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10))
 
 chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)

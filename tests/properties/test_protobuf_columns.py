@@ -17,7 +17,7 @@ from landfall.pipeline.decoders.protobuf.messages import Messages
 from landfall.pipeline.decoders.row_schemas import SCHEMA_NAME
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
-from tests.support.protobuf_payloads import inline, message
+from tests.support.protobuf_payloads import descriptors, inline, message
 
 PROTO = """
 syntax = "proto3";
@@ -226,7 +226,7 @@ def test_of_many_payloads_those_are_found_that_are_no_messages(
     payloads = [packed({"id": i}) for i in range(many)]
     for place, payload in enumerate(some):
         payloads.insert(place * 67 % (many + 1), payload)
-    messages = Messages.of(CLICK, proto_names=False)
+    messages = Messages.of("shop.Click", descriptors(PROTO), proto_names=False)
     assert messages.together is not None
 
     array = pa.array([None, *payloads, None], pa.binary())[1:-1]

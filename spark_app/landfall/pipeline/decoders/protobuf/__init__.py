@@ -24,8 +24,8 @@ protobuf.dev), as google.protobuf.json_format makes it: 64-bit integers as text,
 bytes in base64, fields without presence left out if they have their default.
 
 google.protobuf parses every payload, because it alone decides which are messages; ``batches`` then
-reads whole columns with ptars, a quarter of the time that reading fields one by one takes.
-``messages`` reads what ptars would read otherwise, and JSON.
+reads whole columns with ptars, a quarter of the time that reading fields one by one takes, where
+``admission`` permits that. ``messages`` reads what ptars would read otherwise, and JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,8 +44,9 @@ from landfall.pipeline.decoders import Decoded, Path, Wanted, arrow_values
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.protobuf.batches import Batches, handler_of
 from landfall.pipeline.decoders.protobuf.framing import frames
-from landfall.pipeline.decoders.protobuf.messages import MalformedError, Messages, array
+from landfall.pipeline.decoders.protobuf.messages import Messages, array
 from landfall.pipeline.decoders.protobuf.own import OwnColumns
+from landfall.pipeline.decoders.protobuf.reading import MalformedError
 from landfall.pipeline.decoders.protobuf.schema import (
     Leaf,
     index_path,
@@ -117,8 +118,7 @@ class Protobuf:
             raise ValueError("option sha256: is for a file")
         data, name = load(checked.descriptors, checked.file), checked.file
         files = (pinned_as(name, sha256(data).hexdigest(), checked.sha256),) if name else ()
-        message = message_class(data, checked.message)
-        descriptor = message.DESCRIPTOR
+        descriptor = message_class(data, checked.message).DESCRIPTOR
         _check(wanted)
         known: dict[object, Leaf] = {}
         fields = {
@@ -126,7 +126,7 @@ class Protobuf:
         }
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(descriptor, column, known) for column in typed)
-        messages = Messages.of(message, proto_names=checked.proto_names)
+        messages = Messages.of(checked.message, data, proto_names=checked.proto_names)
         handler = handler_of(descriptor)
         is_whole = wanted.json or (wanted.own_columns and not known)
         return cls(

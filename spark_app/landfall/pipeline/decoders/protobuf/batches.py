@@ -1,16 +1,18 @@
 """Reads whole columns of messages with ptars, a decoder in Rust.
 
-ptars takes some payloads that are no messages, such as one with a group that another one ends, so
-``messages`` checks payloads first. What is left that ptars does not take fails for a whole batch,
-which is halved until the rows are found that ``messages`` then reads alone. Only leaves that ptars
-reads as google.protobuf does are read here: single fields of single messages, not of a ``oneof``,
-of which ptars gives all members that a payload holds and google.protobuf the last. It gives a
-message of a recursive type as bytes, and cuts a Timestamp to the years 1678 to 2261 without an
-error; rows at these limits are left to ``messages``, too.
+Only messages that ``admission`` admits are read here. ptars takes some payloads that are no
+messages, such as one with a group that another one ends, so ``messages`` checks payloads first.
+What is left that ptars does not take fails for a whole batch, which is halved until the rows are
+found that ``messages`` then reads alone. Only leaves that ptars reads as google.protobuf does are
+read here: single fields of single messages, not of a ``oneof``, of which ptars gives all members
+that a payload holds and google.protobuf the last. It gives a message of a recursive type as bytes,
+cuts a Timestamp to the years 1678 to 2261 without an error, and gives unknown numbers of closed
+enums; rows at these limits and with such numbers are left to ``messages``, too.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single, is_small
+from landfall.pipeline.decoders.protobuf.admission import files_of, refusal
+from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single
 from landfall.pipeline.decoders.typed_columns import as_timestamps
 
 _SECOND = 10**9
@@ -43,14 +46,8 @@ class Handler:
             ValueError: ptars does not take a payload.
         """
         if self._batch is None or self._last is None or self._last() is not payloads:
-            try:
+            with _no_panic():
                 self._batch = self._read(payloads)
-            except BaseException as error:
-                # A bug of ptars shows as an error of PyO3 that is no Exception, as of a map of
-                # messages with an entry that has no value.
-                if type(error).__name__ != "PanicException":
-                    raise
-                raise ValueError(f"ptars: {error}") from error
             self._last = weakref.ref(payloads, self._forget)
         return self._batch
 
@@ -102,21 +99,38 @@ class Batches:
 
 
 def handler_of(descriptor: Any) -> Handler | None:
-    """Return ptars' reader of a message; None if it cannot read it, or is not installed."""
-    if not is_small(descriptor):
+    """Return ptars' reader of a message; None if it may not read it, or is not installed."""
+    if refusal(descriptor) is not None:
         return None
     try:
         import ptars  # noqa: PLC0415  # an extra
     except ImportError:
         return None
     try:
-        handler = ptars.HandlerPool(_files(descriptor.file, {})).get_for_message(descriptor)
+        with _no_panic():
+            pool = ptars.HandlerPool(files_of(descriptor.file))
+            handler = pool.get_for_message(descriptor)
         made = Handler(handler.array_to_record_batch)
         # What ptars makes of types shows in no message as well.
         made.read(pa.array([], pa.binary()))
     except (ValueError, TypeError, KeyError, pa.ArrowException):
         return None
     return made
+
+
+@contextmanager
+def _no_panic() -> Iterator[None]:
+    """Raise a ValueError where ptars panics.
+
+    A bug of ptars shows as an error of PyO3 that is no Exception, as of a map of messages with an
+    entry that has no value. It would end the task of Spark.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"ptars: {error}") from error
 
 
 def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa.Array:
@@ -127,11 +141,20 @@ def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa
             return column
         # ``field`` alone would show what is below a null.
         column = pc.struct_field(column, [field.name])
+    enum = leaf.field.enum_type
+    if enum is not None and enum.is_closed:
+        odd |= unknown_numbers(column, [value.number for value in enum.values])
     if leaf.wire != TIMES or not pa.types.is_timestamp(column.type):
         return column
     nanos = column.cast(pa.int64()).fill_null(0).to_numpy()
     odd |= (nanos > _TIME_LIMIT) | (nanos < -_TIME_LIMIT)
     return as_timestamps(column)[0]
+
+
+def unknown_numbers(column: pa.Array, known: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Return which values of an enum have other numbers; null has none."""
+    is_known = pc.is_in(column, pa.array([*known, None], column.type))
+    return ~np.asarray(is_known)
 
 
 def _is_plain(leaf: Leaf) -> bool:
@@ -146,12 +169,3 @@ def _in_oneof(field: Any) -> bool:
     # ``optional`` in proto3 makes a oneof of one field, whose name begins so.
     oneof = field.containing_oneof
     return oneof is not None and not (len(oneof.fields) == 1 and oneof.name.startswith("_"))
-
-
-def _files(file: Any, known: dict[str, Any]) -> list[Any]:
-    """Return a file and all that it imports, first what is imported."""
-    if file.name not in known:
-        for each in file.dependencies:
-            _files(each, known)
-        known[file.name] = file
-    return list(known.values())

@@ -8,6 +8,8 @@ fields stay in the order of their numbers.
 from functools import lru_cache
 from typing import Any
 
+from landfall.pipeline.decoders.protobuf.schema import fields_of, is_map, types_inside
+
 _STRUCTS = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.Any"})
 """Messages whose JSON is any object."""
 
@@ -19,8 +21,8 @@ def ordered(descriptor: Any, found: Any) -> Any:
     if descriptor.full_name in _STRUCTS or not isinstance(found, dict):
         return _sorted(found)
     made = dict(found)
-    for field in descriptor.fields:
-        name = field.json_name if field.json_name in found else field.name
+    for field in fields_of(descriptor):
+        name = f"[{field.full_name}]" if field.is_extension else field.json_name
         if name in found and field.message_type is not None:
             made[name] = _of_field(field, found[name])
     return made
@@ -36,12 +38,6 @@ def _of_field(field: Any, value: Any) -> Any:
     return ordered(field.message_type, value)
 
 
-def is_map(field: Any) -> bool:
-    """Whether a field is a map."""
-    of = field.message_type
-    return of is not None and bool(field.is_repeated) and of.GetOptions().map_entry
-
-
 def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
@@ -51,12 +47,7 @@ def _sorted(value: Any) -> Any:
 @lru_cache(4096)
 def _has_maps(descriptor: Any) -> bool:
     """Whether a message has a map anywhere inside."""
-    seen, left = set(), [descriptor]
-    while left:
-        at = left.pop()
-        if at.full_name in _STRUCTS or any(map(is_map, at.fields)):
-            return True
-        if at.full_name not in seen:
-            seen.add(at.full_name)
-            left += [field.message_type for field in at.fields if field.message_type is not None]
-    return False
+    return any(
+        of.full_name in _STRUCTS or any(map(is_map, fields_of(of)))
+        for of in types_inside(descriptor)
+    )

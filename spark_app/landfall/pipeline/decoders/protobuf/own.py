@@ -125,7 +125,7 @@ class OwnColumns:
         for row in slow:
             try:
                 values.append(self._values(given[row].as_py()))
-            except (ValueError, UnicodeDecodeError) as error:
+            except ValueError as error:
                 errors.setdefault(int(rows[row]), f"protobuf: {error}")
                 values.append([None] * len(self.fields))
         return [

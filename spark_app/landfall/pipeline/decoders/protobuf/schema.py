@@ -7,7 +7,9 @@ seam for schemas from a registry: whatever gives a descriptor set and a message 
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,9 @@ MAX_FIELDS = 20_000
 """Fields of a message that are read as columns."""
 MAX_LEVELS = 100
 """Messages inside of each other; google.protobuf reads no more in a payload."""
+
+READING_PREFIX = "landfall_reads_"
+"""Begins the names of fields where google.protobuf reads them."""
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 # The numbers of FieldDescriptor.CPPTYPE_*, which google.protobuf has not made an enum.
@@ -111,12 +116,33 @@ def message_class(descriptors: bytes, message: str) -> Any:
         ValueError: it is no descriptor set, lacks a file, or has no such message; or the package
             protobuf is not installed.
     """
+    files = file_protos(descriptors)
     try:
-        from google.protobuf import (  # noqa: PLC0415  # an extra
-            descriptor_pb2,
-            descriptor_pool,
-            message_factory,
-        )
+        # google.protobuf refuses some names in JSON, which only ``reading`` needs.
+        found = pool_of(map(without_json_names, files)).FindMessageTypeByName(message)
+    except (KeyError, TypeError) as error:
+        names = sorted(name for each in files for name in _names(each))
+        raise ValueError(
+            f"options: message {message!r} cannot be made: {error}; the descriptors have "
+            f"{', '.join(names) or 'no messages'}"
+        ) from error
+    from google.protobuf import message_factory  # noqa: PLC0415  # an extra
+
+    try:
+        # Makes the classes of all messages inside as well.
+        return message_factory.GetMessageClass(found)
+    except RecursionError:
+        raise ValueError(f"message {message} has too many messages inside of each other") from None
+
+
+def file_protos(descriptors: bytes) -> tuple[Any, ...]:
+    """Return the files of a serialized ``FileDescriptorSet``.
+
+    Raises:
+        ValueError: it is no descriptor set; or the package protobuf is not installed.
+    """
+    try:
+        from google.protobuf import descriptor_pb2  # noqa: PLC0415  # an extra
         from google.protobuf.message import DecodeError  # noqa: PLC0415
     except ImportError as error:
         raise ValueError(
@@ -126,23 +152,79 @@ def message_class(descriptors: bytes, message: str) -> Any:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
     except DecodeError as error:
         raise ValueError(f"options: descriptors are no FileDescriptorSet: {error}") from error
+    return tuple(files)
+
+
+def pool_of(files: Iterable[Any]) -> Any:
+    """Return a pool with these files, which follow those that they import, as protoc writes them.
+
+    Raises:
+        TypeError: one is not valid.
+    """
+    from google.protobuf import descriptor_pool  # noqa: PLC0415  # an extra
+
     pool = descriptor_pool.DescriptorPool()
-    try:
-        # protoc writes a file after those it imports.
-        for each in files:
-            pool.Add(each)
-        found = pool.FindMessageTypeByName(message)
-    except (KeyError, TypeError) as error:
-        names = sorted(name for each in files for name in _names(each))
-        raise ValueError(
-            f"options: message {message!r} cannot be made: {error}; the descriptors have "
-            f"{', '.join(names) or 'no messages'}"
-        ) from error
-    try:
-        # Makes the classes of all messages inside as well.
-        return message_factory.GetMessageClass(found)
-    except RecursionError:
-        raise ValueError(f"message {message} has too many messages inside of each other") from None
+    for file in files:
+        pool.Add(file)
+    return pool
+
+
+def without_json_names(file: Any) -> Any:
+    """Return a file whose fields have no other names in JSON than their own."""
+    made = deepcopy(file)
+    for message in message_protos(made.message_type):
+        for field in message.field:
+            field.json_name = field.name
+    return made
+
+
+def json_names(message: Any) -> dict[int, str]:
+    """Return the names in JSON of the fields that a ``DescriptorProto`` describes, by number.
+
+    Fields that would have the same name have their own ones.
+    """
+    names = {field.number: _json_name(field) for field in message.field}
+    own = {field.number: str(field.name) for field in message.field}
+    while True:
+        counts = Counter(names.values())
+        doubled = [n for n, name in names.items() if counts[name] > 1 and name != own[n]]
+        if not doubled:
+            return names
+        names |= {number: own[number] for number in doubled}
+
+
+def _json_name(field: Any) -> str:
+    if field.json_name:
+        return str(field.json_name)
+    first, *more = str(field.name).split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in more)
+
+
+def message_protos(messages: Iterable[Any]) -> Iterator[Any]:
+    """Return what describes messages, and the messages declared inside of them."""
+    waiting = list(messages)
+    while waiting:
+        message = waiting.pop()
+        yield message
+        waiting += message.nested_type
+
+
+def reading_name(field: Any) -> str:
+    """Return the name that a field has where google.protobuf reads it.
+
+    With its own one called ``ListFields`` would hide the method with which messages are read, and
+    one whose own name is another's in JSON would be refused. Types of Google that google.protobuf
+    itself reads fields of, and entries of maps, keep the names.
+    """
+    of = field.containing_type
+    keeps_names = is_of_google(of.full_name) or of.GetOptions().map_entry
+    name = str(field.name)
+    return name if keeps_names else READING_PREFIX + name
+
+
+def is_of_google(name: str) -> bool:
+    """Return whether a name is in the package of the types that google.protobuf itself reads."""
+    return name.startswith("google.protobuf.")
 
 
 def _names(file: Any) -> list[str]:
@@ -174,6 +256,37 @@ def resolve(descriptor: Any, path: Path) -> tuple[Any, ...]:
 def is_repeated(field: Any) -> bool:
     """Whether a field is a list or a map."""
     return bool(field.is_repeated)
+
+
+def is_map(field: Any) -> bool:
+    """Whether a field is a map."""
+    of = field.message_type
+    return of is not None and bool(field.is_repeated) and of.GetOptions().map_entry
+
+
+def fields_of(descriptor: Any) -> list[Any]:
+    """Return the fields of a message, and the extensions of it that the descriptors have."""
+    fields = list(descriptor.fields)
+    if descriptor.is_extendable:
+        extensions = descriptor.file.pool.FindAllExtensions(descriptor)
+        fields += sorted(extensions, key=lambda field: field.number)
+    return fields
+
+
+def types_inside(descriptor: Any) -> list[Any]:
+    """Return the types of a message and of all messages that it can hold, each once.
+
+    What an ``Any`` holds is not known, so it is not among them.
+    """
+    found = {descriptor.full_name: descriptor}
+    waiting = [descriptor]
+    while waiting:
+        for field in fields_of(waiting.pop()):
+            of = field.message_type
+            if of is not None and of.full_name not in found:
+                found[of.full_name] = of
+                waiting.append(of)
+    return list(found.values())
 
 
 def is_single(field: Any) -> bool:

@@ -64,7 +64,7 @@ class Together:
         """Whether all payloads that are not null are messages; False if that is not known."""
         sizes = pc.fill_null(pc.binary_length(payloads), 0).to_numpy()
         lengths = np.flatnonzero(np.bincount(sizes))
-        heads = pa.array([_TAG + _varint(length) for length in lengths.tolist()], pa.binary())
+        heads = pa.array([_TAG + varint(length) for length in lengths.tolist()], pa.binary())
         codes = np.zeros(int(lengths[-1]) + 1, np.int64)
         codes[lengths] = np.arange(len(lengths))
         joined = pc.binary_join_element_wise(heads.take(pa.array(codes[sizes])), payloads, b"")
@@ -75,7 +75,8 @@ class Together:
         return True
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Return a number that is not negative as a varint ("Encoding", protobuf.dev)."""
     made = bytearray()
     while value > 127:
         made.append(value & 127 | 128)

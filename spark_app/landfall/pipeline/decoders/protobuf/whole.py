@@ -13,13 +13,12 @@ Value, ListValue
 ==================================  ==============================================================
 
 A field without presence that is absent is its default, one with presence null, as everywhere in
-this package. Of a key that a map has twice the last value counts, as in google.protobuf. An entry
-of a map with fields that entries do not have, which no library writes, is an entry here, and is
-left out by google.protobuf.
+this package. Of a key that a map has twice the last value counts, as in google.protobuf. Extensions
+have no columns.
 
 ptars reads whole columns; what it reads otherwise than google.protobuf, or not at all, is read
-message by message: columns with JSON in them, and rows with several members of a ``oneof`` or with
-a Timestamp near the limits of ptars.
+message by message: columns with JSON in them, and rows with several members of a ``oneof``, with
+an unknown number of a closed enum, or with a Timestamp near the limits of ptars.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +31,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline.decoders.arrow_values import named
-from landfall.pipeline.decoders.protobuf.ordered import is_map
-from landfall.pipeline.decoders.protobuf.schema import arrow_scalar, symbols_of
+from landfall.pipeline.decoders.protobuf.batches import unknown_numbers
+from landfall.pipeline.decoders.protobuf.schema import (
+    arrow_scalar,
+    is_map,
+    reading_name,
+    symbols_of,
+)
 from landfall.pipeline.records import Int64s
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -53,11 +57,12 @@ _TIME_LIMIT = 2**63 - 2 * 10**9
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number, text or bytes; an enum if it has symbols."""
+    """A number, text or bytes; an enum if it has symbols, which is open or closed."""
 
     wire: pa.DataType
     symbols: Mapping[int, str] | None = None
     is_wrapper: bool = False
+    is_closed: bool = False
 
     @property
     def arrow(self) -> pa.DataType:
@@ -145,7 +150,8 @@ def _member(field: Any, inside: tuple[str, ...]) -> Member:
 def _type(field: Any, inside: tuple[str, ...]) -> Type:
     of = field.message_type
     if of is None:
-        return Scalar(arrow_scalar(field), symbols_of(field))
+        is_closed = field.enum_type is not None and field.enum_type.is_closed
+        return Scalar(arrow_scalar(field), symbols_of(field), is_closed=is_closed)
     if of.full_name == _TIMESTAMP:
         return Times()
     if of.full_name in _WRAPPERS:
@@ -212,6 +218,8 @@ def _values(type_: Type, made: pa.Array, odd: Bools) -> pa.Array:
         case Scalar(symbols=None):
             return made
         case Scalar(symbols=dict() as symbols):
+            if type_.is_closed:
+                odd |= unknown_numbers(made, list(symbols))
             return named(made, symbols)
         case Times():
             nanos = made.cast(pa.int64()).fill_null(0).to_numpy()
@@ -285,9 +293,10 @@ class Reader:
 
     def _field(self, message: Any, member: Member) -> object:
         field = member.field
-        if field.has_presence and not field.is_repeated and not message.HasField(field.name):
+        name = reading_name(field)
+        if field.has_presence and not field.is_repeated and not message.HasField(name):
             return None
-        found = getattr(message, field.name)
+        found = getattr(message, name)
         if member.key is not None:
             return [(key, self._value(member.type, found[key])) for key in sorted(found)]
         if member.is_list:

@@ -1,0 +1,37 @@
+"""A few cases of each fuzzer of ``tests.fuzz``, always the same ones; ``make fuzz`` runs others."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from landfall.pipeline.decoders.protobuf import batches, whole
+from landfall.pipeline.decoders.protobuf.reading import MessageType, Types
+from tests.fuzz import DECODERS
+from tests.fuzz.__main__ import differs
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_decoders_agree_with_their_references(
+    decoder: str, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not differs(decoder, seed, 150), capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("broken", "name", "made"),
+    [
+        (batches, "refusal", lambda _: None),
+        (whole, "unknown_numbers", lambda column, _: np.zeros(len(column), np.bool_)),
+        (MessageType, "_bad_text", lambda _self, _message: None),
+        (Types, "_parser_of_entries", lambda _self, _descriptor: None),
+    ],
+    ids=["admission", "closed enums", "text", "entries of maps"],
+)
+def test_the_fuzzer_of_protobuf_finds_what_was_wrong(
+    broken: Any, name: str, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broken, name, made)
+
+    assert any(differs("protobuf", seed, 100, shrinks=False) for seed in range(1, 30))
