@@ -45,6 +45,9 @@ class Case:
         rows = [None if payload is None else payload.hex(" ") for payload in self.payloads]
         return f"{files}message {self.message}, protoNames {self.proto_names}: {rows}"
 
+    def _repr_pretty_(self, printer: Any, _is_cycle: bool) -> None:
+        printer.text(repr(self))
+
 
 @st.composite
 def cases(draw: Any) -> Case:

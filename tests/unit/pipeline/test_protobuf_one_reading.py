@@ -1,6 +1,7 @@
 """Columns of the message, declared columns and JSON hold the same, whatever a schema may say."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -227,6 +228,51 @@ def test_an_entry_of_a_map_with_an_unknown_field_lands(text: str, expected: dict
     assert {int(key): name for key, name in of_json.get("m", {}).items()} == expected
 
 
+PARTS = """
+syntax = "proto3"; package a;
+import "google/protobuf/timestamp.proto";
+import "google/protobuf/wrappers.proto";
+message M {
+  google.protobuf.Timestamp at = 1; google.protobuf.Int64Value n = 2;
+  map<int32, google.protobuf.Timestamp> by = 3;
+  oneof o { google.protobuf.Int64Value m = 4; int32 k = 5; }
+  optional google.protobuf.Timestamp maybe = 6;
+}
+"""
+AT = datetime(1970, 1, 1, 0, 0, 5, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0a020805 0a0310e807", {"at": AT}),
+        ("0a03 10e807 0a0208050a00", {"at": AT}),
+        ("12020807 1200", {"n": 7}),
+        ("12020807 12024801", {"n": 7}),
+        ("1a0b 0801 12020805 120310e807", {"by": [(1, AT)]}),
+        ("22020807 2200", {"m": 7}),
+        ("32020805 3200", {"maybe": AT.replace(microsecond=0)}),
+    ],
+)
+def test_timestamps_and_wrappers_may_come_in_parts(text: str, expected: dict[str, Any]) -> None:
+    of = decoder(PARTS, OWN)
+    assert of.own is not None
+    assert of.own.handler is not None
+
+    (row,) = rows_of(decode(of, bytes.fromhex(text)))
+
+    assert {name: row[name] for name in expected} == expected
+
+
+def test_a_declared_timestamp_may_come_in_parts() -> None:
+    of = decoder(PARTS, declared(at="Timestamp"))
+    assert of.batches is not None
+
+    (row,) = rows_of(decode(of, bytes.fromhex("0a020805 0a0410c0843d")))
+
+    assert row["at"].timestamp() == 5.001
+
+
 ANY = """
 syntax = "proto2"; package a;
 import "google/protobuf/any.proto";
@@ -338,6 +384,7 @@ message M { option message_set_wire_format = true; extensions 4 to max; }
         (SET, "a.M: a message set"),
         (PLAIN, None),
         (CLOSED, None),
+        (PARTS, None),
         (
             'syntax = "proto3"; package a; message M {} message N { int32 a_b = 1; int32 ab = 2; }',
             "it.proto: N: names that differ in case or underscores only",

@@ -6,8 +6,8 @@ What is left that ptars does not take fails for a whole batch, which is halved u
 found that ``messages`` then reads alone. Only leaves that ptars reads as google.protobuf does are
 read here: single fields of single messages, not of a ``oneof``, of which ptars gives all members
 that a payload holds and google.protobuf the last. It gives a message of a recursive type as bytes,
-cuts a Timestamp to the years 1678 to 2261 without an error, and gives unknown numbers of closed
-enums; rows at these limits and with such numbers are left to ``messages``, too.
+and unknown numbers of closed enums; rows with these and with a Timestamp out of range are left to
+``messages``, too.
 """
 
 import weakref
@@ -21,13 +21,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders.protobuf.admission import files_of, refusal
+from landfall.pipeline.decoders.protobuf.admission import plain, refusal
 from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single
-from landfall.pipeline.decoders.typed_columns import as_timestamps
 
-_SECOND = 10**9
-_TIME_LIMIT = 2**63 - 2 * _SECOND
-"""Nanoseconds; a Timestamp nearer to the limits of 64 bits may have been cut."""
+_PER_SECOND = {"ms": 10**3, "us": 10**6}
 
 
 class Handler:
@@ -108,8 +105,8 @@ def handler_of(descriptor: Any) -> Handler | None:
         return None
     try:
         with _no_panic():
-            pool = ptars.HandlerPool(files_of(descriptor.file))
-            handler = pool.get_for_message(descriptor)
+            files, message = plain(descriptor)
+            handler = ptars.HandlerPool(files).get_for_message(message)
         made = Handler(handler.array_to_record_batch)
         # What ptars makes of types shows in no message as well.
         made.read(pa.array([], pa.binary()))
@@ -144,11 +141,26 @@ def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa
     enum = leaf.field.enum_type
     if enum is not None and enum.is_closed:
         odd |= unknown_numbers(column, [value.number for value in enum.values])
-    if leaf.wire != TIMES or not pa.types.is_timestamp(column.type):
-        return column
-    nanos = column.cast(pa.int64()).fill_null(0).to_numpy()
-    odd |= (nanos > _TIME_LIMIT) | (nanos < -_TIME_LIMIT)
-    return as_timestamps(column)[0]
+    return times(column, TIMES, odd) if leaf.wire == TIMES and is_time(column.type) else column
+
+
+def is_time(wire: pa.DataType) -> bool:
+    """Whether ptars gives a column of this type for a Timestamp."""
+    fields = list(wire) if pa.types.is_struct(wire) else []
+    return [(field.name, field.type) for field in fields] == [
+        ("seconds", pa.int64()),
+        ("nanos", pa.int32()),
+    ]
+
+
+def times(made: pa.StructArray, type_: pa.DataType, odd: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return Timestamps, cut to the unit of a type; adds to ``odd`` what is out of its range."""
+    per_second = _PER_SECOND[type_.unit]
+    seconds, nanos = (made.field(i).fill_null(0).to_numpy() for i in range(2))
+    limit = 2**63 // per_second - 4  # nanos of 32 bits hold up to three seconds
+    odd |= (seconds > limit) | (seconds < -limit)
+    ticks = seconds * per_second + nanos // (10**9 // per_second)
+    return pa.array(ticks, pa.int64(), mask=np.asarray(made.is_null())).cast(type_)
 
 
 def unknown_numbers(column: pa.Array, known: Sequence[int]) -> npt.NDArray[np.bool_]:

@@ -14,7 +14,6 @@ from landfall.pipeline.decoders.protobuf.schema import (
     Leaf,
     file_protos,
     is_repeated,
-    reading_name,
 )
 from landfall.pipeline.decoders.protobuf.together import Together
 
@@ -90,13 +89,11 @@ class Messages:
         Raises:
             MalformedError: the value has no JSON.
         """
-        at = message
-        for field in leaf.path[:-1]:
-            name = reading_name(field)
-            if not at.HasField(name):
+        at, (*outside, name) = message, leaf.reading_names
+        for step in outside:
+            if not at.HasField(step):
                 return None
-            at = getattr(at, name)
-        name = reading_name(leaf.field)
+            at = getattr(at, step)
         if leaf.how == "json":
             text = self._plain(at).get(at.DESCRIPTOR.fields_by_name[name].json_name)
             return None if text is None else _encode(text).decode()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -62,6 +63,11 @@ class Leaf:
     def field(self) -> Any:
         """The descriptor of the field itself."""
         return self.path[-1]
+
+    @cached_property
+    def reading_names(self) -> tuple[str, ...]:
+        """The names of the path where google.protobuf reads it."""
+        return tuple(map(reading_name, self.path))
 
     @property
     def wire(self) -> pa.DataType:

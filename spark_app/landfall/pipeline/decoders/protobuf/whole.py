@@ -18,11 +18,12 @@ have no columns.
 
 ptars reads whole columns; what it reads otherwise than google.protobuf, or not at all, is read
 message by message: columns with JSON in them, and rows with several members of a ``oneof``, with
-an unknown number of a closed enum, or with a Timestamp near the limits of ptars.
+an unknown number of a closed enum, or with a Timestamp out of range.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline.decoders.arrow_values import named
-from landfall.pipeline.decoders.protobuf.batches import unknown_numbers
+from landfall.pipeline.decoders.protobuf.batches import is_time, times, unknown_numbers
 from landfall.pipeline.decoders.protobuf.schema import (
     arrow_scalar,
     is_map,
@@ -44,15 +45,12 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 TIMES = pa.timestamp("us", "UTC")
 _STRING = pa.string()
-_WIRE_TIMES = pa.timestamp("ns", "UTC")
 _TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
 _STRUCTS = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
-_TIME_LIMIT = 2**63 - 2 * 10**9
-"""Nanoseconds; a Timestamp nearer to the limits of 64 bits may have been cut."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,6 @@ class Scalar:
 class Times:
     """A Timestamp."""
 
-    wire: pa.DataType = _WIRE_TIMES
     arrow: pa.DataType = TIMES
 
 
@@ -114,6 +111,11 @@ class Member:
     def name(self) -> str:
         """The name of the field."""
         return str(self.field.name)
+
+    @cached_property
+    def reading_name(self) -> str:
+        """The name of the field where google.protobuf reads it."""
+        return reading_name(self.field)
 
     @property
     def is_list(self) -> bool:
@@ -179,7 +181,12 @@ def same_wire(member: Member, type_: pa.DataType) -> bool:
 
 def _same(type_: Type, wire: pa.DataType) -> bool:
     match type_:
-        case Scalar() | Times():
+        case Times():
+            return is_time(wire)
+        case Scalar(is_wrapper=True):
+            fields = list(wire) if pa.types.is_struct(wire) else []
+            return [(field.name, field.type) for field in fields] == [("value", type_.wire)]
+        case Scalar():
             return bool(type_.wire == wire)
         case Struct():
             names = [member.name for member in type_.fields]
@@ -215,6 +222,9 @@ def column(member: Member, made: pa.Array, odd: Bools) -> pa.Array:
 
 def _values(type_: Type, made: pa.Array, odd: Bools) -> pa.Array:
     match type_:
+        case Scalar(is_wrapper=True):
+            # ``field`` alone would show what is below a null.
+            return pc.struct_field(made, [0])
         case Scalar(symbols=None):
             return made
         case Scalar(symbols=dict() as symbols):
@@ -222,10 +232,7 @@ def _values(type_: Type, made: pa.Array, odd: Bools) -> pa.Array:
                 odd |= unknown_numbers(made, list(symbols))
             return named(made, symbols)
         case Times():
-            nanos = made.cast(pa.int64()).fill_null(0).to_numpy()
-            odd |= (nanos > _TIME_LIMIT) | (nanos < -_TIME_LIMIT)
-            micros = pa.array(nanos // 1000, pa.int64(), mask=np.asarray(made.is_null()))
-            return micros.cast(TIMES)
+            return times(made, TIMES, odd)
         case Struct():
             return _struct(type_, made, odd)
     raise AssertionError(type_)
@@ -292,8 +299,7 @@ class Reader:
         return [self._field(message, member) for member in fields]
 
     def _field(self, message: Any, member: Member) -> object:
-        field = member.field
-        name = reading_name(field)
+        field, name = member.field, member.reading_name
         if field.has_presence and not field.is_repeated and not message.HasField(name):
             return None
         found = getattr(message, name)
