@@ -30,6 +30,8 @@ _MIXED = {
     "maximum": "text or number",
     "pattern": "word or mapping",
 }
+_RECURSIVE = {"items": "mapping, as a column", "fields": "list of columns"}
+"""Fields that a schema of Kubernetes, which has no recursion, leaves open."""
 _WORDS = {"object": "mapping", "string": "text", "integer": "number", "boolean": "true or false"}
 
 
@@ -50,7 +52,7 @@ def section(path: str, node: Schema, *, with_weight: bool = False) -> Iterator[s
     yield "|---|---|---|---|" if with_weight else "|---|---|---|"
     for name, child in fields.items():
         shown = f"**`{name}`**" if name in node.get("required", ()) else f"`{name}`"
-        cells = [shown, _type(child), _text(child)]
+        cells = [shown, _RECURSIVE.get(name) or _type(child), _text(child)]
         yield f"| {' | '.join([*cells, *([_weight(f'{path}.{name}')] if with_weight else [])])} |"
     yield ""
     for name, child in fields.items():

@@ -214,8 +214,7 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
 
 
 def _declared(decode: Decode) -> Declared:
-    of_key = decode.key.columns if decode.key else ()
-    parts = (decode.columns, of_key, decode.header_columns)
+    parts = (decode.payload_columns(), decode.key_columns(), decode.typed_headers())
     return Declared(*(schema_of(columns) if columns else None for columns in parts))
 
 
@@ -405,7 +404,10 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "sp
         Stalled: SPEC_INVALID; a name is unknown, an option is wrong, or a step reads what rows do
             not have.
     """
-    context = Context(schema, spec.decode.timestamp, spec.route.timezone, read_secret, _read_file)
+    event = spec.decode.timestamp
+    of_event = (c.name for c in spec.decode.columns if event is not None and c.path == event.path)
+    timezone = spec.route.timezone
+    context = Context(schema, event, frozenset(of_event), timezone, read_secret, _read_file)
     steps = Steps(context)
     for i, step in enumerate(spec.transforms):
         field = f"{path}.transforms[{i}]"

@@ -12,13 +12,13 @@ import orjson
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from landfall.api.spec import Column, ColumnType
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
 from landfall.pipeline.decoders.messagepack import MessagePack
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
+from tests.support.declared import columns_of_every_type
 from tests.support.decoded import as_list, results
 
 
@@ -47,12 +47,7 @@ MAPS = st.dictionaries(
         max_leaves=6,
     ),
 )
-SCHEMA = schema_of(
-    [
-        Column(name=kind, type=kind, field=field)
-        for kind, field in zip(ColumnType, "abmabmabm", strict=True)
-    ]
-)
+SCHEMA = schema_of(columns_of_every_type("abm"))
 FIELDS = (("a",), ("m", "a"), ("b",))
 MESSAGEPACK: list[Decoder] = [
     MessagePack.of({}, Wanted()),

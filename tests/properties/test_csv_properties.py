@@ -10,13 +10,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.api.spec import Column, ColumnType
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
 from landfall.pipeline.decoders.csv import Csv, Dialect, Options
 from landfall.pipeline.decoders.quoted_rows import QuotedRows
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+from tests.support.declared import columns_of_every_type
 from tests.support.decoded import as_list, results
 
 
@@ -24,12 +24,7 @@ def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
-SCHEMA_OF_TEXT = schema_of(
-    [
-        Column(name=kind, type=kind, field=field)
-        for kind, field in zip(ColumnType, "abmabmabm", strict=True)
-    ]
-)
+SCHEMA_OF_TEXT = schema_of(columns_of_every_type("abm"))
 CSV = Csv.of({"columns": ["a", "b", "c"]}, Wanted((("b",),), json=True))
 CSV_TYPED = Csv.of(
     {"columns": ["a", "b", "m"], "escape": "\\", "trim": True, "nullText": "N"},

@@ -16,6 +16,7 @@ from landfall.pipeline.decoders.regex import Regex
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from landfall.schemas.avro import Avro
+from tests.support.declared import columns_of_every_type
 from tests.support.decoded import as_list, results
 
 names = st.sampled_from(["a", "b", "m", "é"])
@@ -62,12 +63,7 @@ payloads = st.one_of(
 )
 batches = st.lists(payloads, min_size=1, max_size=12)
 
-SCHEMA = schema_of(
-    [
-        Column(name=kind, type=kind, field=field)
-        for kind, field in zip(ColumnType, "abmabmabm", strict=True)
-    ]
-)
+SCHEMA = schema_of(columns_of_every_type("abm"))
 FIELDS = (("a",), ("m", "a"), ("b",))
 AVRO = """{"type": "record", "name": "R", "fields": [
     {"name": "a", "type": ["null", "string", "int"]},

@@ -6,11 +6,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall.api.spec import Column, ColumnType
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import Extracted
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.typed_columns import schema_of
+from tests.support.declared import NATIVE, column
 from tests.support.hot_paths import needs_native
 from tests.support.json_payloads import VALUES, payloads_with
 
@@ -88,9 +88,8 @@ PATHS = st.lists(NAMES.filter(lambda name: "\n" not in name), min_size=1, max_si
 def wanteds(draw: st.DrawFn) -> Wanted:
     """Any paths, some of them with types."""
     fields = draw(st.lists(PATHS, max_size=5, unique=True))
-    kinds = [kind for kind in ColumnType if kind not in {ColumnType.BINARY, ColumnType.JSON}]
     columns = [
-        Column(name=f"c{n}", type=draw(st.sampled_from(kinds)), field=".".join(path))
+        column(draw(st.sampled_from(NATIVE)), f"c{n}", ".".join(path))
         for n, path in enumerate(draw(st.lists(st.tuples(st.sampled_from("abm")), max_size=3)))
     ]
     return Wanted(tuple(fields), schema_of(columns) if columns else None)

@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders.avro.node import quoted
 from landfall.pipeline.decoders.avro.scalars import float_texts
 
@@ -66,7 +67,7 @@ def _leaf(column: pa.Array) -> pa.StringArray:
         return quoted(_timestamps(column))
     if _is_binary(type_):
         return quoted(pa.array([_base64(each) for each in column.to_pylist()], pa.string()))
-    return quoted(column.cast(pa.string()))
+    return quoted(decimal_texts(column))
 
 
 def _is_binary(type_: pa.DataType) -> bool:

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from landfall.formats import unreadable
 from landfall.formats.options import SortKey
+from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders.typed_columns import TIMESTAMP, as_timestamps
 from landfall.pipeline.records import HEADERS, Records
 
@@ -94,7 +95,7 @@ def as_leaf(column: pa.Array) -> pa.Array:
     """Return a column of a type without inner types as it is stored."""
     type_ = column.type
     if pa.types.is_null(type_) or (pa.types.is_decimal(type_) and type_.precision > _MAX_DIGITS):
-        return column.cast(pa.string())
+        return decimal_texts(column)
     if pa.types.is_timestamp(type_) and type_.unit in {"s", "ms"}:
         return as_timestamps(column)[0].cast(pa.timestamp("us", type_.tz))
     return column

@@ -7,6 +7,7 @@
 | ``readerSchema`` | ``Writer`` | read as: ``Writer``, ``Latest`` or a schema as JSON |
 | ``subject`` | ``<topic>-value`` | whose latest schema ``Latest`` is; of keys ``<topic>-key`` |
 | ``pin`` | of the driver | the name under which ``Latest`` stays the same schema |
+| ``maxPrecision`` | none | decimals are read with so many digits at most; more are bad rows |
 | ``schemaId`` | ``Payload`` | ``Header``: ids may be in record headers |
 
 Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
@@ -15,9 +16,9 @@ value of its schema; one byte too few or too many, and it is bad. Tombstones pas
 absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there for the types.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import pyarrow as pa
@@ -34,7 +35,7 @@ from landfall.pipeline.decoders.avro.rows import (
     UnknownSchemaError,
     wanted_tree,
 )
-from landfall.pipeline.decoders.avro.schema import Schema, parse_schema
+from landfall.pipeline.decoders.avro.schema import Schema, parse_schema, with_max_precision
 from landfall.pipeline.decoders.avro.values import follow
 from landfall.pipeline.decoders.confluent import Framing, SchemaId
 from landfall.pipeline.decoders.options import read_options
@@ -59,6 +60,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     reader_schema: str = _WRITER
     subject: str | None = None
     pin: str = ""
+    max_precision: Annotated[int, msgspec.Meta(ge=1, le=76)] | None = None
     schema_id: Literal["Payload", "Header"] = "Payload"
     registry: RegistryOptions | None = None
 
@@ -106,20 +108,25 @@ class Avro:
                 "option readerSchema: a format that copies payloads copies them as they were"
                 " written; leave it out, or set Writer"
             )
+        if wanted.bodies and read.max_precision is not None:
+            raise ValueError("option maxPrecision: a format that copies payloads changes none")
         if SCHEMA_ID in wanted.fields and read.registry is None:
             raise ValueError("{schema:id} needs decode.registry, for only there schemas have ids")
         if read.registry is not None:
             if isinstance(reader, Schema):
                 _check(reader, None, wanted)
             registry = registry_at(read.registry)
-            schemas = RegistrySchemas(registry, reader, read.subject, wanted.is_key, read.pin)
+            schemas: Schemas = RegistrySchemas(
+                registry, reader, read.subject, wanted.is_key, read.pin
+            )
             framing = Framing("avro", read.schema_id == "Header", wanted.is_key)
-            return cls(AvroRows(schemas, wanted, framing))
+            return cls(AvroRows(_narrowed(schemas, read), wanted, framing))
         if isinstance(reader, str):
             raise ValueError("option readerSchema: Latest needs decode.registry")  # noqa: TRY004  # a wrong option
         writer = _parsed_text(fixed)
         _check(writer, reader, wanted)
-        return cls(AvroRows(FixedSchema(writer, reader), wanted, None), fixed.files)
+        schemas = _narrowed(FixedSchema(writer, reader), read)
+        return cls(AvroRows(schemas, wanted, None), fixed.files)
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is exactly one value of its schema.
@@ -140,6 +147,34 @@ class FixedSchema(Schemas):
     def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:  # noqa: ARG002  # the protocol's
         """Return the schema."""
         return self.writer, self.reader
+
+
+@dataclass(frozen=True)
+class NarrowedSchemas(Schemas):
+    """Other schemas, read with decimals of so many digits at most.
+
+    Attributes:
+        schemas: the other ones.
+        max_precision: the digits.
+    """
+
+    schemas: Schemas
+    max_precision: int
+
+    def used(self, topic: str, schema_id: SchemaId) -> Iterable[UsedSchema]:
+        """Return what the other ones use."""
+        return self.schemas.used(topic, schema_id)
+
+    def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:
+        """Return the writer's schema, and with other decimals what it is read as."""
+        writer, reader = self.schemas.resolve(topic, schema_id)
+        return writer, with_max_precision(reader or writer, self.max_precision)
+
+
+def _narrowed(schemas: Schemas, options: Options) -> Schemas:
+    if options.max_precision is None:
+        return schemas
+    return NarrowedSchemas(schemas, options.max_precision)
 
 
 @dataclass(frozen=True)

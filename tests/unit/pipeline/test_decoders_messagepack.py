@@ -126,7 +126,7 @@ def test_each_column_type_reads_its_own_values() -> None:
         ("Float64", "1"),
         ("Boolean", 1),
         ("Timestamp", b"2026-11-21"),
-        ("Timestamp", 1.5),
+        ("Timestamp", float("nan")),
         ("Date", 1),
         ("Binary", "eA=="),
         ("Json", float("nan")),

@@ -6,24 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from landfall.api.spec import Column, ColumnType
+from landfall.api.spec import Column
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import Extracted
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.native_json import NativeDocuments
 from landfall.pipeline.decoders.typed_columns import schema_of
+from tests.support.declared import NATIVE, column
 from tests.support.hot_paths import PYTHON, needs_native
 from tests.support.json_payloads import VALUES, payloads_with
 
 pytestmark = needs_native
 
-TYPES = [ColumnType.BINARY, ColumnType.JSON]
-COLUMNS = [
-    Column(name=str(kind), type=kind, field=field)
-    for kind, field in zip(
-        [kind for kind in ColumnType if kind not in TYPES], "abmabma", strict=True
-    )
-]
+COLUMNS = [column(kind, str(kind), field) for kind, field in zip(NATIVE, "abmabma", strict=True)]
 SHAPES = {
     "nothing": Wanted(),
     "one": Wanted((("a",),)),

@@ -14,11 +14,16 @@ from landfall.api.spec.compact import Compact, Keep, RowDedupe
 from landfall.api.spec.decode import (
     Column,
     ColumnType,
+    ColumnUnit,
+    DecimalEncoding,
     Decode,
+    Item,
     MissingTimestamp,
     Timestamp,
     TimeUnit,
     TransformStep,
+    ValueType,
+    with_event_time,
 )
 from landfall.api.spec.effective import TopicSpecs, with_decode_option
 from landfall.api.spec.file_events import EventQueue, EventTopic, FileEvents
@@ -67,8 +72,10 @@ __all__ = [
     "Column",
     "ColumnSource",
     "ColumnType",
+    "ColumnUnit",
     "Compact",
     "ConsumerGroup",
+    "DecimalEncoding",
     "Decode",
     "Dedupe",
     "EventQueue",
@@ -81,6 +88,7 @@ __all__ = [
     "Hdfs",
     "HdfsAccess",
     "Idle",
+    "Item",
     "Kafka",
     "Keep",
     "LandedPlace",
@@ -118,6 +126,8 @@ __all__ = [
     "Tuning",
     "Upgrade",
     "UploadPolicy",
+    "ValueType",
     "parse_group",
     "with_decode_option",
+    "with_event_time",
 ]

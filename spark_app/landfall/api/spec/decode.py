@@ -1,15 +1,44 @@
 """The sections ``spec.decode`` and ``spec.transforms``: how a payload becomes columns."""
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec.shared import SecretRef, distinct
-from landfall.api.values import Duration, Name, Settings, TimeFormat, TimeZone, built_in, matching
+from landfall.api.values import (
+    Duration,
+    MappedSettings,
+    Name,
+    Settings,
+    TimeFormat,
+    TimeZone,
+    built_in,
+    matching,
+)
+
+_MAPPING = {"type": "object", "additionalProperties": True}
+_ANY_MAPPING = WithJsonSchema(_MAPPING)
+_ANY_MAPPINGS = WithJsonSchema({"type": "array", "items": _MAPPING})
+"""A structural schema has no recursion: what is inside of lists and structs is left to the model.
+"""
+_PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f]+')
+
+
+def is_yearless(time_format: str) -> bool:
+    """Whether a strptime format gives a date without its year."""
+    return not set(re.findall(r"%(.)", time_format, re.DOTALL)) & set("YyGcx")
 
 
 class TimeUnit(StrEnum):
@@ -80,8 +109,7 @@ class Timestamp(Model):
     @property
     def is_yearless(self) -> bool:
         """Whether ``format`` gives a date without its year."""
-        directives = set(re.findall(r"%(.)", self.format or "%Y", re.DOTALL))
-        return not directives & set("YyGcx")
+        return is_yearless(self.format or "%Y")
 
     @model_validator(mode="after")
     def _custom_has_a_format(self) -> "Timestamp":
@@ -111,7 +139,7 @@ class Timestamp(Model):
 
 
 class ColumnType(StrEnum):
-    """Type of a declared column."""
+    """Type of a declared column, or of what a list or a struct holds."""
 
     STRING = "String"
     INT32 = "Int32"
@@ -119,28 +147,173 @@ class ColumnType(StrEnum):
     FLOAT64 = "Float64"
     BOOLEAN = "Boolean"
     TIMESTAMP = "Timestamp"
-    """A time in microseconds, from an integer of milliseconds since 1970 or from ISO 8601 text."""
+    """An instant, from a number in the column's ``unit``, or from text."""
     DATE = "Date"
     BINARY = "Binary"
     JSON = "Json"
     """Any value, as JSON text."""
+    DECIMAL = "Decimal"
+    """A number of ``precision`` digits, of which ``scale`` are after the point."""
+    LIST = "List"
+    """Any number of values, each as ``items`` declares."""
+    STRUCT = "Struct"
+    """Named values, as ``fields`` declares them."""
 
 
-class Column(Model):
-    """A typed column of the output."""
+class ColumnUnit(StrEnum):
+    """How a payload encodes a column of type Timestamp or Date: ``TimeUnit``, and days."""
+
+    AUTO = "Auto"
+    SECONDS = "Seconds"
+    MILLISECONDS = "Milliseconds"
+    MICROSECONDS = "Microseconds"
+    NANOSECONDS = "Nanoseconds"
+    ISO8601 = "Iso8601"
+    CUSTOM = "Custom"
+    DAYS = "Days"
+    """A Date as the number of days since 1970-01-01, as Debezium and Avro count them."""
+
+
+class DecimalEncoding(StrEnum):
+    """How text holds the number of a Decimal."""
+
+    DIGITS = "Digits"
+    BASE64 = "Base64"
+    """Base64 of the unscaled number, an integer in big-endian two's complement, as the JSON of
+    Kafka Connect and Debezium has decimals.
+    """
+
+
+MAX_PRECISION = 38
+"""Digits of the widest decimal that Iceberg, Delta, Spark and Hive have."""
+_OF_DECIMALS = ("precision", "scale", "encoding")
+_OF_TIMES = ("unit", "format", "timezone")
+_MORE_SETTINGS = (*_OF_TIMES, *_OF_DECIMALS, "items", "fields")
+_SETTINGS: Mapping[ColumnType, tuple[str, ...]] = {
+    ColumnType.TIMESTAMP: _OF_TIMES,
+    ColumnType.DATE: ("unit",),
+    ColumnType.DECIMAL: _OF_DECIMALS,
+    ColumnType.LIST: ("items",),
+    ColumnType.STRUCT: ("fields",),
+}
+"""What goes with a type."""
+
+
+class ValueType(Model):
+    """The type of a value, and how a payload encodes it."""
+
+    type: ColumnType
+    """Type of the value. Json is any value as JSON text."""
+    unit: ColumnUnit | None = None
+    """How the payload encodes a Timestamp, in the words of ``decode.timestamp.unit``. If it is not
+    set: as ``decode.timestamp``, if that reads the same field, else Milliseconds. Text is read as
+    ISO 8601 in each unit but Custom. For a Date, Days reads numbers as days since 1970-01-01.
+    """
+    format: TimeFormat | None = None
+    """strptime format of a Timestamp with unit Custom, with a year, such as ``%d/%b/%Y:%H:%M:%S``.
+    """
+    timezone: TimeZone | None = None
+    """IANA time zone of a Timestamp's text that carries none. That of ``decode.timestamp``, if it
+    reads the same field, else UTC.
+    """
+    precision: Annotated[int, Field(ge=1, le=MAX_PRECISION)] | None = None
+    """Digits of a Decimal, 38 at most. Required for one."""
+    scale: Annotated[int, Field(ge=0, le=MAX_PRECISION)] | None = None
+    """Digits of a Decimal after the point; 0 if not set. A value with more of them is a dead
+    letter; none is rounded.
+    """
+    encoding: DecimalEncoding | None = None
+    """How text holds a Decimal. Base64 is that of the unscaled number, as in the JSON of Kafka
+    Connect and Debezium: ``scale`` must be the one they scale by. Digits if not set.
+    """
+    items: Annotated["Item | None", _ANY_MAPPING] = None
+    """What a List holds: ``type``, ``nullable``, and the fields that go with the type, as a column
+    has them.
+    """
+    fields: Annotated[tuple["Column", ...], _ANY_MAPPINGS] = ()
+    """What a Struct holds, each declared as a column is."""
+
+    @model_validator(mode="after")
+    def _has_what_its_type_has(self) -> "ValueType":
+        for name in _MORE_SETTINGS:
+            if getattr(self, name) not in {None, ()} and name not in _SETTINGS.get(self.type, ()):
+                raise ValueError(f"{name} is not for type {self.type}")
+        if self.type is ColumnType.LIST and self.items is None:
+            raise ValueError("type List needs items, such as items: {type: String}")
+        if self.type is ColumnType.STRUCT and not self.fields:
+            raise ValueError("type Struct needs fields, such as fields: [{name: a, type: String}]")
+        return self
+
+    @model_validator(mode="after")
+    def _times_have_a_unit(self) -> "ValueType":
+        if (self.unit is ColumnUnit.CUSTOM) != (self.format is not None):
+            raise ValueError("unit Custom needs a format, and only Custom has one")
+        if (self.unit is ColumnUnit.DAYS) != (
+            self.unit is not None and self.type is ColumnType.DATE
+        ):
+            raise ValueError("unit Days is for type Date, and the only one that Date has")
+        if self.format is not None and is_yearless(self.format):
+            raise ValueError(f"format {self.format!r} has no year, which only decode.timestamp may")
+        return self
+
+    @model_validator(mode="after")
+    def _decimals_have_digits(self) -> "ValueType":
+        if self.type is not ColumnType.DECIMAL:
+            return self
+        if self.precision is None:
+            raise ValueError("type Decimal needs a precision, such as precision: 10, scale: 2")
+        if (self.scale or 0) > self.precision:
+            raise ValueError(f"scale {self.scale} is above precision {self.precision}")
+        return self
+
+    @model_validator(mode="after")
+    def _fields_are_distinct(self) -> "ValueType":
+        # Hive and Spark do not tell names apart by case.
+        distinct(tuple(field.name.casefold() for field in self.fields))
+        for field in self.fields:
+            if not _PLAIN_NAME.fullmatch(field.key):
+                raise ValueError(
+                    f"fields: {field.name}: {field.key!r} has characters that JSON escapes"
+                )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what is not set, so that software without these fields reads stored specs."""
+        whole: dict[str, object] = handler(self)
+        return {
+            k: v for k, v in whole.items() if k not in _MORE_SETTINGS or v not in (None, (), [])
+        }
+
+
+class Item(ValueType):
+    """What a list holds."""
+
+    nullable: bool = True
+    """Whether an item may be null."""
+
+
+class Column(ValueType):
+    """A typed column of the output, or a field of a struct in one."""
 
     name: Name
     """Name of the column in the output."""
-    type: ColumnType
-    """Type of the column. Timestamp is a time in UTC, to the microsecond, from ISO 8601 text or
-    milliseconds since 1970; Json is any value as JSON text.
-    """
     field: str | None = None
-    """Payload field the column is read from; dots separate the steps of a nested path. The column's
-    name is used if not set.
+    """Payload field the column is read from; dots separate the steps of a nested path, but not in
+    a Struct. The column's name is used if not set.
     """
     nullable: bool = True
     """Whether the field may be absent or null."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Where the column is in the payload."""
+        return tuple(self.field.split(".")) if self.field else (self.name,)
+
+    @property
+    def key(self) -> str:
+        """Name in the payload, for a field of a struct."""
+        return self.field or self.name
 
 
 def _distinct_columns(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -224,6 +397,78 @@ class Decode(Model):
         distinct(tuple(c.name for c in (*self.columns, *of_key, *self.header_columns)))
         return self
 
+    @model_validator(mode="after")
+    def _no_field_has_two_times(self) -> "Decode":
+        for section, columns in (
+            ("columns", self.payload_columns),
+            ("key.columns", self.key_columns),
+            ("headerColumns", self.typed_headers),
+        ):
+            try:
+                columns()
+            except ValueError as error:
+                raise ValueError(f"{section}: {error}") from None
+        return self
+
+    def payload_columns(self) -> tuple[Column, ...]:
+        """Return ``columns``; one that is the event time is read as ``timestamp`` declares.
+
+        Raises:
+            ValueError: a column contradicts it; the validation of the spec asks.
+        """
+        return tuple(_as_event_time(each, each.path, self.timestamp) for each in self.columns)
+
+    def key_columns(self) -> tuple[Column, ...]:
+        """Return the columns of keys, as ``payload_columns`` does."""
+        columns = self.key.columns if self.key else ()
+        return tuple(
+            _as_event_time(each, ("", "key", *each.path), self.timestamp) for each in columns
+        )
+
+    def typed_headers(self) -> tuple[Column, ...]:
+        """Return ``header_columns``, as ``payload_columns`` does."""
+        return tuple(
+            _as_event_time(each, ("", "header", ".".join(each.path)), self.timestamp)
+            for each in self.header_columns
+        )
+
+
+def _as_event_time(column: Column, path: tuple[str, ...], event: Timestamp | None) -> Column:
+    """Return a column in which the event time's own field is read as the event time is."""
+    if event is None:
+        return column
+    if column.type is ColumnType.STRUCT:
+        fields = (_as_event_time(each, (*path, each.key), event) for each in column.fields)
+        return column.model_copy(update={"fields": tuple(fields)})
+    return with_event_time(column, column.name, event) if path == event.path else column
+
+
+_Typed = TypeVar("_Typed", bound=ValueType)
+
+
+def with_event_time(declared: _Typed, name: str, event: Timestamp) -> _Typed:
+    """Return what declares the event time's own field, read as the event time is.
+
+    A format without a year is not taken over: it needs a record's Kafka timestamp.
+
+    Raises:
+        ValueError: it is declared to be read in another way.
+    """
+    if declared.type is not ColumnType.TIMESTAMP:
+        return declared
+    times = {each: getattr(event, each) for each in _OF_TIMES}
+    for each, of_event in times.items():
+        own = getattr(declared, each)
+        if own is not None and own != of_event:
+            raise ValueError(
+                f"{name}: {each} {own}, but decode.timestamp reads the same field "
+                f"{event.field!r} with {each} {of_event}: a field has one time, so give both the "
+                "same, or leave the column's out"
+            )
+    if event.is_yearless:
+        return declared
+    return declared.model_copy(update=times | {"unit": ColumnUnit(event.unit)})
+
 
 TRANSFORMS = (
     "Filter",
@@ -249,7 +494,7 @@ class TransformStep(Model):
     """Name of the step, such as ``Filter``, or the import path of your own, such as
     ``shop.steps:Anonymise``.
     """
-    options: dict[str, Settings] = Field(default_factory=dict)
+    options: dict[str, MappedSettings] = Field(default_factory=dict)
     """Options of the step, such as ``where`` of Filter; each has a page in the documentation. A
     step of your own takes its own.
     """

@@ -172,7 +172,7 @@ class AvroJson:
         if not value or abs(unscaled) >= limit:
             self._has_wrong = True
         digits = tuple(map(int, str(abs(unscaled))))
-        return f'"{Decimal((int(unscaled < 0), digits, -scale))}"'
+        return f'"{Decimal((int(unscaled < 0), digits, -scale)):f}"'
 
     def _entry(self, decode_value: Decode) -> Decode:
         decode_key = self._sized(self._text)

@@ -118,6 +118,10 @@ def _text(value: object) -> str:
     return f'"{value}"'
 
 
+def _digits(value: object) -> str:
+    return f'"{value:f}"'
+
+
 def _real(value: float) -> str:
     if value != value:  # noqa: PLR0124  # not a number
         return '"NaN"'
@@ -146,7 +150,7 @@ _LEAVES: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list
     (kinds.is_string, partial(_each, _json)),
     (kinds.is_large_string, partial(_each, _json)),
     (kinds.is_string_view, partial(_each, _json)),
-    (kinds.is_decimal, partial(_each, _text)),
+    (kinds.is_decimal, partial(_each, _digits)),
     (kinds.is_date, partial(_each, _text)),
     (kinds.is_timestamp, _timestamps),
     (kinds.is_time, _times),

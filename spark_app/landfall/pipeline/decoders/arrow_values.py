@@ -11,22 +11,23 @@ String              text
 Int32, Int64        integers in range
 Float64             integers, floats
 Boolean             booleans
-Timestamp           timestamps, integers (milliseconds), text (ISO 8601)
-Date                text (ISO 8601)
+Timestamp           timestamps; integers, floats and text in the column's unit
+Date                text (ISO 8601); with unit Days integers
+Decimal             integers, floats, text; bytes, which are the unscaled number
 Binary              bytes
 Json                anything; the decoder gives JSON text
 ==================  ===================================================================
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from landfall.api.spec import ColumnType
+from landfall.api.spec import ColumnType, ColumnUnit
 from landfall.pipeline.decoders import Decoded, Path, Wanted
 from landfall.pipeline.decoders.typed_columns import (
     TypedColumn,
@@ -41,6 +42,28 @@ _RANGES: Mapping[ColumnType, tuple[int, int]] = {
     ColumnType.INT32: (-(2**31), 2**31 - 1),
     ColumnType.INT64: (-(2**63), 2**63 - 1),
 }
+_SOURCES: Mapping[ColumnType, tuple[Callable[[pa.DataType], bool], ...]] = {
+    ColumnType.STRING: (kinds.is_string,),
+    ColumnType.INT32: (kinds.is_integer,),
+    ColumnType.INT64: (kinds.is_integer,),
+    ColumnType.FLOAT64: (kinds.is_integer, kinds.is_floating),
+    ColumnType.BOOLEAN: (kinds.is_boolean,),
+    ColumnType.TIMESTAMP: (
+        kinds.is_integer,
+        kinds.is_floating,
+        kinds.is_string,
+        kinds.is_timestamp,
+    ),
+    ColumnType.DATE: (kinds.is_string,),
+    ColumnType.BINARY: (kinds.is_binary,),
+    ColumnType.DECIMAL: (
+        kinds.is_integer,
+        kinds.is_floating,
+        kinds.is_string,
+        kinds.is_binary,
+    ),
+}
+"""What a column can be read from; Json from anything, List and Struct from nothing here."""
 
 
 def check(column: TypedColumn, source: pa.DataType) -> None:
@@ -49,22 +72,11 @@ def check(column: TypedColumn, source: pa.DataType) -> None:
     Raises:
         ValueError: it cannot; the message names the column.
     """
-    is_text, is_integer = kinds.is_string(source), kinds.is_integer(source)
-    match column.type:
-        case ColumnType.STRING | ColumnType.DATE:
-            fits = is_text
-        case ColumnType.INT32 | ColumnType.INT64:
-            fits = is_integer
-        case ColumnType.FLOAT64:
-            fits = is_integer or kinds.is_floating(source)
-        case ColumnType.BOOLEAN:
-            fits = kinds.is_boolean(source)
-        case ColumnType.TIMESTAMP:
-            fits = is_integer or is_text or kinds.is_timestamp(source)
-        case ColumnType.BINARY:
-            fits = kinds.is_binary(source)
-        case _:
-            fits = True
+    fits = any(of(source) for of in _SOURCES.get(column.type, ()))
+    if column.declared.unit is ColumnUnit.DAYS:
+        fits = fits or kinds.is_integer(source)
+    if column.type is ColumnType.JSON:
+        fits = True
     if not fits:
         raise ValueError(f"column {column.name}: {column.type} cannot be read from {source}")
 

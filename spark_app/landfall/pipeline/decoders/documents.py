@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.api.spec import ColumnType
+from landfall.api.spec import ColumnType, ValueType
 from landfall.pipeline.decoders import Path, Wanted
+from landfall.pipeline.decoders.nested_columns import placed
 from landfall.pipeline.decoders.structs import Layer, Leaf, layers
 from landfall.pipeline.decoders.typed_columns import typed_columns
 from landfall.pipeline.records import FieldValues, Int64s
@@ -40,7 +41,13 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _SLAB_BYTES = 256 * 1024
 """Payload bytes decoded at a time, so that they fit in a processor's L2 cache."""
-_NOT_SHARED = {ColumnType.BINARY, ColumnType.JSON}
+_NOT_SHARED = {
+    ColumnType.BINARY,
+    ColumnType.JSON,
+    ColumnType.DECIMAL,
+    ColumnType.LIST,
+    ColumnType.STRUCT,
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Wire:
         objects: decodes an object whose values stay encoded; the keys may be of any type.
         empty: an object without fields.
         is_text: whether a payload is UTF-8 as a whole, also where nobody reads it.
-        types: the type that must be found for each column type.
+        type_of: the type that must be found for a declared type.
     """
 
     name: str
@@ -61,7 +68,7 @@ class Wire:
     objects: Any
     empty: bytes
     is_text: bool
-    types: Mapping[ColumnType, Any]
+    type_of: Callable[[ValueType], Any]
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class Documents:
     def of(cls, wire: Wire, wanted: Wanted) -> "Documents":
         """Return what extracts the wanted fields and typed columns."""
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
-        columns = tuple(Leaf(column.path, wire.types[column.type]) for column in typed)
+        columns = tuple(Leaf(column.path, wire.type_of(column.declared)) for column in typed)
         # A wanted field that is also a typed column is decoded once, if the column's Python value
         # is what the field would be.
         shared = {
@@ -182,7 +189,7 @@ class Documents:
         try:
             return None if raw is None else self.wire.decoder(leaf.type).decode(raw)
         except msgspec.DecodeError as error:
-            raise msgspec.DecodeError(f"{'.'.join(leaf.path)}: {error}") from error
+            raise msgspec.DecodeError(placed(".".join(leaf.path), error)) from error
 
 
 def as_list(column: FieldValues) -> list[object]:

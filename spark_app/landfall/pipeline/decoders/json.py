@@ -25,7 +25,7 @@ from landfall.pipeline.decoders.documents import Documents, Values, Wire, as_lis
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.pipeline.decoders.native_json import NativeDocuments, merged
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.decoders.typed_columns import JSON_TYPES, record_batch
+from landfall.pipeline.decoders.typed_columns import json_type, record_batch
 from landfall.pipeline.records import Int64s, Records
 
 _WIRE = Wire(
@@ -34,7 +34,7 @@ _WIRE = Wire(
     msgspec.json.Decoder(dict[str, msgspec.Raw]),
     b"{}",
     is_text=True,
-    types=JSON_TYPES,
+    type_of=json_type,
 )
 
 

@@ -12,13 +12,14 @@ How a value is seen as a field, in a typed column, and in JSON:
 MessagePack    field                       typed column                 JSON
 =============  ==========================  ===========================  ======================
 int (to 2^64)  number                      Int32, Int64 in range,       number
-                                           Float64, Timestamp (ms)
-float          number                      Float64                      number; NaN and
+                                           Float64, Timestamp, Decimal
+float          number                      Float64, Timestamp, Decimal  number; NaN and
                                                                         infinities: a bad row
-str            text                        String, Date, Timestamp      text
-bin            base64 text                 Binary                       base64 text
+str            text                        String, Date, Timestamp,     text
+                                           Decimal
+bin            base64 text                 Binary, Decimal (unscaled)   base64 text
 timestamp      ISO-8601 text in UTC        Timestamp                    ISO-8601 text in UTC
-map, array     no single value             Json                         object, array
+map, array     no single value             Json, List, Struct           object, array
 other ext      no single value             none                         a bad row
 =============  ==========================  ===========================  ======================
 
@@ -34,7 +35,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import NoneType
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -46,25 +49,34 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import (
     JSON_TYPES,
     TypedColumn,
+    json_type,
     record_batch,
     typed_columns,
 )
 from landfall.pipeline.records import FieldValues, Records
 
+_TYPES: Mapping[ColumnType, Any] = {
+    **JSON_TYPES,
+    # msgspec allows no union of text and datetime. ``record_batch`` checks what it is given.
+    ColumnType.TIMESTAMP: object,
+    ColumnType.DECIMAL: object,
+    # Made JSON first, as for Json.
+    ColumnType.LIST: msgspec.Raw,
+    ColumnType.STRUCT: msgspec.Raw,
+}
 _WIRE = Wire(
     "messagepack",
     msgspec.msgpack.Decoder,
     msgspec.msgpack.Decoder(dict[object, msgspec.Raw]),
     b"\x80",
     is_text=False,
-    # msgspec allows no union of text and datetime. ``record_batch`` checks what it is given.
-    types={**JSON_TYPES, ColumnType.TIMESTAMP: object},
+    type_of=partial(json_type, types=_TYPES),
 )
 _MAP = msgspec.msgpack.Decoder(dict[object, object])
 _ANY = msgspec.msgpack.Decoder()
 _JSON = msgspec.json.Encoder()
 
-_TIMES = {int, str, datetime, NoneType}
+_TIMES = {int, float, str, datetime, NoneType}
 
 _MAYBE_NOT_FINITE = re.compile(rb"\xca[\x7f\xff][\x80-\xff]|\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 """A float32 or float64 whose exponent is all ones. Other bytes may look the same."""
@@ -141,7 +153,7 @@ def _column(
 ) -> Sequence[object] | pa.StringArray:
     """Return values as ``record_batch`` wants them; adds to ``errors``."""
     match column.type:
-        case ColumnType.JSON:
+        case ColumnType.JSON | ColumnType.LIST | ColumnType.STRUCT:
             texts, column_errors = _json_texts(as_list(values))
             errors |= {
                 row: f"column {column.name}: {error}"

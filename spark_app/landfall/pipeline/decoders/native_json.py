@@ -18,6 +18,7 @@ from landfall.api.spec import ColumnType
 from landfall.native import HotPath
 from landfall.pipeline.decoders.documents import Documents, Extracted, as_list
 from landfall.pipeline.decoders.structs import Leaf
+from landfall.pipeline.decoders.typed_columns import DAYS, JSON_TYPES
 from landfall.pipeline.records import FieldValues, Int64s
 
 _KINDS: Mapping[ColumnType, tuple[str, ...]] = {
@@ -26,7 +27,7 @@ _KINDS: Mapping[ColumnType, tuple[str, ...]] = {
     ColumnType.INT64: ("INT64",),
     ColumnType.FLOAT64: ("INT64", "FLOAT"),
     ColumnType.BOOLEAN: ("BOOL",),
-    ColumnType.TIMESTAMP: ("INT64", "TEXT"),
+    ColumnType.TIMESTAMP: ("INT64", "FLOAT", "TEXT"),
     ColumnType.DATE: ("TEXT",),
 }
 """The values that a typed column takes as they are."""
@@ -56,8 +57,9 @@ class NativeDocuments:
         if path.module is None or documents.layers is None or len(documents.layers) > 1:
             return None
         (layer,), known = documents.layers, path.module.JsonFields
-        types = documents.wire.types
-        kinds_of = {object: _ANY} | {types[column]: kinds for column, kinds in _KINDS.items()}
+        kinds_of = {object: _ANY, DAYS: ("INT32", "TEXT")} | {
+            JSON_TYPES[column]: kinds for column, kinds in _KINDS.items()
+        }
         leaves = tuple(layer.leaves)
         if any(leaf.type not in kinds_of for leaf in leaves):
             return None

@@ -10,22 +10,30 @@ String     string              text                          the text
 Int32/64   int32, int64        an integer in range           digits
 Float64    double              a number                      a number
 Boolean    bool                true, false                   ``true``, ``false``
-Timestamp  timestamp[us, UTC]  milliseconds (an integer) or  the same
-                               ISO-8601 text
-Date       date32              ISO-8601 text                 the same
+Timestamp  timestamp[us, UTC]  a number in the column's      the same
+                               unit, or text
+Date       date32              ISO-8601 text; a number of    the same
+                               days with unit Days
 Binary     binary              base64 text                   the UTF-8 bytes of the text
 Json       string              any JSON value, verbatim      JSON
+Decimal    decimal128          see ``decimal_columns``       the same
+List       list                an array                      JSON
+Struct     struct              an object                     JSON
 =========  ==================  ============================  ============================
 
 Timestamps keep microseconds, here and wherever a decoder or a transform makes one (``TIMESTAMP``):
 table formats (Iceberg, Delta) know no coarser unit. Digits beyond microseconds are cut off.
 
 Absent and null values become null, and so does empty text, except in String and Binary. A null in a
-column that is not nullable makes the row bad.
+column that is not nullable makes the row bad. What a List or a Struct holds is converted as columns
+of its type are (``nested_columns``).
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -33,8 +41,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.api.spec import Column, ColumnType, Timestamp, TimeUnit
-from landfall.pipeline.decoders import Path
+from landfall.api.spec import Column, ColumnType, ColumnUnit, Item, Timestamp, TimeUnit, ValueType
+from landfall.pipeline.decoders import Path, decimal_columns, nested_columns
 from landfall.pipeline.event_time import column_times
 
 _PATH, _TYPE = b"landfall.path", b"landfall.type"
@@ -59,22 +67,63 @@ JSON_TYPES: Mapping[ColumnType, Any] = {
     ColumnType.INT64: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | None,
     ColumnType.FLOAT64: int | float | None,
     ColumnType.BOOLEAN: bool | None,
-    ColumnType.TIMESTAMP: int | str | None,
+    ColumnType.TIMESTAMP: int | float | str | None,
     ColumnType.DATE: str | None,
     ColumnType.BINARY: bytes | None,
     ColumnType.JSON: msgspec.Raw,
+    ColumnType.DECIMAL: msgspec.Raw,
 }
-"""The type that msgspec must find in JSON for each column type."""
+"""The type that msgspec must find in JSON for each column type without inner types."""
+DAYS = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | str | None
+"""The type that msgspec must find in JSON for a Date with unit Days."""
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAYS = range(date.min.toordinal() - _EPOCH_DAY, date.max.toordinal() - _EPOCH_DAY + 1)
+"""The days of the years 1 to 9999."""
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
 class TypedColumn:
-    """A declared column: name, path in the payload, type, and whether it may be null."""
+    """A declared column: name, path in the payload, whether it may be null, type and encoding."""
 
     name: str
     path: Path
-    type: ColumnType
     nullable: bool
+    declared: ValueType
+
+    @property
+    def type(self) -> ColumnType:
+        """The declared type."""
+        return self.declared.type
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type in Arrow."""
+        return arrow_type(self.declared)
+
+
+def arrow_type(declared: ValueType) -> pa.DataType:
+    """Return the Arrow type of a declared type."""
+    match declared.type:
+        case ColumnType.DECIMAL:
+            return decimal_columns.arrow_type(declared)
+        case ColumnType.LIST | ColumnType.STRUCT:
+            return nested_columns.arrow_type(declared, arrow_type)
+    return ARROW[declared.type]
+
+
+def json_type(declared: ValueType, types: Mapping[ColumnType, Any] = JSON_TYPES) -> Any:
+    """Return the type that msgspec must find for a declared type.
+
+    Args:
+        declared: the type, and what is in it.
+        types: those of types without inner types.
+    """
+    if declared.unit is ColumnUnit.DAYS:
+        return DAYS
+    if declared.type in {ColumnType.LIST, ColumnType.STRUCT} and declared.type not in types:
+        return nested_columns.json_type(declared, lambda inner: json_type(inner, types))
+    return types[declared.type]
 
 
 def schema_of(columns: Sequence[Column]) -> pa.Schema:
@@ -86,9 +135,14 @@ def schema_of(columns: Sequence[Column]) -> pa.Schema:
 
 
 def _arrow_field(column: Column) -> pa.Field:
-    path = tuple(column.field.split(".")) if column.field else (column.name,)
-    metadata = {_PATH: msgspec.json.encode(path), _TYPE: column.type.encode()}
-    return pa.field(column.name, ARROW[column.type], column.nullable, metadata)
+    declared = ValueType.model_validate(
+        {name: getattr(column, name) for name in ValueType.model_fields}
+    )
+    metadata = {
+        _PATH: msgspec.json.encode(column.path),
+        _TYPE: declared.model_dump_json().encode(),
+    }
+    return pa.field(column.name, arrow_type(column), column.nullable, metadata)
 
 
 def typed_columns(schema: pa.Schema) -> tuple[TypedColumn, ...]:
@@ -97,11 +151,16 @@ def typed_columns(schema: pa.Schema) -> tuple[TypedColumn, ...]:
         TypedColumn(
             field.name,
             msgspec.json.decode(field.metadata[_PATH], type=tuple[str, ...]),
-            ColumnType(field.metadata[_TYPE].decode()),
             field.nullable,
+            _declared(field.metadata[_TYPE]),
         )
         for field in schema
     )
+
+
+@lru_cache(1024)
+def _declared(text: bytes) -> ValueType:
+    return ValueType.model_validate_json(text)
 
 
 def record_batch(
@@ -121,11 +180,7 @@ def record_batch(
     errors: dict[int, str] = {}
     arrays = []
     for column, column_values in zip(typed_columns(schema), values, strict=True):
-        array, column_errors = _array(column, column_values)
-        if not column.nullable and array.null_count:
-            nulls = np.flatnonzero(array.is_null()).tolist()
-            # A value that could not be converted is null, too; the error that says why wins.
-            column_errors = dict.fromkeys(nulls, f"column {column.name}: null") | column_errors
+        array, column_errors = _checked(column, column_values)
         arrays.append(array)
         errors = column_errors | errors  # the first column that is wrong names the row
     # Without the metadata, which is for decoders and does not belong in the written file.
@@ -133,13 +188,31 @@ def record_batch(
     return pa.record_batch(arrays, schema=pa.schema(fields)), errors
 
 
+def _checked(
+    column: TypedColumn, values: Sequence[object] | pa.Array
+) -> tuple[pa.Array, dict[int, str]]:
+    array, errors = _array(column, values)
+    if column.nullable or not array.null_count:
+        return array, errors
+    nulls = np.flatnonzero(array.is_null()).tolist()
+    # A value that could not be converted is null, too; the error that says why wins.
+    return array, dict.fromkeys(nulls, f"column {column.name}: null") | errors
+
+
+def _inner(
+    name: str, declared: Item | Column, values: Sequence[object]
+) -> tuple[pa.Array, dict[int, str]]:
+    """Convert what is inside of lists and structs."""
+    return _checked(TypedColumn(name, (), declared.nullable, declared), values)
+
+
 def _array(
     column: TypedColumn, values: Sequence[object] | pa.Array
 ) -> tuple[pa.Array, dict[int, str]]:
+    if own := _own_conversion(column.declared):
+        return own(column, values)
     if isinstance(values, pa.Array) and not pa.types.is_string(values.type):
         return values, {}
-    if column.type is ColumnType.TIMESTAMP:
-        return _timestamps(column, values)
     if column.type is ColumnType.DATE and not isinstance(values, pa.Array):
         values = pa.array(values, pa.string())
     if isinstance(values, pa.Array):
@@ -151,6 +224,28 @@ def _array(
             return _each(column, values, _json_text)
         case _:
             return pa.array(values, ARROW[column.type]), {}
+
+
+def _own_conversion(
+    declared: ValueType,
+) -> Callable[[TypedColumn, Any], tuple[pa.Array, dict[int, str]]] | None:
+    """Return what converts values of a type that depends on more than its name."""
+    match declared.type:
+        case ColumnType.TIMESTAMP:
+            return _timestamps
+        case ColumnType.DATE if declared.unit is ColumnUnit.DAYS:
+            return _days
+        case ColumnType.DECIMAL:
+            return _decimals
+        case ColumnType.LIST | ColumnType.STRUCT:
+            return _nested
+    return None
+
+
+def _decimals(
+    column: TypedColumn, values: Sequence[object] | pa.Array
+) -> tuple[pa.Array, dict[int, str]]:
+    return decimal_columns.convert(column.name, column.declared, values)
 
 
 def as_timestamps(array: pa.Array) -> tuple[pa.Array, Sequence[int]]:
@@ -191,13 +286,61 @@ def _from_text(column: TypedColumn, texts: pa.StringArray) -> tuple[pa.Array, di
         )
 
 
+def _nested(
+    column: TypedColumn, values: Sequence[object] | pa.Array
+) -> tuple[pa.Array, dict[int, str]]:
+    """Convert lists and structs, which are JSON texts or what msgspec makes of ``json_type``."""
+    errors: dict[int, str] = {}
+    if isinstance(values, pa.Array):
+        decode = msgspec.json.Decoder(json_type(column.declared) | None).decode
+        values, errors = nested_columns.of_texts(column.name, decode, values)
+    array, of_values = nested_columns.convert(column.name, column.declared, values, _inner)
+    return array, of_values | errors
+
+
+def _days(
+    column: TypedColumn, values: Sequence[object] | pa.Array
+) -> tuple[pa.Array, dict[int, str]]:
+    """Convert numbers of days, and text that holds one or is a date."""
+    if isinstance(values, pa.Array):
+        values = values.to_pylist()
+    days: list[int | None] = [None] * len(values)
+    texts: list[str | None] = [None] * len(values)
+    errors: dict[int, str] = {}
+    for row, value in enumerate(values):
+        if isinstance(value, str) and not _WHOLE_NUMBER.fullmatch(value):
+            texts[row] = value
+        elif value is not None:
+            number = int(str(value))
+            if number in _DAYS:
+                days[row] = number
+            else:
+                errors[row] = f"column {column.name}: expected days of a Date, got {value!r:.80}"
+    dates, of_texts = _from_text(column, pa.array(texts, pa.string()))
+    return pc.coalesce(dates, pa.array(days, pa.int32()).cast(pa.date32())), of_texts | errors
+
+
+@lru_cache(1024)
+def _time(declared: ValueType) -> Timestamp:
+    return Timestamp(
+        field="column",
+        unit=TimeUnit(declared.unit or ColumnUnit.MILLISECONDS),
+        format=declared.format,
+        timezone=declared.timezone or "UTC",
+    )
+
+
 def _timestamps(
     column: TypedColumn, values: Sequence[object] | pa.StringArray
 ) -> tuple[pa.Array, dict[int, str]]:
-    times = column_times(
-        values if isinstance(values, pa.Array) else list(values),
-        Timestamp(field=column.name, unit=TimeUnit.MILLISECONDS),
-    )
+    if isinstance(values, pa.TimestampArray):
+        return values, {}
+    if isinstance(values, pa.StringArray):
+        # Empty text is null, whatever the unit.
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+    else:
+        values = [None if value == "" else value for value in values]
+    times = column_times(values, _time(column.declared))
     missing = np.zeros(len(values), np.bool_)
     missing[[*times.absent.tolist(), *times.errors]] = True
     errors = {row: f"column {column.name}: {error}" for row, error in times.errors.items()}

@@ -52,6 +52,7 @@ class Context:
     Attributes:
         schema: the typed columns as the steps before leave them; None in JSON form.
         timestamp: the group's ``spec.decode.timestamp``.
+        event_columns: the typed columns that read the same field.
         timezone: the time zone of the group's route.
         written: the names that the steps before have written.
         read_secret: returns the values of a mounted Secret by key.
@@ -60,6 +61,7 @@ class Context:
 
     schema: pa.Schema | None = None
     timestamp: Timestamp | None = None
+    event_columns: frozenset[str] = frozenset()
     timezone: str = "UTC"
     read_secret: Callable[[str], Mapping[str, str]] = _no_secret
     read_file: Callable[[str], bytes] = _no_file
@@ -68,6 +70,14 @@ class Context:
     def has_column(self, path: Path) -> bool:
         """Whether a typed column has this name."""
         return self.schema is not None and ".".join(path) in self.schema.names
+
+    def is_event_time(self, path: Path) -> bool:
+        """Whether a name is the field of the event time, as the decoder read it."""
+        if self.timestamp is None or path in self.written:
+            return False
+        if self.schema is not None:
+            return ".".join(path) in self.event_columns
+        return path == self.timestamp.path
 
     def is_written_column(self, path: Path) -> bool:
         """Whether a step before has written the typed column of this name."""

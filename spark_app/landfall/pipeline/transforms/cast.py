@@ -7,17 +7,20 @@ String                text; numbers and booleans as JSON writes them; times in I
 Int32, Int64          text of digits; whole numbers in range; times, in milliseconds (Int64)
 Float64               text of a number; numbers that a double holds exactly
 Boolean               the text ``true`` or ``false``; booleans
-Timestamp             ISO 8601 text, text or integers of milliseconds; dates, times
-Date                  ISO 8601 text; times, their day in UTC
+Timestamp             ISO 8601 text; numbers, and text of one, in ``unit``; dates, times
+Date                  ISO 8601 text; times, their day in UTC; with unit Days whole numbers
+Decimal               text of digits, numbers, decimals, if no digit is lost
 ====================  ============================================================================
 
-Null stays null, and empty text is null except as String, as it is in ``decode.columns``. A value
-that does not become the type makes its row bad. NaN and infinity are no numbers here. A typed
-column of a type that is not in the table is an error of the spec. JSON has no times: there a
-Timestamp or Date is ISO 8601 text.
+A type is its name, or a mapping of ``type`` and what a column of it has: ``unit``, ``format`` and
+``timezone``, or ``precision``, ``scale`` and ``encoding``. As a column, the field of the event time
+is read as that is. Null stays null, and empty text is null except as String, as it is in
+``decode.columns``. A value that does not become the type makes its row bad. NaN and infinity are no
+numbers here. A typed column of a type that is not in the table is an error of the spec. JSON has no
+times: there a Timestamp or Date is ISO 8601 text, and a Decimal is text of its digits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
 from typing import TypeAlias
@@ -26,10 +29,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
-from landfall.api.spec import Column, ColumnType
-from landfall.pipeline.decoders import Decoded, Path
-from landfall.pipeline.decoders.typed_columns import ARROW, as_timestamps, record_batch, schema_of
+from landfall.api.spec import Column, ColumnType, ColumnUnit, ValueType, with_event_time
+from landfall.pipeline.decimal_texts import decimal_texts
+from landfall.pipeline.decoders import Decoded, Path, decimal_columns
+from landfall.pipeline.decoders.typed_columns import (
+    ARROW,
+    arrow_type,
+    as_timestamps,
+    record_batch,
+    schema_of,
+)
 from landfall.pipeline.transforms import Context
 from landfall.pipeline.transforms.documents import (
     Documents,
@@ -52,6 +63,7 @@ TYPES = (
     ColumnType.BOOLEAN,
     ColumnType.TIMESTAMP,
     ColumnType.DATE,
+    ColumnType.DECIMAL,
 )
 _INTEGERS = {ColumnType.INT32, ColumnType.INT64}
 _PYTHON: Mapping[type, pa.DataType] = {
@@ -71,7 +83,7 @@ class Cast:
         writes: the names.
     """
 
-    types: Mapping[Path, ColumnType]
+    types: Mapping[Path, ValueType]
     writes: tuple[Path, ...]
     fields: tuple[Path, ...] = ()
     rewrites: bool = True
@@ -79,12 +91,12 @@ class Cast:
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "Cast":
         """Build the step; ValueError names a wrong option."""
-        del context  # a name is a path or a column, whatever there is
         types = {}
         for name, given in options.items():
-            if given not in TYPES:
-                raise ValueError(f"options: {name}: expected {', '.join(TYPES)}, got {given!r}")
-            types[path_of(name)] = ColumnType(str(given))
+            to, path = _type_of(name, given), path_of(name)
+            if context.timestamp is not None and context.is_event_time(path):
+                to = with_event_time(to, f"options: {name}", context.timestamp)
+            types[path] = to
         if not types:
             raise ValueError("options: name at least one field, as name: Type")
         return cls(types, tuple(types))
@@ -98,7 +110,7 @@ class Cast:
                 name = ".".join(path)
                 column = column_of(decoded.columns, path)
                 if not can_cast(column.type, type_):
-                    raise ValueError(f"options: {name}: {column.type} cannot become {type_}")
+                    raise ValueError(f"options: {name}: {column.type} cannot become {type_.type}")
                 columns[name], wrong = cast(column, type_, name)
                 errors = {**wrong, **errors}
             return with_columns(decoded, columns).reject(errors)
@@ -108,58 +120,82 @@ class Cast:
         return with_documents(decoded, documents, self.writes, errors)
 
 
+def _type_of(name: str, given: object) -> ValueType:
+    """Return the type that an option names; raises ValueError."""
+    declared = given if isinstance(given, Mapping) else {"type": given}
+    if declared.get("type") not in TYPES:
+        raise ValueError(f"options: {name}: expected {', '.join(TYPES)}, got {given!r}")
+    try:
+        return ValueType.model_validate(declared)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "".join(f"{step}: " for step in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ValueError(f"options: {name}: {where}{reason}") from None
+
+
 # ------------------------------------------------------------------------------------------ columns
 
+_NUMBERS = {ColumnType.STRING, ColumnType.FLOAT64, ColumnType.DECIMAL, *_INTEGERS}
+_READ_AS_COLUMNS = {ColumnType.TIMESTAMP, ColumnType.DATE, ColumnType.DECIMAL}
+_CASTS: Sequence[tuple[Callable[[pa.DataType], bool], set[ColumnType]]] = (
+    (pa.types.is_string, set(TYPES)),
+    (pa.types.is_null, set(TYPES)),
+    (pa.types.is_integer, {*_NUMBERS, ColumnType.TIMESTAMP}),
+    (pa.types.is_floating, {*_NUMBERS, ColumnType.TIMESTAMP}),
+    (pa.types.is_decimal, _NUMBERS),
+    (pa.types.is_boolean, {ColumnType.STRING, ColumnType.BOOLEAN}),
+    (
+        pa.types.is_timestamp,
+        {ColumnType.STRING, ColumnType.INT64, ColumnType.TIMESTAMP, ColumnType.DATE},
+    ),
+    (pa.types.is_date, {ColumnType.STRING, ColumnType.TIMESTAMP, ColumnType.DATE}),
+)
+"""What the types of columns can become."""
 
-def can_cast(from_: pa.DataType, to: ColumnType) -> bool:
+
+def can_cast(from_: pa.DataType, to: ValueType) -> bool:
     """Whether the table above has this pair."""
-    types = pa.types
-    if types.is_string(from_) or types.is_null(from_):
+    if to.unit is ColumnUnit.DAYS and pa.types.is_integer(from_):
         return True
-    if types.is_integer(from_):
-        return to not in {ColumnType.BOOLEAN, ColumnType.DATE}
-    if types.is_floating(from_):
-        return to in {ColumnType.STRING, ColumnType.FLOAT64, *_INTEGERS}
-    if types.is_boolean(from_):
-        return to in {ColumnType.STRING, ColumnType.BOOLEAN}
-    if types.is_timestamp(from_):
-        return to in {ColumnType.STRING, ColumnType.INT64, ColumnType.TIMESTAMP, ColumnType.DATE}
-    return types.is_date(from_) and to in {
-        ColumnType.STRING,
-        ColumnType.TIMESTAMP,
-        ColumnType.DATE,
-    }
+    return any(of(from_) and to.type in targets for of, targets in _CASTS)
 
 
-def cast(array: pa.Array, to: ColumnType, name: str) -> Castings:
+def cast(array: pa.Array, to: ValueType, name: str) -> Castings:
     """Return values of a type that ``can_cast`` allows in another, and errors by row."""
     types = pa.types
     if types.is_null(array.type):
-        return pa.nulls(len(array), ARROW[to]), {}
-    if types.is_string(array.type):
-        return _from_text(array, to, name)
+        return pa.nulls(len(array), arrow_type(to)), {}
     if types.is_timestamp(array.type) or types.is_date(array.type):
-        return _from_time(array, to, name)
-    if to is ColumnType.STRING:
+        return _from_time(array, to.type, name)
+    if to.type is ColumnType.STRING and not types.is_string(array.type):
         return _text(array), {}
-    if to is ColumnType.TIMESTAMP:
-        return _from_text(array.cast(pa.string()), to, name)
-    return _safely(array, ARROW[to], f"{name}: expected {to}")
+    if to.type in _READ_AS_COLUMNS or types.is_string(array.type):
+        return _from_values(array, to, name)
+    return _safely(array, ARROW[to.type], f"{name}: expected {to.type}")
 
 
 def _text(array: pa.Array) -> pa.StringArray:
+    if pa.types.is_decimal(array.type):
+        return decimal_texts(array)
     return pc.if_else(array.is_null(), pa.scalar(None, pa.string()), json_texts(array))
 
 
-def _from_text(array: pa.StringArray, to: ColumnType, name: str) -> Castings:
-    if to is not ColumnType.STRING:
-        array = pc.if_else(pc.equal(array, ""), pa.scalar(None, pa.string()), array)
-    batch, errors = record_batch(schema_of([Column(name=name, type=to)]), [array])
+def _from_values(array: pa.Array, to: ValueType, name: str) -> Castings:
+    if not pa.types.is_string(array.type):
+        values: pa.Array | list[object] = array.to_pylist()
+    elif to.type is ColumnType.STRING:
+        values = array
+    else:
+        values = pc.if_else(pc.equal(array, ""), pa.scalar(None, pa.string()), array)
+    declared = Column.model_validate({"name": name, **to.model_dump()})
+    batch, errors = record_batch(schema_of([declared]), [values])
     column = batch.column(0)
-    if to is ColumnType.FLOAT64:
+    if to.type is ColumnType.FLOAT64:
         infinite = np.flatnonzero(pc.fill_null(pc.invert(pc.is_finite(column)), fill_value=False))
         found = {
-            row: f"column {name}: expected {to}, got {array[row]}" for row in infinite.tolist()
+            row: f"column {name}: expected {to.type}, got {values[row]}"
+            for row in infinite.tolist()
         }
         errors = {**found, **errors}
     return column, {row: f"cast: {error.removeprefix('column ')}" for row, error in errors.items()}
@@ -202,12 +238,14 @@ def _safely(array: pa.Array, to: pa.DataType, expected: str) -> Castings:
 # --------------------------------------------------------------------------------------------- JSON
 
 
-def _cast_documents(documents: Documents, path: Path, to: ColumnType) -> dict[int, str]:
+def _cast_documents(documents: Documents, path: Path, to: ValueType) -> dict[int, str]:
     """Cast the values at a path in place; return errors by row."""
     found = [None if document is None else find(document, path) for document in documents]
-    if to is ColumnType.STRING:
+    if to.type is ColumnType.STRING:
         # Numbers keep their digits: their own text is taken, not what a double makes of it.
         texts, errors = _json_strings(found, path)
+    elif to.type is ColumnType.DECIMAL:
+        texts, errors = _json_decimals(found, path, to)
     else:
         values, errors = python_values(found, path)
         texts, wrong = _cast_values(values, to, ".".join(path))
@@ -232,8 +270,18 @@ def _json_strings(
     return texts, errors
 
 
+def _json_decimals(
+    found: Sequence[msgspec.Raw | None], path: Path, to: ValueType
+) -> tuple[list[msgspec.Raw | None], dict[int, str]]:
+    made, errors = decimal_columns.convert(".".join(path), to, found)
+    texts = [msgspec.Raw(text.encode()) for text in json_texts(made).to_pylist()]
+    return [*texts], {
+        row: f"cast: {error.removeprefix('column ')}" for row, error in errors.items()
+    }
+
+
 def _cast_values(
-    values: Sequence[object], to: ColumnType, name: str
+    values: Sequence[object], to: ValueType, name: str
 ) -> tuple[list[msgspec.Raw | None], dict[int, str]]:
     texts: list[msgspec.Raw | None] = [None] * len(values)
     errors: dict[int, str] = {}
@@ -248,7 +296,7 @@ def _cast_values(
 
 
 def _cast_same(
-    values: list[object], type_: type, to: ColumnType, name: str
+    values: list[object], type_: type, to: ValueType, name: str
 ) -> tuple[list[msgspec.Raw | None], list[str | None]]:
     """Cast values of one type of Python's."""
     try:
@@ -258,7 +306,7 @@ def _cast_same(
         castable = False
     if not castable:
         return [None] * len(values), [
-            f"cast: {name}: expected {to}, got {value!r:.80}" for value in values
+            f"cast: {name}: expected {to.type}, got {value!r:.80}" for value in values
         ]
     made, errors = cast(array, to, name)
     texts = [msgspec.Raw(text.encode()) for text in json_texts(made).to_pylist()]

@@ -10,6 +10,7 @@ Timestamp                  ISO 8601 text in UTC, ``2026-11-21T04:00:00.000000Z``
 Date                       ``2026-11-21``
 Binary                     base64 text
 Json                       text, as the column holds it
+Decimal                    text with all digits, ``0.00``
 list, struct, map          arrays and objects; a map is an object if its keys are text
 null                       null
 =========================  ==================================================================
@@ -19,6 +20,7 @@ A tombstone stays a tombstone.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import msgspec
 import numpy as np
@@ -26,6 +28,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.pipeline.decimal_texts import decimal_text, decimal_texts
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.records import FieldValues
 
@@ -80,7 +83,23 @@ def json_texts(array: pa.Array) -> pa.StringArray:
         return array.cast(pa.string()).fill_null("null")
     if types.is_timestamp(array.type) or types.is_date(array.type):
         return _quoted(time_texts(array))
-    return _by_msgspec(array.to_pylist())
+    if types.is_decimal(array.type):
+        return _quoted(decimal_texts(array))
+    return _by_msgspec([_with_digits(value) for value in array.to_pylist()])
+
+
+def _with_digits(value: object) -> object:
+    """Return a value with all digits of the decimals inside."""
+    match value:
+        case Decimal():
+            return decimal_text(value)
+        case dict():
+            return {name: _with_digits(inner) for name, inner in value.items()}
+        case list():
+            return [_with_digits(inner) for inner in value]
+        case tuple():
+            return tuple(_with_digits(inner) for inner in value)
+    return value
 
 
 def time_texts(array: pa.Array) -> pa.StringArray:
@@ -99,6 +118,8 @@ def routable(array: pa.Array) -> FieldValues:
         return integers
     if pa.types.is_timestamp(array.type) or pa.types.is_date(array.type):
         return time_texts(array)
+    if pa.types.is_decimal(array.type):
+        return decimal_texts(array)
     return array if pa.types.is_string(array.type) else list(array.to_pylist())
 
 

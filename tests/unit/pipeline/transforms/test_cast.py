@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from landfall.errors import Stalled
 from tests.support.transformed import Group, payloads, rejected, spec_error
 
 
@@ -61,7 +62,7 @@ def test_a_value_becomes_the_type(to: str, values: list[object], made: list[obje
         ("Boolean", "yes"),
         ("Boolean", 1),
         ("Timestamp", "soon"),
-        ("Timestamp", 1.5),
+        ("Timestamp", True),
         ("Timestamp", 2**62),
         ("Date", "21.11.2026"),
         ("Date", 1),
@@ -101,6 +102,67 @@ def test_a_route_uses_the_new_value() -> None:
         )
 
         assert [name for name, _ in group.partition({"x": "007"}).outputs] == ["x=7"]
+
+
+def test_the_field_of_the_event_time_is_read_as_it() -> None:
+    decode = {"decode__timestamp": {"field": "x", "unit": "Seconds"}}
+    steps = [{"use": "Cast", "options": {"x": "Timestamp", "y": "Timestamp"}}]
+    row = {"x": 1763683200.5, "y": 1763683200000}
+
+    for columns in (None, {"x": "Float64", "y": "Int64"}):
+        (made,) = payloads(Group(steps, columns, decode).apply(row))
+
+        assert json.loads(made or b"") == {
+            "x": "2025-11-21T00:00:00.500000Z",
+            "y": "2025-11-21T00:00:00.000000Z",
+        }
+
+
+def test_a_cast_that_contradicts_the_event_time_is_refused() -> None:
+    steps = [{"use": "Cast", "options": {"x": {"type": "Timestamp", "unit": "Milliseconds"}}}]
+
+    with pytest.raises(Stalled, match=r"x: unit Milliseconds, but .* the same field 'x'"):
+        Group(steps, None, {"decode__timestamp": {"field": "x", "unit": "Seconds"}}).pipeline()
+
+
+@pytest.mark.parametrize(
+    ("to", "value", "made"),
+    [
+        ({"type": "Timestamp", "unit": "Microseconds"}, 1763683200000001, "00.000001Z"),
+        ({"type": "Timestamp", "unit": "Custom", "format": "%Y/%j"}, "2025/325", "00.000000Z"),
+        ({"type": "Date", "unit": "Days"}, 20413, "2025-11-21"),
+        ({"type": "Decimal", "precision": 38, "scale": 18}, 0.1, "0.100000000000000000"),
+        ({"type": "Decimal", "precision": 4, "scale": 2, "encoding": "Base64"}, "MDk=", None),
+        ({"type": "Decimal", "precision": 5, "scale": 2, "encoding": "Base64"}, "MDk=", "123.45"),
+        ({"type": "Decimal", "precision": 2}, 1.5, None),
+    ],
+)
+def test_a_type_has_more_than_its_name(
+    to: dict[str, object], value: object, made: str | None
+) -> None:
+    steps = [{"use": "Cast", "options": {"x": to}}]
+    kinds = {int: "Int64", float: "Float64", str: "String"}
+
+    for columns in (None, {"x": kinds[type(value)]}):
+        got = Group(steps, columns).apply({"x": value})
+
+        found = [json.loads(payload or b"")["x"] for payload in payloads(got)]
+        assert [text[-len(made or "") :] for text in found] == ([made] if made else [])
+        assert made or rejected(got)[0].startswith("cast: x: expected Decimal(")
+
+
+@pytest.mark.parametrize(
+    ("to", "message"),
+    [
+        ({"type": "Decimal"}, "x: type Decimal needs a precision"),
+        ({"type": "Decimal", "precision": 39}, "x: precision: Input should be less than"),
+        ({"type": "Int32", "unit": "Seconds"}, "x: unit is not for type Int32"),
+        ({"type": "List"}, "x: expected String"),
+        ({"type": "Int32", "size": 1}, "x: size: Extra inputs are not permitted"),
+    ],
+)
+def test_a_type_that_is_none_is_refused(to: dict[str, object], message: str) -> None:
+    assert message in spec_error("Cast", {"x": to}, None)
 
 
 PAIRS = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders.avro.cursor import Bools, Cursor
 from landfall.pipeline.decoders.avro.node import OneRecord, quoted
 from landfall.pipeline.records import Int64s
@@ -64,7 +65,7 @@ class Decimal:
         return record.jump(after, length)
 
     def text(self, column: pa.Array) -> pa.StringArray:
-        return quoted(column.cast(pa.string()))
+        return quoted(decimal_texts(column))
 
     def _ranges(self, cursor: Cursor) -> tuple[Int64s, Int64s]:
         if self.size is not None:

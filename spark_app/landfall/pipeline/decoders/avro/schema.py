@@ -154,6 +154,27 @@ def parse_schema(text: str | bytes, references: Sequence[str | bytes] = ()) -> S
         raise ValueError("schema: too deeply nested") from None
 
 
+def with_max_precision(schema: Schema, most: int) -> Schema:
+    """Return a schema whose decimals have no more digits, where their scale has room."""
+    return parse_schema(msgspec.json.encode(_narrowed(msgspec.json.decode(schema.text), most)))
+
+
+def _narrowed(declared: object, most: int) -> object:
+    if isinstance(declared, list):
+        return [_narrowed(each, most) for each in declared]
+    if not isinstance(declared, dict):
+        return declared
+    made = {
+        key: value if key in {"default", "symbols"} else _narrowed(value, most)
+        for key, value in declared.items()
+    }
+    precision, scale = made.get("precision"), made.get("scale", 0)
+    if made.get("logicalType") == "decimal" and isinstance(precision, int):
+        is_wide = precision > most and isinstance(scale, int) and scale <= most
+        return made | {"precision": most} if is_wide else made
+    return made
+
+
 def short_name(name: str) -> str:
     """A full name without its namespace."""
     return name.rpartition(".")[2]

@@ -8,9 +8,14 @@ Int32, Int64  int, long, if it fits; of dates and    the same
               times their numbers
 Float64       int, long, float, double               the same
 Boolean       boolean                                the same
-Timestamp     a timestamp, rounded down to           a long is milliseconds, a string ISO 8601, as
+Timestamp     a timestamp, rounded down to           a number in the column's unit, a string, as
               microseconds; a date at 00:00 UTC      from JSON
-Date          date; a string as ISO 8601             the row is bad
+Date          date; a string as ISO 8601; with unit  the row is bad
+              Days an int or a long
+Decimal       decimal, if its digits fit; a number,  the row is bad
+              a string; bytes are unscaled
+List, Struct  what is an array or an object in the   the row is bad
+              JSON of the value
 Binary        bytes, fixed; a string's UTF-8         the row is bad
 Json          any type                               never
 ============  =====================================  ==============================================
@@ -25,12 +30,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.api.spec import ColumnType
+from landfall.api.spec import ColumnType, ColumnUnit
+from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders import Path
 from landfall.pipeline.decoders.avro.nested import Map, Record, Union
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.typed_columns import (
-    ARROW,
     TIMESTAMP,
     TypedColumn,
     as_timestamps,
@@ -69,7 +74,7 @@ def field_values(node: Node, column: pa.Array, path: Path) -> tuple[FieldValues,
     if pa.types.is_string(values.type):
         return values, _NONE
     if pa.types.is_date(values.type) or pa.types.is_decimal(values.type):
-        return values.cast(pa.string()), _NONE
+        return decimal_texts(values), _NONE
     if pa.types.is_integer(values.type) or pa.types.is_temporal(values.type):
         numbers = _storage(values)
         return (numbers.to_pylist(), _NONE) if numbers.null_count else (_int64s(numbers), _NONE)
@@ -106,20 +111,21 @@ def json_objects(node: Node, column: pa.Array) -> tuple[pa.BinaryArray, Errors]:
 def _declared(
     declared: TypedColumn, field: pa.Field, node: Node, column: pa.Array
 ) -> tuple[pa.Array, Errors]:
-    type_ = ARROW[declared.type]
+    type_ = declared.arrow
     found = follow(node, column, declared.path)
     if found is None:
         return pa.nulls(len(column), type_), _NONE
     at, values = found
-    if declared.type is ColumnType.JSON:
-        return pc.if_else(values.is_valid(), at.text(values), pa.scalar(None, pa.string())), _NONE
-    if converted := _CONVERT[declared.type](values):
+    if declared.type in _AS_JSON:
+        texts = pc.if_else(values.is_valid(), at.text(values), pa.scalar(None, pa.string()))
+        return (texts, _NONE) if declared.type is ColumnType.JSON else _as_payload(field, texts)
+    convert = _CONVERT.get(declared.type)
+    if convert is not None and (converted := convert(values)):
         array, wrong = converted
         return array, dict.fromkeys(wrong, f"column {declared.name}: out of range")
-    if _is_read_as_json(declared.type, values.type):
-        of_json = values if pa.types.is_string(values.type) else values.to_pylist()
-        batch, errors = record_batch(pa.schema([field.with_nullable(nullable=True)]), [of_json])
-        return batch.column(0), errors
+    if _is_read_as_json(declared, values.type):
+        is_kept = declared.type is ColumnType.DECIMAL or pa.types.is_string(values.type)
+        return _as_payload(field, values if is_kept else values.to_pylist())
     wrong = np.flatnonzero(values.is_valid()).tolist()
     text = f"column {declared.name}: expected {declared.type}, got {values.type}"
     return pa.nulls(len(values), type_), dict.fromkeys(wrong, text)
@@ -129,17 +135,33 @@ Converted = tuple[pa.Array, Sequence[int]] | None
 """A column and the rows that do not fit it; None if the type cannot be converted."""
 
 
-def _is_read_as_json(declared: ColumnType, type_: pa.DataType) -> bool:
-    is_time = declared is ColumnType.TIMESTAMP
-    return bool(
-        ((is_time or declared is ColumnType.DATE) and pa.types.is_string(type_))
-        or (is_time and pa.types.is_integer(type_))
-    )
+_AS_JSON = {ColumnType.JSON, ColumnType.LIST, ColumnType.STRUCT}
+
+
+def _as_payload(field: pa.Field, values: pa.Array | Sequence[object]) -> tuple[pa.Array, Errors]:
+    """Convert as values of a payload of JSON are."""
+    batch, errors = record_batch(pa.schema([field.with_nullable(nullable=True)]), [values])
+    return batch.column(0), errors
+
+
+def _is_read_as_json(declared: TypedColumn, type_: pa.DataType) -> bool:
+    kinds = pa.types
+    is_number = kinds.is_integer(type_) or kinds.is_floating(type_)
+    match declared.type:
+        case ColumnType.TIMESTAMP:
+            return bool(kinds.is_string(type_) or is_number)
+        case ColumnType.DATE:
+            of_days = declared.declared.unit is ColumnUnit.DAYS and kinds.is_integer(type_)
+            return bool(kinds.is_string(type_) or of_days)
+        case ColumnType.DECIMAL:
+            is_text = kinds.is_string(type_) or kinds.is_binary(type_) or kinds.is_null(type_)
+            return bool(is_text or is_number or kinds.is_decimal(type_))
+    return False
 
 
 def _string(values: pa.Array) -> Converted:
     is_text = pa.types.is_string(values.type) or pa.types.is_decimal(values.type)
-    return (values.cast(pa.string()), ()) if is_text or pa.types.is_null(values.type) else None
+    return (decimal_texts(values), ()) if is_text or pa.types.is_null(values.type) else None
 
 
 def _integer(type_: pa.DataType) -> Callable[[pa.Array], Converted]:

@@ -1,0 +1,228 @@
+"""The numbers, times and decimals of Debezium and Connect land as their source has them.
+
+What lands is read by pyarrow and by DuckDB.
+"""
+
+import io
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from landfall.ledger.task_results import LandedSlice
+from landfall.store.memory import MemoryStore
+from tests.support.avro import Declared, encoded
+from tests.support.own_schemas import fixed, is_data, landed
+from tests.support.slice_landing import content, land_rows
+
+AT = datetime(2026, 11, 21, 4, 0, 0, 1, tzinfo=UTC)
+SOURCE = {"price": Decimal("123.45"), "at": AT, "day": date(2026, 11, 21), "zoned": AT}
+NUMBERS = {"at": 1795233600000001, "day": 20778, "zoned": "2026-11-21T04:00:00.000001Z"}
+COLUMNS: list[dict[str, object]] = [
+    {"name": "price", "type": "Decimal", "precision": 10, "scale": 2},
+    {"name": "at", "type": "Timestamp", "unit": "Microseconds"},
+    {"name": "day", "type": "Date", "unit": "Days"},
+    {"name": "zoned", "type": "Timestamp"},
+]
+BASE64 = [{**COLUMNS[0], "encoding": "Base64"}, *COLUMNS[1:]]
+
+
+def connect(precision: int) -> Declared:
+    """The schema of Connect's Avro converter; 64 digits are what it names by itself."""
+    price = {"type": "bytes", "logicalType": "decimal", "scale": 2, "precision": precision}
+    times = (
+        ("at", "long", "io.debezium.time.MicroTimestamp"),
+        ("day", "int", "io.debezium.time.Date"),
+        ("zoned", "string", "io.debezium.time.ZonedTimestamp"),
+    )
+    fields = [
+        {"name": name, "type": {"type": kind, "connect.name": of}} for name, kind, of in times
+    ]
+    row = {"type": "record", "name": "Value", "fields": [{"name": "price", "type": price}, *fields]}
+    return {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [{"name": "after", "type": ["null", row]}, {"name": "op", "type": "string"}],
+    }
+
+
+def group(decode: Mapping[str, object], columns: list[dict[str, object]]) -> dict[str, Any]:
+    after = [{**column, "field": f"after.{column['name']}"} for column in columns]
+    return {
+        "decode": {**decode, "columns": after},
+        "route": {"pattern": "all"},
+        "output": {"url": "s3://bucket/root", "format": "Parquet", "options": {"envelope": False}},
+    }
+
+
+def payload(price: object) -> bytes:
+    return json.dumps({"after": {"price": price, **NUMBERS}, "op": "c"}).encode()
+
+
+def the_object(rows: list[tuple[int, bytes]], spec: Mapping[str, Any]) -> bytes:
+    _, objects = landed(rows, spec)
+    (body,) = (body for key, body in objects.items() if is_data(key))
+    return body
+
+
+def by_duckdb(body: bytes, folder: Path) -> list[dict[str, Any]]:
+    file = folder / "rows.parquet"
+    file.write_bytes(body)
+    with duckdb.connect() as engine:
+        engine.execute("set timezone = 'UTC'")
+        rows = engine.read_parquet(str(file)).to_arrow_table()
+    return list(rows.to_pylist())
+
+
+JSON = {"format": "Json"}
+AVRO = {"format": "Avro", "options": {"schema": json.dumps(connect(64))}}
+IN_AVRO = encoded(connect(64), {"after": {"price": Decimal("123.45"), **NUMBERS}, "op": "c"})
+
+
+@pytest.mark.parametrize(
+    ("decode", "columns", "body"),
+    [
+        pytest.param(JSON, BASE64, payload("MDk="), id="precise"),
+        pytest.param(JSON, BASE64, payload({"scale": 2, "value": "MDk="}), id="variable"),
+        pytest.param(JSON, COLUMNS, payload("123.45"), id="string"),
+        pytest.param(JSON, COLUMNS, payload(123.45), id="double"),
+        pytest.param(AVRO, COLUMNS, IN_AVRO, id="avro"),
+    ],
+)
+def test_declared_columns_hold_what_the_source_has(
+    decode: Mapping[str, object], columns: list[dict[str, object]], body: bytes, tmp_path: Path
+) -> None:
+    made = the_object([(100, body)], group(decode, columns))
+
+    assert pq.read_table(io.BytesIO(made)).to_pylist() == [SOURCE]
+    assert by_duckdb(made, tmp_path) == [SOURCE]
+
+
+def test_decimals_of_64_digits_are_decimals_of_38_on_demand(tmp_path: Path) -> None:
+    spec = fixed(connect(64), options={"envelope": False})
+    spec["decode"]["options"]["maxPrecision"] = 38
+    wide = {"after": {"price": Decimal(10**38), **NUMBERS}, "op": "c"}
+    store = MemoryStore()
+
+    made = land_rows([(100, IN_AVRO), (101, encoded(connect(64), wide))], store, **spec)
+
+    assert isinstance(made, LandedSlice)
+    objects = content(made, store)
+    (body,) = (body for key, body in objects.items() if is_data(key))
+    (row,) = by_duckdb(body, tmp_path)
+    assert row["after"]["price"] == Decimal("123.45")
+    assert str(pq.read_schema(io.BytesIO(body)).field("after").type.field("price").type) == (
+        "decimal128(38, 2)"
+    )
+    assert any(b"after.price: not a decimal of 38 digits" in each for each in objects.values())
+
+
+CONNECT_18 = {"type": "bytes", "logicalType": "decimal", "scale": 18}
+
+
+def test_without_the_option_they_are_text_of_digits_without_an_exponent() -> None:
+    schema: Declared = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "n", "type": {**CONNECT_18, "precision": 64}}],
+    }
+    rows = [(100, encoded(schema, {"n": Decimal("0E-18")}))]
+
+    made = the_object(rows, fixed(schema, options={"envelope": False}))
+
+    assert pq.read_table(io.BytesIO(made)).to_pylist() == [{"n": "0.000000000000000000"}]
+
+
+@pytest.mark.parametrize("steps", [[], [{"use": "Cast", "options": {"n": "String"}}]])
+def test_json_has_no_exponent_either(steps: list[dict[str, object]]) -> None:
+    declared: list[dict[str, object]] = [
+        {"name": "n", "type": "Decimal", "precision": 38, "scale": 18}
+    ]
+    schema: Declared = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "n", "type": {**CONNECT_18, "precision": 20}}],
+    }
+    decode = {"format": "Avro", "options": {"schema": json.dumps(schema)}}
+    spec = {
+        "decode": {**decode, "columns": declared} if steps else decode,
+        "transforms": steps,
+        "route": {"pattern": "all"},
+        "output": {"url": "s3://bucket/root", "format": "Json", "codec": "None"},
+    }
+
+    made = the_object([(100, encoded(schema, {"n": Decimal("1E-18")}))], spec)
+
+    assert made == b'{"n":"0.000000000000000001"}\n'
+
+
+SUM = {"type": "Decimal", "precision": 10, "scale": 2}
+NESTED = [
+    {"name": "price", "type": "Decimal", "precision": 10, "scale": 2},
+    {"name": "tags", "type": "List", "items": {"type": "String"}},
+    {
+        "name": "geo",
+        "type": "Struct",
+        "fields": [
+            {"name": "lat", "type": "Float64"},
+            {"name": "at", "type": "Timestamp", "unit": "Seconds"},
+            {"name": "sums", "type": "List", "items": SUM},
+        ],
+    },
+]
+NESTED_PAYLOAD = b'{"price":1.5,"tags":["a",null],"geo":{"lat":1,"at":1795233600,"sums":[0.1,"2"]}}'
+NESTED_ROW = {
+    "price": Decimal("1.50"),
+    "tags": ["a", None],
+    "geo": {
+        "lat": 1.0,
+        "at": AT.replace(microsecond=0),
+        "sums": [Decimal("0.10"), Decimal("2.00")],
+    },
+}
+
+
+@pytest.mark.parametrize("format_", ["Parquet", "Orc"])
+def test_columnar_files_hold_decimals_lists_and_structs(format_: str, tmp_path: Path) -> None:
+    spec = {
+        "decode": {"format": "Json", "columns": NESTED},
+        "route": {"pattern": "all"},
+        "output": {"url": "s3://bucket/root", "format": format_, "options": {"envelope": False}},
+    }
+    rows = [(100, NESTED_PAYLOAD), (101, b"{}")]
+
+    made = the_object(rows, spec)
+
+    table = (
+        pq.read_table(io.BytesIO(made))
+        if format_ == "Parquet"
+        else orc.read_table(io.BytesIO(made))
+    )
+    nothing = dict.fromkeys(NESTED_ROW)
+    assert table.to_pylist() == [NESTED_ROW, nothing]
+    if format_ == "Parquet":
+        assert by_duckdb(made, tmp_path) == [NESTED_ROW, nothing]
+
+
+def test_json_of_columns_holds_decimals_lists_and_structs() -> None:
+    spec = {
+        "decode": {"format": "Json", "columns": NESTED},
+        "transforms": [{"use": "Rename", "options": {"price": "cost"}}],
+        "route": {"pattern": "all"},
+        "output": {"url": "s3://bucket/root", "format": "Json", "codec": "None"},
+    }
+
+    made = json.loads(the_object([(100, NESTED_PAYLOAD)], spec))
+
+    assert made == {
+        "cost": "1.50",
+        "tags": ["a", None],
+        "geo": {"lat": 1.0, "at": "2026-11-21T04:00:00Z", "sums": ["0.10", "2.00"]},
+    }
