@@ -112,6 +112,18 @@ XML_TIMES = st.builds(
     st.sampled_from(["", "T24:00", "t24:00:00", " 24:00:00.000", "t23:59:59", "T24:01"]),
     st.sampled_from(["", "Z", "z", "+05:30", "-11:00"]),
 )
+OTHER_TIMES = st.builds(
+    lambda moment, day, clock, zone, name: moment.strftime(day) + clock + zone + name,
+    st.datetimes(datetime(1000, 1, 1), datetime(9998, 12, 31)),  # noqa: DTZ001
+    st.sampled_from(["%Y-%m-%d", "%Y-%j", "%Y%m%d", "%Y-366", "%Y-000", "0000-%m-%d", "%G-W%V-%u"]),
+    st.sampled_from(
+        ["", "T12:00:00", " 23:59:60", "T23:59:60.5", "T235960", "T23:5960", "T00:59:60", "T24:00"]
+    ),
+    st.sampled_from(["", "Z", "+01:00", "-00:00"]),
+    st.sampled_from(
+        ["", " UTC", "utc", " GMT", "[Europe/Berlin]", "[utc]", "[]", "[+01:00]", "UTC]"]
+    ),
+)
 SYSLOG_TIMES = st.one_of(
     st.datetimes(datetime(2000, 1, 1), datetime(2000, 12, 31)).map(  # noqa: DTZ001
         lambda moment: f"{moment:%b %d %H:%M:%S}"
@@ -128,6 +140,7 @@ TIMES = st.one_of(
     st.floats(-1e12, 1e12),
     ISO,
     XML_TIMES,
+    OTHER_TIMES,
     st.builds(str, SECONDS),
     st.from_regex(r"[+-]?[0-9]{1,20}(\.[0-9]{0,5})?", fullmatch=True),
     st.text(max_size=5),

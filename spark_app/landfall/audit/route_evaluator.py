@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -262,9 +262,10 @@ def _since_epoch(found: datetime, timestamp: Timestamp) -> timedelta:
 
 
 def _of_iso(text: str) -> datetime:
-    """ISO 8601, also with a zone behind a date, with the hour 24, and in small letters."""
-    text = text.replace("t", "T").replace("z", "Z")
-    if len(text) == 11 and text[10] == "Z":
+    """ISO 8601, and the forms besides that the guide names; small letters count as capitals."""
+    text = _without_zone_name(text.upper() if text.isascii() else text)
+    text = _with_month(text)
+    if len(text) == 11 and text[10] == "Z" and text[7] == "-":
         return datetime.fromisoformat(text[:10]).replace(tzinfo=UTC)
     if len(text) == 16 and text[10] in "+-" and text[4] == text[7] == "-" and text[13] == ":":
         return datetime.fromisoformat(f"{text[:10]} 00:00{text[10:]}")
@@ -272,7 +273,44 @@ def _of_iso(text: str) -> datetime:
         begin = datetime.fromisoformat(f"{text[:11]}00{text[13:]}")
         if begin.time() == time.min:
             return begin + timedelta(days=1)
+    clock = text.replace(" ", "T").find("T") + 1
+    second = clock + (6 if text[clock + 2 : clock + 3] == ":" else 4)
+    is_timed = text[clock:second].replace(":", "").isdecimal()
+    if clock and is_timed and text[second : second + 2] == "60":
+        return _after(datetime.fromisoformat(f"{text[:second]}59{text[second + 2 :]}"))
     return datetime.fromisoformat(text)
+
+
+def _with_month(text: str) -> str:
+    """The text with month and day, if it has the number of a day in its year."""
+    numbered = re.fullmatch("([0-9]{4})-([0-9]{3})([T Z+-].*)?", text)
+    if numbered is None:
+        return text
+    first, number = date(int(numbered[1]), 1, 1), int(numbered[2])
+    if not 1 <= number <= (date(first.year, 12, 31) - first).days + 1:
+        raise _NoOutputPartition
+    return f"{first + timedelta(days=number - 1)}{text[8:]}"
+
+
+def _after(before: datetime) -> datetime:
+    """The moment after a leap second, which only the last minute of a day in UTC has."""
+    in_utc = before.replace(tzinfo=None) - (before.utcoffset() or timedelta())
+    if (in_utc.hour, in_utc.minute) != (23, 59):
+        raise _NoOutputPartition
+    return before + timedelta(seconds=1)
+
+
+def _without_zone_name(text: str) -> str:
+    """The text without the name of a zone: after an offset it says nothing more."""
+    if text.endswith(("UTC", "GMT")) and text[-4:-3].isascii():
+        before = text[:-3].removesuffix(" ")
+        return f"{before}Z" if before[-1:].isdecimal() else text
+    before, bracket, name = text.removesuffix("]").partition("[")
+    plain = name.replace("/", "").replace("_", "").replace("-", "").replace("+", "")
+    if text.endswith("]") and bracket and name[:1].isalpha() and plain.isalnum():
+        offset = re.search(r"(Z|[+-][0-9:]+)$", before)
+        return before if offset else text
+    return text
 
 
 def _nearest_of_year(text: str, timestamp: Timestamp, kafka_millis: int) -> int:

@@ -1,3 +1,6 @@
+import re
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -6,6 +9,8 @@ from landfall.api.spec import Timestamp
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
 from landfall.pipeline.records import FieldValues, Records, of_columns
+from tests.support.markdown import DOCS
+from tests.support.transformed import Group
 
 HOUR = 3_600_000
 TEN = 1_357_034_400_000
@@ -119,6 +124,18 @@ def test_negative_times_round_down(unit: str, value: object) -> None:
         ("2013-01-01T24:00:00Z", TEN + 14 * HOUR),
         ("2012-12-31t24:00", TEN - 5 * HOUR),
         ("2012-12-31 24:00:00.000+01:00", TEN - 11 * HOUR),
+        ("2012-12-31T23:59:60Z", TEN - 10 * HOUR),
+        ("2013-01-01T05:29:60.250+05:30", TEN - 10 * HOUR + 250),
+        ("20121231T235960Z", TEN - 10 * HOUR),
+        ("2012-12-31T23:59:60", TEN - 5 * HOUR),
+        ("2013-001T10:00:00Z", TEN),
+        ("2012-366T24:00Z", TEN - 10 * HOUR),
+        ("2013-001Z", TEN - 10 * HOUR),
+        ("2013-01-01 10:00:00 UTC", TEN),
+        ("2013-01-01T10:00:00.5UTC", TEN + 500),
+        ("2013-01-01 GMT", TEN - 10 * HOUR),
+        ("2013-01-01T10:00:00Z[UTC]", TEN),
+        ("2013-01-01T11:00:00+01:00[Europe/Berlin]", TEN),
         ("0001-01-01T00:00:00Z", MIN_MILLIS),
         ("9999-12-31T23:59:59.999Z", MAX_MILLIS),
     ],
@@ -132,6 +149,17 @@ def test_iso_text_is_read_in_every_form(text: str, expected: int | str) -> None:
     [
         "2013-01-01T24:00:01Z",
         "2013-01-01T24:01Z",
+        "2012-12-31T12:00:60Z",
+        "2012-12-31T23:59:61Z",
+        "2013-366T10:00:00Z",
+        "2013-000T10:00:00Z",
+        "2013-01-01T10:00:00[UTC]",
+        "2013-01-01T10:00:00 CET",
+        "2013-01-01T10:00:00+01:00 UTC",
+        "Tue, 01 Jan 2013 10:00:00 GMT",
+        "0000-06-01T00:00:00Z",
+        "0000-12-31T23:59:59-01:00",
+        "0000-06-01",
         "2013-01-01+2",
         "2013-13-01",
         "2013-02-30T00:00:00Z",
@@ -192,6 +220,52 @@ def test_a_kafka_timestamp_beyond_the_calendar_is_bad() -> None:
 
     assert dict(times.errors) == {0: f"timestamp out of range, got {2**63 - 1}"}
     assert int(times.millis[1]) == TEN
+
+
+def micros_of(text: str) -> int:
+    return (datetime.fromisoformat(text) - datetime.fromtimestamp(0, UTC)) // timedelta(
+        microseconds=1
+    )
+
+
+TEXTS_OF_TIMES = re.findall(
+    r"^\| `([^`]+)` \| ([0-9TZ:.-]+|dead letter: [^|]+) \|$",
+    (DOCS / "guides" / "decode-and-route.md").read_text(),
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("text", "meaning"), TEXTS_OF_TIMES)
+def test_a_text_means_what_the_guide_says(text: str, meaning: str) -> None:
+    time = millis(text)
+
+    if meaning.startswith("dead letter"):
+        assert time == f"timestamp: expected a number or ISO-8601 text, got {text!r}"
+    else:
+        assert read([text]).micros.tolist() == [micros_of(meaning)]
+    if custom := re.search(r'`Custom`, `format: "(.+)"`', meaning):
+        assert millis(text, unit="Custom", format=custom[1]) == 1_795_233_600_000
+
+
+def test_the_guide_has_texts_of_times() -> None:
+    assert len(TEXTS_OF_TIMES) > 20
+
+
+@pytest.mark.parametrize(
+    ("field", "date"),
+    [
+        ("at.$date", '"2025-11-21T04:00:00Z"'),
+        ("at.$date.$numberLong", '{"$numberLong":"1763697600000"}'),
+    ],
+)
+def test_a_date_of_mongodb_is_read_by_its_path(field: str, date: str) -> None:
+    group = Group(
+        [], spec={"decode__timestamp": {"field": field}, "route__pattern": "{time:%F/%H}"}
+    )
+
+    chunk = group.partition(f'{{"at":{{"$date":{date}}}}}'.encode())
+
+    assert [name for name, _ in chunk.outputs] == ["2025-11-21/04"]
 
 
 def test_a_number_is_not_iso_text() -> None:

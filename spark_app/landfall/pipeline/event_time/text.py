@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Timestamp, TimeUnit
-from landfall.pipeline.event_time.iso8601 import instant, parse_iso8601
+from landfall.pipeline.event_time.iso8601 import DAY, DAY_IN_NANOSECONDS, instant, parse_iso8601
 from landfall.pipeline.event_time.numbers import (
     MAX_MICROS,
     MIN_MICROS,
@@ -27,12 +27,28 @@ from landfall.pipeline.records import Int64s
 from landfall.pipeline.timezones import Zone
 
 _NUMBER = re.compile(r"([+-]?)([0-9]+)(?:\.([0-9]*))?")
+_BEGINS_WITH_DATE = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ENDS_IN_ZONE = re.compile(r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)\Z")
+_NANOSECONDS = re.compile(r"\.[0-9]{7}")
+_DATE_LENGTH = len("2026-11-21")
 _MAX_DIGITS = 1000
 """More than any time has. Python refuses to parse integers of more than 4300 digits."""
-_CHUNK_ROWS = 256
-"""If Arrow cannot read some rows, the column is divided into chunks of this size, and only chunks
-with such rows are read text by text.
-"""
+_CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_SECOND = ":[0-5][0-9]"
+_ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])"
+_MICROS = rf"[T ]{_CLOCK}(?:{_SECOND}(?:\.[0-9]{{1,6}})?)?"
+_NANOS = rf"[T ]{_CLOCK}{_SECOND}\.[0-9]{{7,9}}"
+_SHAPES = tuple(
+    rf"\A{shape}\z"
+    for shape in (
+        rf"{DAY}{_MICROS}{_ZONE}",
+        rf"{DAY}(?:{_MICROS})?",
+        r"[0-9]{1,18}",
+        rf"{DAY_IN_NANOSECONDS}{_NANOS}{_ZONE}",
+        rf"{DAY_IN_NANOSECONDS}{_NANOS}",
+    )
+)
+"""The shapes in which nearly all text is; Arrow reads a column in which all rows have the same."""
 
 
 def as_text(values: Sequence[object]) -> pa.StringArray:
@@ -57,14 +73,28 @@ def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None
     micros = _column_micros(texts, timestamp)
     if micros is not None:
         return checked(micros, texts)
-    if len(texts) <= _CHUNK_ROWS:
-        return _each_text(texts, timestamp)
-    chunks = [
-        (start, text_times(texts.slice(start, _CHUNK_ROWS), timestamp))
-        for start in range(0, len(texts), _CHUNK_ROWS)
-    ]
-    errors = {start + row: error for start, chunk in chunks for row, error in chunk.errors.items()}
-    return Times(np.concatenate([chunk.micros for _, chunk in chunks]), errors=errors)
+    return _times_by_shape(texts, timestamp)
+
+
+def _times_by_shape(texts: pa.StringArray, timestamp: Timestamp) -> Times:
+    """Return the times of text in several shapes: each shape is a column, the rest single texts."""
+    micros, errors = np.zeros(len(texts), np.int64), {}
+
+    def add(rows: Int64s, times: Times) -> None:
+        micros[rows] = times.micros
+        errors.update({int(rows[row]): error for row, error in times.errors.items()})
+
+    rest = np.arange(len(texts))
+    for shape in _SHAPES if timestamp.unit is not TimeUnit.CUSTOM else ():
+        is_of_shape = np.asarray(pc.match_substring_regex(texts.take(pa.array(rest)), shape))
+        rows = rest[is_of_shape]
+        column = texts.take(pa.array(rows))
+        column_micros = _column_micros(column, timestamp) if len(rows) else None
+        if column_micros is not None:
+            add(rows, checked(column_micros, column))
+            rest = rest[~is_of_shape]
+    add(rest, _each_text(texts.take(pa.array(rest)), timestamp))
+    return Times(micros, errors=errors)
 
 
 # ------------------------------------------------------------------------------- a column at a time
@@ -94,17 +124,23 @@ def _digits(texts: pa.StringArray) -> Int64s | None:
 
 def _iso_micros(texts: pa.StringArray, zone: Zone) -> Int64s | None:
     """Return microseconds, or None if Arrow cannot read all rows, or only some have a zone."""
+    if not len(texts):
+        return np.empty(0, np.int64)
+    if pc.any(pc.starts_with(texts, "0000")).as_py():
+        return None  # Arrow has a year 0, ``datetime`` and the calendar of readers have none
+    # The first text alone says how to cast: one that fails may do so for each row, which is dear.
+    first = texts[0].as_py()
+    if not _BEGINS_WITH_DATE.match(first):
+        return None
+    zone_name = "UTC" if _ENDS_IN_ZONE.search(first, _DATE_LENGTH) else None
     # Microseconds before nanoseconds: nanoseconds in int64 end in the year 2262, but Arrow reads
     # more than six decimals only as nanoseconds.
-    for unit, per_micro in (("us", 1), ("ns", 10**3)):
-        for zone_name in ("UTC", None):
-            try:
-                instants = np.asarray(texts.cast(pa.timestamp(unit, zone_name)).cast(pa.int64()))
-            except pa.ArrowInvalid:
-                continue
-            micros = instants // per_micro
-            return micros if zone_name else _in_zone(micros, zone)
-    return None
+    unit, per_micro = ("ns", 10**3) if _NANOSECONDS.search(first) else ("us", 1)
+    try:
+        instants = np.asarray(texts.cast(pa.timestamp(unit, zone_name)).cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return None
+    return instants // per_micro if zone_name else _in_zone(instants // per_micro, zone)
 
 
 def _in_zone(local_micros: Int64s, zone: Zone) -> Int64s:
