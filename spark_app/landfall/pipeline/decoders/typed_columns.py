@@ -7,13 +7,13 @@ the error names the column.
 type       Arrow type          from JSON                     from text (Delimited, Regex)
 =========  ==================  ============================  ============================
 String     string              text                          the text
-Int32/64   int32, int64        an integer in range           digits
-Float64    double              a number                      a number
+Int32/64   int32, int64        an integer in range           decimal digits, as ``text_values`` says
+Float64    double              a number                      a decimal number, as it says
 Boolean    bool                true, false                   ``true``, ``false``
 Timestamp  timestamp[us, UTC]  a number in the column's      the same
                                unit, or text
-Date       date32              ISO-8601 text; a number of    the same
-                               days with unit Days
+Date       date32              text such as ``2026-11-21``;  the same
+                               a number of days, unit Days
 Binary     binary              base64 text                   the UTF-8 bytes of the text
 Json       string              any JSON value, verbatim      JSON
 Decimal    decimal128          see ``decimal_columns``       the same
@@ -43,6 +43,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Column, ColumnType, ColumnUnit, Item, Timestamp, TimeUnit, ValueType
 from landfall.pipeline.decoders import Path, decimal_columns, nested_columns
+from landfall.pipeline.decoders.text_values import read_column
 from landfall.pipeline.event_time import column_times
 
 _PATH, _TYPE = b"landfall.path", b"landfall.type"
@@ -272,18 +273,18 @@ def _from_text(column: TypedColumn, texts: pa.StringArray) -> tuple[pa.Array, di
     arrow_type = ARROW[column.type]
     if column.type in {ColumnType.STRING, ColumnType.BINARY}:
         return texts.cast(arrow_type), {}
-    present = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    present = _without_empty_text(texts)
     if column.type is ColumnType.JSON:
         return _each(column, present.to_pylist(), lambda text: _json_text(_RAW.decode(text)))
-    try:
-        return present.cast(arrow_type), {}
-    except pa.ArrowInvalid:
-        # Arrow does not say which rows it could not cast, so each is cast by itself.
-        return _each(
-            column,
-            present.to_pylist(),
-            lambda text: pa.array([text], pa.string()).cast(arrow_type)[0].as_py(),
-        )
+    values, bad = read_column(present, column.type, arrow_type)
+    return values, {
+        row: _unexpected(column, text)
+        for row, text in zip(bad.tolist(), present.take(pa.array(bad)).to_pylist(), strict=True)
+    }
+
+
+def _without_empty_text(texts: pa.StringArray) -> pa.StringArray:
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _nested(
@@ -337,7 +338,7 @@ def _timestamps(
         return values, {}
     if isinstance(values, pa.StringArray):
         # Empty text is null, whatever the unit.
-        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+        values = _without_empty_text(values)
     else:
         values = [None if value == "" else value for value in values]
     times = column_times(values, _time(column.declared))
@@ -358,8 +359,12 @@ def _each(
             converted.append(None if value is None else convert(value))
         except (ValueError, OverflowError, msgspec.MsgspecError, RecursionError):
             converted.append(None)
-            errors[row] = f"column {column.name}: expected {column.type}, got {value!r:.80}"
+            errors[row] = _unexpected(column, value)
     return pa.array(converted, ARROW[column.type]), errors
+
+
+def _unexpected(column: TypedColumn, value: object) -> str:
+    return f"column {column.name}: expected {column.type}, got {value!r:.80}"
 
 
 def _json_text(raw: msgspec.Raw) -> str | None:

@@ -4,20 +4,13 @@
 to                    from
 ====================  ============================================================================
 String                text; numbers and booleans as JSON writes them; times in ISO 8601
-Int32, Int64          text of digits; whole numbers in range; times, in milliseconds (Int64)
-Float64               text of a number; numbers that a double holds exactly
+Int32, Int64          text of decimal digits; whole numbers in range; times, in milliseconds (Int64)
+Float64               text of a decimal number; numbers that a double holds exactly
 Boolean               the text ``true`` or ``false``; booleans
 Timestamp             ISO 8601 text; numbers, and text of one, in ``unit``; dates, times
-Date                  ISO 8601 text; times, their day in UTC; with unit Days whole numbers
+Date                  text such as ``2026-11-21``; times, their day in UTC; whole numbers, unit Days
 Decimal               text of digits, numbers, decimals, if no digit is lost
-====================  ============================================================================
-
-A type is its name, or a mapping of ``type`` and what a column of it has: ``unit``, ``format`` and
-``timezone``, or ``precision``, ``scale`` and ``encoding``. As a column, the field of the event time
-is read as that is. Null stays null, and empty text is null except as String, as it is in
-``decode.columns``. A value that does not become the type makes its row bad. NaN and infinity are no
-numbers here. A typed column of a type that is not in the table is an error of the spec. JSON has no
-times: there a Timestamp or Date is ISO 8601 text, and a Decimal is text of its digits.
+====================  =====================================================================
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -65,6 +58,7 @@ TYPES = (
     ColumnType.DATE,
     ColumnType.DECIMAL,
 )
+_EXACT_IN_DOUBLES = 2**53
 _INTEGERS = {ColumnType.INT32, ColumnType.INT64}
 _PYTHON: Mapping[type, pa.DataType] = {
     str: pa.string(),
@@ -191,13 +185,6 @@ def _from_values(array: pa.Array, to: ValueType, name: str) -> Castings:
     declared = Column.model_validate({"name": name, **to.model_dump()})
     batch, errors = record_batch(schema_of([declared]), [values])
     column = batch.column(0)
-    if to.type is ColumnType.FLOAT64:
-        infinite = np.flatnonzero(pc.fill_null(pc.invert(pc.is_finite(column)), fill_value=False))
-        found = {
-            row: f"column {name}: expected {to.type}, got {values[row]}"
-            for row in infinite.tolist()
-        }
-        errors = {**found, **errors}
     return column, {row: f"cast: {error.removeprefix('column ')}" for row, error in errors.items()}
 
 
@@ -222,17 +209,33 @@ def _safely(array: pa.Array, to: pa.DataType, expected: str) -> Castings:
     try:
         return array.cast(to), {}
     except pa.ArrowInvalid:
-        # Arrow does not say which rows it could not cast, so each is cast by itself.
-        values: list[object] = []
-        errors: dict[int, str] = {}
-        for row in range(len(array)):
-            one = array.slice(row, 1)
-            try:
-                values.append(one.cast(to)[0].as_py())
-            except pa.ArrowInvalid:
-                values.append(None)
-                errors[row] = f"cast: {expected}, got {one[0].as_py()!r:.80}"
-        return pa.array(values, to), errors
+        fits = _fitting(array, to)
+        values = pc.if_else(fits, array, pa.scalar(None, array.type)).cast(to)
+        bad = np.flatnonzero(pc.invert(fits).fill_null(False))  # noqa: FBT003  # Arrow's signature
+        errors = {
+            row: f"cast: {expected}, got {value!r:.80}"
+            for row, value in zip(bad.tolist(), array.take(pa.array(bad)).to_pylist(), strict=True)
+        }
+        return values, errors
+
+
+def _fitting(array: pa.Array, to: pa.DataType) -> pa.BooleanArray:
+    """Return which numbers another type of numbers holds exactly."""
+    if pa.types.is_floating(to):
+        # Up to here every integer is a double; Arrow refuses those beyond it, whatever their value.
+        lowest, highest = -_EXACT_IN_DOUBLES, _EXACT_IN_DOUBLES
+    else:
+        lowest, highest = -(2 ** (to.bit_width - 1)), 2 ** (to.bit_width - 1) - 1
+    if pa.types.is_floating(array.type):
+        # 2**63 - 1 is no double, 2**63 is: so the bound is above, and not in, the range.
+        is_in_range = pc.and_(pc.greater_equal(array, float(lowest)), pc.less(array, highest + 1.0))
+        return pc.and_(is_in_range, pc.equal(pc.floor(array), array))
+    own = np.iinfo(array.type.to_pandas_dtype())
+    bounds = [
+        pa.scalar(max(lowest, own.min), array.type),
+        pa.scalar(min(highest, own.max), array.type),
+    ]
+    return pc.and_(pc.greater_equal(array, bounds[0]), pc.less_equal(array, bounds[1]))
 
 
 # --------------------------------------------------------------------------------------------- JSON
