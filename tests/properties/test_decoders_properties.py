@@ -1,6 +1,7 @@
 """For any bytes decoders do not raise, return every row once, and treat each row independently."""
 
 import json
+import re
 from dataclasses import replace
 
 import orjson
@@ -141,6 +142,7 @@ def test_delimited_rows_as_json_are_what_another_parser_reads(rows: list[tuple[s
 
     got = decode(decoder, ["|".join(row).encode() for row in rows])
 
+    # One line break at the end of a payload does not count.
     assert [orjson.loads(value) for value in got.records.values.to_pylist()] == [
-        {"x": x, "é": y} for x, y in rows
+        {"x": x, "é": re.sub(r"(\r\n|\n|\r)\Z", "", y)} for x, y in rows
     ]

@@ -14,6 +14,7 @@ from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 
 ABC = {"columns": ["a", "b", "c"]}
+FIELDS = (("a",), ("b",), ("c",))
 LOG = {"pattern": r"^(?P<ip>\S+) \[(?P<at>[^\]]+)\](?: (?P<user>\S+))?"}
 
 
@@ -93,6 +94,67 @@ def test_quotes_are_text_unless_the_option_is_set() -> None:
         ['say "hi"\n', "2", None],
     )
     assert list(errors_of(quoted)) == [2, 3]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\r"])
+@pytest.mark.parametrize("options", [{}, {"quote": '"'}])
+@pytest.mark.parametrize("value", ["b", '"b"'])
+def test_one_line_break_at_the_end_does_not_count(
+    value: str, options: dict[str, object], end: str
+) -> None:
+    got = delimited([f"1,2,{value}{end}".encode()], Wanted((("c",),)), **options)
+
+    assert (field(got, "c"), errors_of(got)) == (["b" if options else value], {})
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\nd", "\rd", "\n\r\n", "\r\r"])
+def test_other_line_breaks_are_in_values_and_with_the_option_in_quotes(end: str) -> None:
+    wanted = Wanted((("c",),))
+    value = f"b{end}".removesuffix("\n").removesuffix("\r")
+
+    assert field(delimited([f"1,2,b{end}".encode()], wanted), "c") == [value]
+    quoted = delimited([f'1,2,"b{end}"'.encode()], wanted, quote='"')
+    assert field(quoted, "c") == [f"b{end}"]
+    for row in (f"1,2,b{end}", f'1,2,"b"{end}', f'"1",2,b{end}', f'1,b{end},"2"', f"1,b{end},2"):
+        for rows in ([row.encode()], [b"1,2,3", row.encode(), b'1,"2",3']):
+            got = delimited(rows, wanted, quote='"')
+            assert set(errors_of(got).values()) == {"delimited: line break outside of quotes"}, row
+
+
+def test_an_open_quote_is_what_is_wrong_even_before_line_breaks() -> None:
+    got = delimited([b'1,2,"b\n\n'], Wanted(), quote='"')
+
+    assert errors_of(got) == {0: "delimited: unexpected end of data"}
+
+
+def test_a_line_break_that_separates_values_stays() -> None:
+    got = delimited([b"1\n2\n"], Wanted((("c",),)), separator="\n")
+
+    assert (field(got, "c"), errors_of(got)) == ([None], {})
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("pattern", [r"^(?P<a>\w) (?P<b>\d+)$", r"(?P<a>\w) (?P<b>.*)"])
+def test_the_end_of_a_pattern_is_before_a_line_break(pattern: str, end: bytes) -> None:
+    decoder = Regex.of({"pattern": pattern}, Wanted((("b",),)))
+
+    got = decoder.decode(filled(TopicPartition("t", 0), range(3), [b"x 1" + end, b"-", None]))
+
+    assert (field(got, "b"), errors_of(got)) == (["1", None], {1: "regex: pattern not found"})
+
+
+def test_a_pattern_may_hold_the_line_break_itself() -> None:
+    decoder = Regex.of({"pattern": r"(?P<a>\w+)\n$|(?P<b>;)\n\n|=(?P<c>\w)"}, Wanted(FIELDS))
+    rows: list[bytes | None] = [b"x\n", b";\n\n", b"=y\n", b"=z", b"x", b"x\n\n"]
+
+    together = decoder.decode(filled(TopicPartition("t", 0), range(6), rows))
+
+    assert [field(together, name) for name in "abc"] == [
+        ["x", None, None, None, "x"],
+        [None, ";", None, None, None],
+        [None, None, "y", "z", None],
+    ]
+    assert errors_of(together) == {4: "regex: pattern not found"}
 
 
 def test_a_quoted_value_may_be_large() -> None:

@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.quoted_rows import QuotedRows
-from landfall.pipeline.decoders.texts import Texts, utf8
+from landfall.pipeline.decoders.texts import Texts, utf8, without_line_break
 from landfall.pipeline.records import Int64s, Records
 
 _BLANKS = " \t"
@@ -165,7 +165,7 @@ class Csv:
         """Return every row with the right number of values; the others are bad."""
         texts, utf8_errors = utf8(records.values)
         errors = dict(utf8_errors)
-        texts = _without_line_break(texts)
+        texts = without_line_break(texts)
         special = pc.match_substring_regex(texts, self.dialect.special)
         scanned = np.flatnonzero(special.fill_null(False))  # noqa: FBT003  # Arrow's signature
         quoted, scanned = self._quoted(texts, scanned)
@@ -218,13 +218,6 @@ class Csv:
             errors.setdefault(row, f"csv: {lengths[row]} values for {width} columns")
         places = [pa.array(starts + i, mask=~fits) for i in range(width)]
         return [values.take(place) for place in places]
-
-
-def _without_line_break(texts: pa.StringArray) -> pa.StringArray:
-    ends = pc.or_(pc.ends_with(texts, "\n"), pc.ends_with(texts, "\r"))
-    if not pc.any(ends).as_py():
-        return texts
-    return pc.replace_substring_regex(texts, r"(\r\n|\n|\r)\z", "")
 
 
 def _names(header: str, dialect: Dialect) -> tuple[str, ...]:

@@ -6,9 +6,11 @@
 | ``separator`` | ``,`` | one or more characters |
 | ``quote`` | none | ``"``: values may be in double quotes, a quote inside is doubled (RFC 4180) |
 
-A payload is decoded if it is UTF-8 and has exactly one value per column. Nothing is trimmed: a
-final newline is part of the last value. Tombstones pass, with every column absent. Arrow splits
-whole columns; only rows that contain a quote are parsed one by one.
+A payload is decoded if it is UTF-8 and has exactly one value per column. One line break at its end
+does not count, unless it is in the separator; nothing else is trimmed. Other line breaks are part
+of their value; with ``quote`` they must be in quotes, whether or not the payload has a quote
+elsewhere. Tombstones pass, with every column absent. Arrow splits whole columns; only rows that
+contain a quote are parsed one by one.
 """
 
 import csv
@@ -23,12 +25,16 @@ import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.decoders.texts import Texts, utf8
+from landfall.pipeline.decoders.texts import Texts, utf8, without_line_break
 from landfall.pipeline.records import Records
 
 # By default the csv module refuses values over 128 KiB. A record may be larger, and is already in
 # memory, so the limit protects nothing here.
 csv.field_size_limit(2**31 - 1)
+
+_NOT_QUOTED = "line break outside of quotes"
+_BROKEN = r'\A[^"]*[\r\n]|[\r\n]\z'
+"""Matches line breaks that csv does not see: of payloads without quotes, and at the end."""
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,8 +73,10 @@ class Delimited:
 
     def decode(self, records: Records) -> Decoded:
         """Return every row with the right number of values; the others are bad."""
-        texts, errors = utf8(records.values)
-        errors = dict(errors)
+        texts, utf8_errors = utf8(records.values)
+        errors = dict(utf8_errors)
+        if not set(self.separator) & set("\r\n"):
+            texts = without_line_break(texts)
         rows = pc.split_pattern(texts, self.separator)
         if self.quote:
             rows = self._unquoted(texts, rows, errors)
@@ -87,7 +95,8 @@ class Delimited:
     ) -> pa.ListArray:
         """Parse the rows that contain a quote again, by RFC 4180; adds to ``errors``."""
         quoted = np.flatnonzero(pc.match_substring(texts, '"').fill_null(False))  # noqa: FBT003  # Arrow's signature
-        if not len(quoted):
+        broken = np.flatnonzero(pc.match_substring_regex(texts, _BROKEN).fill_null(False))  # noqa: FBT003  # Arrow's signature
+        if not len(quoted) and not len(broken):
             return rows
         split = rows.to_pylist()
         for row in quoted.tolist():
@@ -96,5 +105,9 @@ class Delimited:
                     [texts[row].as_py()], delimiter=self.separator, strict=True
                 )
             except (csv.Error, ValueError) as error:
-                split[row], errors[row] = None, f"delimited: {error}"
+                reason = _NOT_QUOTED if "new-line" in str(error) else error
+                split[row], errors[row] = None, f"delimited: {reason}"
+        for row in broken.tolist():
+            split[row] = None
+            errors.setdefault(row, f"delimited: {_NOT_QUOTED}")
         return pa.array(split, pa.list_(pa.string()))

@@ -10,8 +10,9 @@ name it is called by its number, ``1`` for the first, as in patterns of Java. ``
 group.
 
 The pattern may match anywhere in the payload unless it is anchored with ``^``. A payload is decoded
-if it is UTF-8 and the pattern matches. A group that takes no part in the match is empty text.
-Tombstones pass, with every column absent.
+if it is UTF-8 and the pattern matches. One line break at its end does not count, so ``$`` is before
+it, as in Java and Python; it counts for a pattern that matches only with it. A group that takes no
+part in the match is empty text. Tombstones pass, with every column absent.
 
 RE2 takes time linear in the length of the payload, so no payload can make the decoder hang.
 """
@@ -27,7 +28,7 @@ import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.decoders.texts import Texts, utf8
+from landfall.pipeline.decoders.texts import Texts, utf8, without_line_break
 from landfall.pipeline.records import Records
 
 
@@ -74,12 +75,23 @@ class Regex:
     def decode(self, records: Records) -> Decoded:
         """Return every row in which the pattern matches; the others are bad."""
         texts, errors = utf8(records.values)
-        matches = pc.extract_regex(texts, self.pattern)
+        matches = self._matches(texts)
         unmatched = np.flatnonzero(pc.and_(texts.is_valid(), matches.is_null())).tolist()
         columns = [pc.struct_field(matches, [i]) for i in range(len(self.texts.names))]
         return self.texts.decoded(
             records, columns, {**dict.fromkeys(unmatched, "regex: pattern not found"), **errors}
         )
+
+    def _matches(self, texts: pa.StringArray) -> pa.StructArray:
+        """Return the groups of each text, null where the pattern is not found."""
+        lines = without_line_break(texts)
+        matches = pc.extract_regex(lines, self.pattern)
+        is_other = pc.and_(matches.is_null(), pc.not_equal(lines, texts))
+        others = texts.filter(is_other)
+        if not len(others) or pc.extract_regex(others, self.pattern).null_count == len(others):
+            return matches
+        # The pattern itself has the line break, as ``(.*)\n`` does.
+        return pc.extract_regex(pc.if_else(is_other, texts, lines), self.pattern)
 
 
 _PIECE = re.compile(

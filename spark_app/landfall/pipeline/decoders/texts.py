@@ -1,7 +1,8 @@
 """What text decoders share: making fields, typed columns and JSON from columns of text.
 
 A text column is an Arrow string array, shape (rows,), with null for tombstones and bad rows. Empty
-text counts as an absent field. As JSON, a row becomes one object with all columns in order, each
+text counts as an absent field. One line break at the end of a payload does not count: producers
+that send lines send it. As JSON, a row becomes one object with all columns in order, each
 value a string; a tombstone stays a tombstone.
 """
 
@@ -94,6 +95,14 @@ def utf8(payloads: pa.BinaryArray) -> tuple[pa.StringArray, Mapping[int, str]]:
                 texts.append(None)
                 errors[row] = f"not UTF-8: {error.reason} at byte {error.start}"
         return pa.array(texts, pa.string()), errors
+
+
+def without_line_break(texts: pa.StringArray) -> pa.StringArray:
+    """Return texts without the line break at their end, if they have one; a second one stays."""
+    ends = pc.or_(pc.ends_with(texts, "\n"), pc.ends_with(texts, "\r"))
+    if not pc.any(ends).as_py():
+        return texts
+    return pc.replace_substring_regex(texts, r"(\r\n|\n|\r)\z", "")
 
 
 def _absent_if_empty(texts: pa.StringArray) -> pa.StringArray:
