@@ -14,7 +14,8 @@ from types import FrameType
 import stamina
 
 from landfall.api.contract import ExitCode, LedgerPosition
-from landfall.api.spec import ConsumerGroup
+from landfall.api.hidden_columns import hidden_columns
+from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.verbs import Answer, Request, RetryRequest
 from landfall.clock import SteadyClock
 from landfall.driver.closed_ranges import scheduled
@@ -102,6 +103,11 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     """
     stamina.instrumentation.set_on_retry_hooks((RetryLog(),))
     group = pinned_spec(group, uuid.uuid4().hex)
+    for path, used in TopicSpecs.of(group.spec).used():
+        for warning in hidden_columns(used):
+            log.warning(
+                "column hidden by a folder", extra={"field": f"{path}.route", "why": warning}
+            )
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK
