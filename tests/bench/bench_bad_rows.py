@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,7 +37,7 @@ TEXTS: Mapping[ColumnType, tuple[str, str]] = {
 def decoding(format_: str, type_: ColumnType, bad: int) -> Callable[[], object]:
     """Decode rows, so many of them bad."""
     names = [f"c{i}" for i in range(COLUMNS)]
-    options = {} if format_ == "Json" else {"columns": names}
+    options: dict[str, Any] = {} if format_ == "Json" else {"columns": names}
     schema = schema_of([Column(name=name, type=type_) for name in names])
     decoder = registry.decoder(Decode(format=format_, options=options), Wanted(schema=schema))
     good_text, bad_text = TEXTS[type_]

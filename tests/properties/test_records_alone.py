@@ -186,9 +186,9 @@ def test_of_every_odd_text(name: str, column: str) -> None:
         check(of_types(name), payload, [[encode(good)] * 6, [*payloads[::-1], b"", b"\xff", None]])
 
 
-@given(st.sampled_from(BINARY), st.data())
-def test_of_binary_payloads(name: str, data: st.DataObject) -> None:
-    chosen = random.Random(data.draw(st.integers(0, 9)))
+def of_events(name: str, seed: int) -> tuple[Partitioner, list[bytes]]:
+    """A group whose payloads are events, and some of them."""
+    chosen = random.Random(seed)
     decode, good = contenders.CONTENDERS[name]([contenders.event(i, chosen) for i in range(6)])
     columns = [
         {"name": path.replace(".", "_"), "type": kind, "field": path}
@@ -202,16 +202,30 @@ def test_of_binary_payloads(name: str, data: st.DataObject) -> None:
         "route__pattern": "dt={date}/{field:country}",
         "output__format": "Parquet",
     }
+    return partitioner(f"events {name}", spec), good
+
+
+@given(st.sampled_from(BINARY), st.data())
+def test_of_binary_payloads(name: str, data: st.DataObject) -> None:
+    partitions, good = of_events(name, data.draw(st.integers(0, 9)))
     damaged = st.builds(
         lambda body, at, octets: body[:at] + octets + body[at + 1 :],
         st.sampled_from(good),
         st.integers(0, 200),
         st.binary(max_size=2),
     )
-    payload = data.draw(st.none() | damaged | st.binary(max_size=8))
-    bad = data.draw(st.lists(damaged, min_size=6, max_size=6))
+    cut = st.builds(lambda body, end: body[:end], damaged, st.integers(0, 200))
+    payload = data.draw(st.none() | damaged | cut | st.binary(max_size=12))
+    bad = data.draw(st.lists(damaged | cut, min_size=6, max_size=6))
 
-    check(partitioner(name, spec), payload, [good, bad])
+    check(partitions, payload, [good, bad])
+
+
+def test_an_error_of_avro_does_not_come_from_the_next_payload() -> None:
+    """A number that the payload cuts off: its last bytes would be those of the next one."""
+    partitions, good = of_events("Avro", 0)
+
+    check(partitions, b"\x80" * 5, [good, [b"\xa8" * 8] * 6])
 
 
 @pytest.mark.parametrize("is_typed", [True, False])

@@ -197,7 +197,9 @@ class Cursor:
         top = np.where(has_tenth, tenth & np.uint8(1), 0).astype(np.uint64) << np.uint64(63)
         words[rows] |= high | top
         sizes[rows] = 9 + has_tenth
-        too_long = rows[has_tenth & (tenth > 1)]
+        # A tenth byte beyond the end is of the next row, which must not change this one's error.
+        is_own = self.at[rows] + 10 <= self.end[rows]
+        too_long = rows[has_tenth & (tenth > 1) & is_own]
         if len(too_long):
             wrong = np.zeros(len(self), np.bool_)
             wrong[too_long] = True
