@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import isfunction
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
 from typing import Any
 
 import pyarrow as pa
 
-from landfall.api.secrets import read_secret
+from landfall.api.secrets import read_secret, secret_folder
 from landfall.api.spec import (
     ColumnSource,
     ConsumerGroup,
@@ -93,12 +94,14 @@ class Allowed:
         file: the spec, for messages.
         remedy: what to do if a name is missing, for messages.
         logins: URLs of schema registries, each with the name of the secret that may be sent there.
+        private_files: files among secrets and of the system that options may name.
     """
 
     names: frozenset[str]
     file: str
     remedy: str
     logins: frozenset[tuple[str, str]] = frozenset()
+    private_files: frozenset[str] = frozenset()
 
     def check(self, field: str, kind: str, name: str, built_in: Mapping[str, str]) -> None:
         """Return if a name may be imported.
@@ -127,6 +130,42 @@ class Allowed:
                     f"{self.file}: decode.registry: logs in to {url} by the secret {secret!r}, "
                     f"{self.remedy}",
                 )
+        for file in sorted(_private_files(spec) - self.private_files):
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{self.file}: an option names {file!r}, which is among secrets or files of the "
+                f"system, {self.remedy}",
+            )
+
+
+_SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
+
+
+def private_files(spec: GroupSpec) -> frozenset[str]:
+    """Return the files among secrets and of the system that a spec and its entries name."""
+    return frozenset(file for of in TopicSpecs.of(spec).every() for file in _private_files(of))
+
+
+def _private_files(spec: GroupSpec) -> frozenset[str]:
+    keys = spec.decode.key.options if spec.decode.key else {}
+    options = (spec.decode.options, keys, *(step.options for step in spec.transforms))
+    return frozenset(text for of in options for text in _texts(of) if _is_private(text))
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (text for each in value.values() for text in _texts(each))
+    elif isinstance(value, list | tuple):
+        yield from (text for each in value for text in _texts(each))
+
+
+def _is_private(text: str) -> bool:
+    # From the root, whatever the working folder is: ``../proc`` leads there from most.
+    path = PurePosixPath(normpath(f"/{text.lstrip('/')}"))
+    folders = (*_SYSTEM_FOLDERS, str(secret_folder("any").parent))
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def plug_ins(spec: GroupSpec) -> frozenset[str]:

@@ -150,6 +150,34 @@ def test_a_stored_spec_sends_no_secret_elsewhere() -> None:
         assert found.spec.decode == then.spec.decode
 
 
+def lookup(file: str) -> dict[str, Any]:
+    options = {"file": file, "on": "a"}
+    return {"transforms": [{"use": "Lookup", "options": options}]}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/etc/landfall/secrets/kafka-auth/properties",
+        "//etc/landfall/x/../secrets/kafka-auth/properties",
+        "/proc/self/environ",
+        "../proc/self/environ",
+        "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        "/dev/fd/3",
+    ],
+)
+def test_a_stored_spec_reads_no_secret_as_data(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LANDFALL_SECRETS", raising=False)
+    store, then = MemoryStore(), group(**lookup(file))
+    name = store_spec(store, then, LANE)
+
+    with pytest.raises(Stalled, match=r"an option names .* among secrets or files of the system"):
+        stored_spec(store, group(), LANE, name)
+    assert stored_spec(store, then, LANE, name).spec == then.spec
+    plain = store_spec(store, group(**lookup("/data/countries.csv")), LANE)
+    assert stored_spec(store, group(), LANE, plain).spec.transforms
+
+
 def test_what_is_built_in_is_never_asked_about() -> None:
     allowed = Allowed(frozenset(), "file", "remedy")
 

@@ -18,7 +18,7 @@ from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State, digest, object_names
 from landfall.pipeline.pinned import CHECKSUM
-from landfall.registry import Allowed, plug_ins, registry_logins
+from landfall.registry import Allowed, plug_ins, private_files, registry_logins
 from landfall.store import Slots
 
 _SECTIONS = ("decode", "transforms", "route", "badRecords")
@@ -89,6 +89,7 @@ def allowed_plug_ins(group: ConsumerGroup, lane: str, name: str) -> Allowed:
         "and the present spec does not name it; to have it used for objects of that time, name it "
         "there again, as in an entry of spec.topics with a pattern that no topic has",
         registry_logins(group.spec),
+        private_files(group.spec),
     )
 
 
