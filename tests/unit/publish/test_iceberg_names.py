@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
+from pyiceberg.types import LongType
 
 from landfall.api import column_names
 from landfall.errors import Reason, Stalled
@@ -201,6 +202,26 @@ def test_columns_that_differ_by_case_only_are_refused_before_the_commit(
 
     assert f": column {new} and column {known} differ by case only, and Spark and" in error
     assert clicks.table.metadata_location == before
+
+
+def test_the_name_mapping_of_the_table_is_the_way_out_of_a_conflict_of_cases(
+    tmp_path: Path,
+) -> None:
+    clicks = Clicks(tmp_path).land(userId=range(10)).publish().land(userid=range(10))
+    assert "have the table's name mapping find userid as another column" in clicks.conflict()
+    # As docs/publishers/iceberg.md says it.
+    with clicks.table.transaction() as transaction:
+        with transaction.update_schema() as update:
+            update.add_column("userid_2", LongType())
+        mapping = transaction.table_metadata.name_mapping()
+        next(field for field in mapping if "userid_2" in field.names).names.append("userid")
+        transaction.set_properties({"schema.name-mapping.default": mapping.model_dump_json()})
+
+    clicks.publish()
+
+    rows = clicks.rows()
+    assert [row["userId"] for row in rows] == [*range(10), *[None] * 10]
+    assert [row["userid_2"] for row in rows] == [*[None] * 10, *range(10)]
 
 
 def test_no_table_is_created_with_columns_that_differ_by_case_only(tmp_path: Path) -> None:
