@@ -56,6 +56,8 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.authenticate": "true",
     "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.authEngineVersion": "2",
     "spark.network.crypto.saslFallback": "false",
     "spark.kubernetes.namespace": "build",
     "spark.kubernetes.container.image": "this",

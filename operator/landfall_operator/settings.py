@@ -4,6 +4,7 @@ A flag wins over its variable, and an empty variable counts as not set.
 """
 
 import argparse
+import json
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 from landfall import __version__
 from landfall_operator.objects.names import OPERATOR
+from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime.reconciler import INTERVAL
 
@@ -82,6 +84,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
             operator_labels=_labels(parsed.operator_labels),
             image_pull_policy=parsed.image_pull_policy,
             image_pull_secrets=_items(parsed.image_pull_secrets),
+            readers=parsed.metrics_readers,
         ),
     )
 
@@ -97,6 +100,18 @@ def _interval(text: str) -> float:
     return seconds
 
 
+def _peers(text: str) -> tuple[Json, ...]:
+    """Peers of a NetworkPolicy. An empty one would be every pod of the group's namespace."""
+    peers = json.loads(text or "[]")
+    if not isinstance(peers, list) or not all(isinstance(p, dict) and p for p in peers):
+        raise ValueError(text)
+    return tuple(peers)
+
+
+_READERS = (
+    "peers that may read the status and metrics of drivers, as JSON: the list `from` of a "
+    "NetworkPolicy; empty for everyone"
+)
 _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
     (
         "--image",
@@ -121,6 +136,12 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
         f"app.kubernetes.io/name={OPERATOR}",
         "labels of the operator's pods, as a=b,c=d; only they may reach drivers' control port",
         {},
+    ),
+    (
+        "--metrics-readers",
+        "",
+        _READERS,
+        {"type": _peers},
     ),
     (
         "--lease",

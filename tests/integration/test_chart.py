@@ -123,6 +123,8 @@ def test_the_operator_reads_the_environment_of_its_pod(values: Values) -> None:
     assert parsed.context.image_pull_secrets == tuple(
         values.get("image", {}).get("pullSecrets", ())
     )
+    readers = values.get("drivers", {}).get("networkPolicy", {}).get("from", ())
+    assert parsed.context.readers == tuple(readers)
 
 
 def test_one_registry_applies_to_every_image() -> None:

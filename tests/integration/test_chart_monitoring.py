@@ -1,5 +1,6 @@
 """What the chart renders for Prometheus and Grafana."""
 
+import re
 from typing import Any
 
 import orjson
@@ -21,14 +22,62 @@ def test_monitors_find_the_ports_and_keep_the_groups_namespace() -> None:
     )
     scraped = [of_operator["endpoints"], of_drivers["podMetricsEndpoints"]]
 
-    assert [(e["port"], e["path"], e["honorLabels"]) for (e,) in scraped] == [
-        ("http", "/metrics", True)
-    ] * 2
+    assert [(e["port"], e["path"], e.get("honorLabels", False)) for (e,) in scraped] == [
+        ("http", "/metrics", True),
+        ("http", "/metrics", False),
+    ]
     assert (
         of_operator["selector"]["matchLabels"].items()
         <= the("Service", manifests)["metadata"]["labels"].items()
     )
     assert of_drivers["namespaceSelector"] == {"any": True}
+
+
+def test_a_tenant_cannot_write_the_metrics_of_another_one() -> None:
+    spec = the("PodMonitor", rendered(EVERYTHING))["spec"]
+    (endpoint,) = spec["podMetricsEndpoints"]
+    hostile = {
+        "__name__": "landfall_lag_seconds",
+        "namespace": "tenant-a",
+        "group": "clicks",
+        "pod": "x",
+    }
+
+    kept = scraped_series(hostile, endpoint, {"namespace": "tenant-b", "pod": "driver-0"})
+
+    assert kept == {
+        "__name__": "landfall_lag_seconds",
+        "namespace": "tenant-b",
+        "pod": "driver-0",
+        "group": "clicks",
+    }
+    assert scraped_series({"__name__": "kube_pod_info"}, endpoint, {}) is None
+    assert spec["sampleLimit"] == 20000
+    assert {"labelLimit", "labelNameLengthLimit", "labelValueLengthLimit"} <= spec.keys()
+
+
+def scraped_series(
+    exposed: dict[str, str], endpoint: dict[str, Any], target: dict[str, str]
+) -> dict[str, str] | None:
+    """What Prometheus stores of a series; None if it drops it."""
+    series = dict(exposed)
+    for name, value in target.items():
+        if name in series and not endpoint.get("honorLabels", False):
+            series[f"exported_{name}"] = series[name]
+        if not (name in series and endpoint.get("honorLabels", False)):
+            series[name] = value
+    for rule in endpoint.get("metricRelabelings", []):
+        form = re.compile(rule["regex"])
+        match rule["action"]:
+            case "keep":
+                text = ";".join(series.get(name, "") for name in rule["sourceLabels"])
+                if not form.fullmatch(text):
+                    return None
+            case "labeldrop":
+                series = {n: value for n, value in series.items() if not form.fullmatch(n)}
+            case other:
+                raise ValueError(other)
+    return series
 
 
 def test_drivers_are_scraped_in_the_watched_namespaces() -> None:

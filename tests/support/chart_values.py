@@ -29,6 +29,9 @@ EVERYTHING: Values = {
         "priorityClassName": "system-cluster-critical",
         "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
     },
+    "drivers": {
+        "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]}
+    },
     "serviceAccount": {"name": "somebody", "annotations": {"example.com/role": "landfall"}},
     "monitoring": {
         "labels": {"release": "prometheus"},

@@ -6,6 +6,9 @@ LANDFALL_IMAGE_PULL_SECRETS: {{ join "," .Values.image.pullSecrets | quote }}
 LANDFALL_LEASE: {{ include "landfall.operator" . | quote }}
 LANDFALL_LOG_FORMAT: {{ .Values.operator.logFormat | quote }}
 LANDFALL_LOG_LEVEL: {{ .Values.operator.logLevel | quote }}
+{{- with .Values.drivers.networkPolicy.from }}
+LANDFALL_METRICS_READERS: {{ toJson . | quote }}
+{{- end }}
 LANDFALL_NAMESPACES: {{ join "," .Values.watch.namespaces | quote }}
 LANDFALL_OPERATOR_LABELS: {{ range $name, $value := include "landfall.selector" . | fromYaml }}{{ $name }}={{ $value }},{{ end }}
 {{- end }}

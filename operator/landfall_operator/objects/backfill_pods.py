@@ -23,7 +23,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.backfill import BackfillSpec
 from landfall_operator.api.revisions import as_json, group_file
 from landfall_operator.objects import names
-from landfall_operator.objects.manifests import Owner, tcp
+from landfall_operator.objects.manifests import Owner, executors_policy, http_rule, tcp
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,
@@ -72,7 +72,7 @@ class Lander:
 
 
 def object_name(backfill: str) -> str:
-    """Name of the ConfigMap, the NetworkPolicy and the pod that lands."""
+    """Name of the ConfigMap, the pod that lands and its NetworkPolicy."""
     return f"backfill-{backfill}"
 
 
@@ -107,21 +107,28 @@ def config_map(owner: Owner, spec: BackfillSpec, lander: Lander, context: Operat
     return {**made, "data": data, "immutable": True}
 
 
-def network_policy(owner: Owner, spec: BackfillSpec) -> Json:
-    """Spark's ports are open to the executors of the backfill, its report to everyone."""
-    name = object_name(owner.name)
-    executors = {"podSelector": {"matchLabels": _selector(owner, LANDS_EXECUTOR)}}
-    return {
-        **_object(owner, "networking.k8s.io/v1", "NetworkPolicy", name, spec.group),
-        "spec": {
-            "podSelector": {"matchLabels": _selector(owner, LANDS)},
-            "policyTypes": ["Ingress"],
-            "ingress": [
-                {"ports": [tcp(HTTP_PORT)]},
-                {"ports": [tcp(DRIVER_PORT), tcp(BLOCK_PORT)], "from": [executors]},
-            ],
-        },
+def network_policies(
+    owner: Owner, spec: BackfillSpec, context: OperatorContext
+) -> tuple[Json, ...]:
+    """Spark's ports are open to the pods of the backfill, its report to readers of metrics."""
+    driver, executors = (_selector(owner, role) for role in (LANDS, LANDS_EXECUTOR))
+    spark_peer = {"podSelector": {"matchLabels": executors}}
+    of_driver = {
+        "podSelector": {"matchLabels": driver},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            http_rule(context),
+            {"ports": [tcp(DRIVER_PORT), tcp(BLOCK_PORT)], "from": [spark_peer]},
+        ],
     }
+    name, kind = object_name(owner.name), ("networking.k8s.io/v1", "NetworkPolicy")
+    return (
+        {**_object(owner, *kind, name, spec.group), "spec": of_driver},
+        {
+            **_object(owner, *kind, names.executors_name(name), spec.group),
+            "spec": executors_policy(executors, driver),
+        },
+    )
 
 
 def landing_pod(owner: Owner, spec: BackfillSpec, lander: Lander, context: OperatorContext) -> Json:

@@ -88,6 +88,7 @@ def shared_objects(
             _role_binding(owner, accounts),
             _service(owner),
             _network_policy(owner, context),
+            _executors_policy(owner),
             _disruption_budget(owner),
         )
     )
@@ -235,24 +236,60 @@ def _service(owner: Owner) -> Json:
 
 
 def _network_policy(owner: Owner, context: OperatorContext) -> Json:
-    """Control is open to the operator, Spark's ports to the group's executors, HTTP to everyone."""
-    operator = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.namespace}},
-        "podSelector": {"matchLabels": dict(context.operator_labels)},
-    }
-    executors = {"podSelector": {"matchLabels": names.selector(owner.name, "executor")}}
+    """Control is open to the operator, Spark's ports to the group's executors, HTTP to readers."""
+    drivers, executors = (
+        {"podSelector": {"matchLabels": names.selector(owner.name, role)}}
+        for role in ("driver", "executor")
+    )
     return {
         **_object(owner, "networking.k8s.io/v1", "NetworkPolicy", names.driver_name(owner.name)),
         "spec": {
             "podSelector": {"matchLabels": names.selector(owner.name, "driver")},
             "policyTypes": ["Ingress"],
             "ingress": [
-                # Metrics are scraped from any namespace; status and metrics hold no secrets.
-                {"ports": [tcp(HTTP_PORT)]},
-                {"ports": [tcp(CONTROL_PORT)], "from": [operator]},
+                # A driver asks the group's other driver whether it still drains.
+                http_rule(context, drivers),
+                {"ports": [tcp(CONTROL_PORT)], "from": [operator_peer(context)]},
                 {"ports": [tcp(DRIVER_PORT), tcp(BLOCK_PORT)], "from": [executors]},
             ],
         },
+    }
+
+
+def _executors_policy(owner: Owner) -> Json:
+    """Executors are open to the group's drivers and executors, on the ports that Spark picks."""
+    name = names.executors_name(owner.name)
+    return {
+        **_object(owner, "networking.k8s.io/v1", "NetworkPolicy", name),
+        "spec": executors_policy(
+            names.selector(owner.name, "executor"), names.selector(owner.name, "driver")
+        ),
+    }
+
+
+def executors_policy(executors: dict[str, str], driver: dict[str, str]) -> Json:
+    """The spec of a NetworkPolicy: executors, by their labels, are open to Spark alone."""
+    peers = [{"podSelector": {"matchLabels": labels}} for labels in (driver, executors)]
+    return {
+        "podSelector": {"matchLabels": executors},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": peers}],
+    }
+
+
+def http_rule(context: OperatorContext, *asking: Json) -> Json:
+    """Who may read status and metrics, besides pods that ask for them: everyone by default."""
+    # Status and metrics hold no secrets, and nobody knows which namespace they are scraped from.
+    peers = [*context.readers, operator_peer(context), *asking] if context.readers else []
+    return {"ports": [tcp(HTTP_PORT)]} | ({"from": peers} if peers else {})
+
+
+def operator_peer(context: OperatorContext) -> Json:
+    """The operator's pods. Without labels, the selector would be that of all its neighbours."""
+    labels = dict(context.operator_labels) or {"app.kubernetes.io/name": names.OPERATOR}
+    return {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.namespace}},
+        "podSelector": {"matchLabels": labels},
     }
 
 

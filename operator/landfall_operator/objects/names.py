@@ -32,6 +32,11 @@ def driver_name(group: str) -> str:
     return f"{group}-driver"
 
 
+def executors_name(group: str) -> str:
+    """Name of the NetworkPolicy of a group's executors."""
+    return f"{group}-executors"
+
+
 def control_name(group: str) -> str:
     """Name of the Secret with the control token."""
     return f"{group}-control"

@@ -81,6 +81,7 @@ class OperatorContext:
         operator_labels: labels of the operator's pods, which may connect to the control port.
         image_pull_policy: image pull policy if a spec names none.
         image_pull_secrets: names of image pull secrets that every pod gets.
+        readers: peers of a NetworkPolicy that may read status and metrics; everyone if empty.
     """
 
     image: str
@@ -88,6 +89,7 @@ class OperatorContext:
     operator_labels: Mapping[str, str] = field(default_factory=dict)
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
+    readers: tuple[Json, ...] = ()
 
 
 def driver_template(
@@ -184,6 +186,9 @@ def spark_defaults(
         "spark.driver.blockManager.port": str(BLOCK_PORT),
         "spark.authenticate": "true",
         "spark.network.crypto.enabled": "true",
+        # By default Spark uses AES-CTR, in which bits can be flipped unseen, and derives no keys.
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+        "spark.network.crypto.authEngineVersion": "2",
         "spark.network.crypto.saslFallback": "false",
     }
     conf |= executor_cpu(spec.resources)

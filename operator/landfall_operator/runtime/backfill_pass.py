@@ -213,7 +213,7 @@ class BackfillPass:
                 assert_never(action)
 
     async def _start(self, observed: BackfillObservation, landing: Lander) -> None:
-        """Create the ConfigMap unless it exists, the NetworkPolicy, and the pod.
+        """Create the ConfigMap unless it exists, the NetworkPolicies, and the pod.
 
         A pod that is started again lands by the ConfigMap that exists, whatever the group's spec
         is by then.
@@ -225,7 +225,8 @@ class BackfillPass:
         assert spec
         manifest = backfill_pods.config_map(owner, spec, landing, parts.context)
         lander = _lander(await self._created(manifest, owner))
-        await self._in_thread(parts.kube.apply, backfill_pods.network_policy(owner, spec))
+        for policy in backfill_pods.network_policies(owner, spec, parts.context):
+            await self._in_thread(parts.kube.apply, policy)
         pod = backfill_pods.landing_pod(owner, spec, lander, parts.context)
         await self._created(pod, owner)
 

@@ -114,6 +114,17 @@ def test_an_unknown_lag_is_no_metric(server: ThreadingHTTPServer, board: StatusB
     assert "landfall_overdue" not in metrics
 
 
+def test_all_metrics_of_a_driver_have_names_that_prometheus_keeps(
+    server: ThreadingHTTPServer, board: StatusBoard
+) -> None:
+    posted(board, finished(FakeLog().write("a", 10)))
+
+    families = list(text_string_to_metric_families(get(server, "/metrics")[1]))
+
+    assert families
+    assert [f.name for f in families if not f.name.startswith("landfall_")] == []
+
+
 def test_status_says_which_version_of_the_contract_it_follows(
     server: ThreadingHTTPServer, board: StatusBoard
 ) -> None:

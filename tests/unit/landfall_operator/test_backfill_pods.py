@@ -1,6 +1,7 @@
 """The objects of a Backfill: pods that are no driver's, and no selector of the group finds."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,10 +20,10 @@ from landfall_operator.objects.backfill_pods import (
     discarding_pod,
     executor_count,
     landing_pod,
-    network_policy,
+    network_policies,
     side_lane_name,
 )
-from landfall_operator.objects.manifests import Owner, shared_objects
+from landfall_operator.objects.manifests import Owner, operator_peer, shared_objects
 from landfall_operator.runtime.watcher import SELECTORS
 from tests.support.cluster_model import SITE, group
 
@@ -116,14 +117,14 @@ def test_no_selector_of_the_group_finds_a_pod_of_the_backfill(make: Any) -> None
 def test_no_list_of_the_groups_objects_has_those_of_the_backfill() -> None:
     for manifest in (
         config_map(OWNER, SPEC, LANDER, SITE),
-        network_policy(OWNER, SPEC),
+        *network_policies(OWNER, SPEC, SITE),
     ):
         assert names.GROUP_LABEL not in manifest["metadata"]["labels"]
         assert manifest["metadata"]["labels"][BACKFILL_LABEL] == "fix"
 
 
 def test_only_its_own_executors_reach_its_spark() -> None:
-    policy = network_policy(OWNER, SPEC)["spec"]
+    policy, of_executors = (each["spec"] for each in network_policies(OWNER, SPEC, SITE))
     template = json.loads(config_map(OWNER, SPEC, LANDER, SITE)["data"]["executor.json"])
 
     assert selected(policy["podSelector"]["matchLabels"], landing()["metadata"]["labels"])
@@ -131,6 +132,20 @@ def test_only_its_own_executors_reach_its_spark() -> None:
     (executors,) = (each["podSelector"]["matchLabels"] for each in spark["from"])
     assert selected(executors, template["metadata"]["labels"])
     assert {each["port"] for each in spark["ports"]} == {7078, 7079}
+    assert selected(of_executors["podSelector"]["matchLabels"], template["metadata"]["labels"])
+    (rule,) = of_executors["ingress"]
+    driver, itself = (peer["podSelector"]["matchLabels"] for peer in rule["from"])
+    assert selected(driver, landing()["metadata"]["labels"])
+    assert itself == of_executors["podSelector"]["matchLabels"]
+
+
+def test_only_readers_of_metrics_and_the_operator_reach_its_report() -> None:
+    peer = {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+    open_, _ = network_policies(OWNER, SPEC, SITE)
+    narrow, _ = network_policies(OWNER, SPEC, replace(SITE, readers=(peer,)))
+
+    assert open_["spec"]["ingress"][0] == {"ports": [{"protocol": "TCP", "port": 8080}]}
+    assert narrow["spec"]["ingress"][0]["from"] == [peer, operator_peer(SITE)]
 
 
 def test_the_config_map_keeps_the_spec() -> None:

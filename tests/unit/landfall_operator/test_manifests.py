@@ -1,6 +1,8 @@
 """Applied manifests, compared with reviewed files; ``LANDFALL_SNAPSHOTS=write`` rewrites them."""
 
 import os
+import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,15 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.revisions import document, group_file, parse_group_file, revision_of
 from landfall_operator.objects import manifests
 from landfall_operator.objects.manifests import Owner
-from landfall_operator.objects.names import DIGEST_ANNOTATION, HASH_ANNOTATION, labels
+from landfall_operator.objects.names import (
+    DIGEST_ANNOTATION,
+    HASH_ANNOTATION,
+    OPERATOR,
+    labels,
+    selector,
+)
 from landfall_operator.objects.pod_templates import (
+    OperatorContext,
     account_of,
     driver_secrets_of,
     driver_template,
@@ -104,6 +113,66 @@ def test_manifests_are_the_reviewed_ones(name: str, spec: ConsumerGroup) -> None
         path.write_text(text)
 
     assert text == path.read_text()
+
+
+def policy(name: str, context: OperatorContext = SITE) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        each["spec"]
+        for each in manifests.shared_objects(OWNER, (), context)
+        if (each["kind"], each["metadata"]["name"]) == ("NetworkPolicy", name)
+    )
+    return found
+
+
+def chosen(role: str) -> dict[str, Any]:
+    return {"podSelector": {"matchLabels": selector("clicks", role)}}
+
+
+def test_executors_are_open_to_the_pods_of_their_group_alone() -> None:
+    executors = policy("clicks-executors")
+
+    assert executors == {
+        **chosen("executor"),
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [chosen("driver"), chosen("executor")]}],
+    }
+
+
+def test_readers_of_metrics_can_be_narrowed() -> None:
+    peer = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
+    ports = [{"protocol": "TCP", "port": 8080}]
+
+    everyone = policy("clicks-driver")["ingress"]
+    narrow = policy("clicks-driver", replace(SITE, readers=(peer,)))["ingress"]
+
+    assert everyone[0] == {"ports": ports}
+    operator = everyone[1]["from"][0]
+    assert narrow == [
+        {"ports": ports, "from": [peer, operator, chosen("driver")]},
+        *everyone[1:],
+    ]
+
+
+def test_without_labels_of_the_operator_its_neighbours_do_not_reach_control() -> None:
+    control = policy("clicks-driver", replace(SITE, operator_labels={}))["ingress"][1]
+
+    (peer,) = control["from"]
+    assert peer["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": OPERATOR}}
+
+
+def test_connections_of_spark_are_encrypted_and_authenticated() -> None:
+    settings = spark_defaults(group(), "good", 1, SITE).splitlines()
+    archive = runpy.run_path("docker/archive_classes.py")["SETTINGS"]
+
+    protected = {
+        "spark.authenticate": "true",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.saslFallback": "false",
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+        "spark.network.crypto.authEngineVersion": "2",
+    }
+    assert {f"{name} {value}" for name, value in protected.items()} <= set(settings)
+    assert protected.items() <= archive.items()
 
 
 def test_every_object_is_owned_and_labelled() -> None:

@@ -1,5 +1,6 @@
 """The operator's command line and environment."""
 
+import json
 import re
 from pathlib import Path
 
@@ -43,6 +44,22 @@ def test_labels_and_secrets_are_read_from_lists() -> None:
         "landfall",
         "operator-0",
     )
+
+
+def test_readers_of_metrics_are_peers_of_a_network_policy() -> None:
+    peer = {"podSelector": {"matchLabels": {"app": "prometheus"}}}
+
+    assert read([], {"LANDFALL_METRICS_READERS": json.dumps([peer])}).context.readers == (peer,)
+    assert read([], {"LANDFALL_METRICS_READERS": ""}).context.readers == ()
+    for wrong in ("x", "{}", "[1]", "[{}]"):
+        with pytest.raises(SystemExit):
+            read(["--metrics-readers", wrong], {})
+
+
+def test_without_labels_the_operator_is_known_by_its_name() -> None:
+    for environment in ({}, {"LANDFALL_OPERATOR_LABELS": ""}):
+        labels = read([], environment).context.operator_labels
+        assert dict(labels) == {"app.kubernetes.io/name": "landfall-operator"}
 
 
 def test_two_operators_outside_of_pods_have_different_names() -> None:
