@@ -41,8 +41,8 @@ setup: .venv/.done .venv/.native ## Make the virtual environment from the hash-p
 servers: ## Download and build the servers of dev/kafka, dev/s3 and dev/schema-registry (once per machine)
 	@dev/kafka build && dev/s3 build && dev/schema-registry build
 
-tools: .venv/spark.jsa ## Build the tools that only tests need: Kubernetes (with a node where one can run), Helm, promtool (once per machine)
-	@dev/cluster build --control-plane && dev/promtool --version > /dev/null
+tools: .venv/spark.jsa ## Build the tools that only tests need: Kubernetes (with a node where one can run), Helm, promtool, query engines (once per machine)
+	@dev/cluster build --control-plane && dev/promtool --version > /dev/null && $(BIN)/python -m dev.tools.engines
 	@if dev/cluster check 2> /dev/null; then dev/cluster build; fi
 
 ready:
@@ -64,6 +64,7 @@ lock: ## Pin the requirements again, with hashes, from pyproject.toml
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml $(PUBLISHERS) -o $(PINS)/publishers.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@(echo local-bigquery==0.4.0; printf "duckdb-extension-%s==1.5.5\n" icu ducklake httpfs spatial) | $(UV) $(subst 3.11,3.13,$(LOCK)) --no-annotate --override <(echo duckdb==1.5.5) - -o $(PINS)/bigquery-emulator.txt
+	@(printf "pyspark<4.2\npolars\npolars-deltalake\ndaft\npyiceberg[sql-sqlite]\ndeltalake\nduckdb==1.5.5\n"; printf "duckdb-extension-%s==1.5.5\n" avro delta httpfs iceberg) | $(UV) $(LOCK) --no-annotate - -o $(PINS)/engines.txt
 	@printf "apache-airflow-core\nboto3\n" | $(UV) $(LOCK) --no-annotate - -o $(PINS)/airflow.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 
@@ -124,7 +125,7 @@ registry-suite: ready ## Run tests of a real schema registry that is away for mi
 store-suite: ready ## Run the tests of every store, and kill drivers, on real servers of Azure Blob Storage, Cloud Storage and HDFS
 	@$(PYTEST) -n0 -v -m full tests/behaviour/test_slots.py tests/behaviour/test_uploads.py tests/behaviour/test_roots.py tests/behaviour/test_store_faults.py tests/behaviour/test_source_files.py tests/behaviour/test_audit_sources.py tests/integration/test_gcs.py tests/integration/test_hdfs.py tests/integration/test_files_elsewhere.py tests/integration/test_kills.py
 
-publisher-suite: ready ## Run tests of publishers and readers that are killed, and raced, on real destinations
+publisher-suite: ready tools ## Run tests of publishers and readers that are killed, and raced, on real destinations
 	@$(PYTEST) -n0 -v -m full tests/publishers tests/behaviour/test_catalogs.py
 
 files-suite: ready ## Land 100,000 files of other programs, late, half written, anew and broken, while drivers and takers are killed (FILES=n SEED=n)

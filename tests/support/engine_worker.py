@@ -1,0 +1,146 @@
+"""Runs queries of other engines: a process of ``tests.support.engines``, in their environment.
+
+Reads a JSON object a line from its standard input, ``{"engine", "session", "query", ...}``, and
+answers with ``{"rows": [...]}`` or ``{"error": "..."}``. Rows are objects by column. Times are ISO
+8601 in UTC, decimals are text. It imports nothing of Landfall.
+"""
+
+import json
+import os
+import sys
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+HOME = Path(sys.argv[1])
+ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+
+
+@cache
+def spark() -> Any:
+    from pyspark.sql import SparkSession  # only if it is asked for
+
+    builder = SparkSession.builder.master("local[1]")
+    for name, value in {
+        "spark.jars": ",".join(map(str, (HOME / "jars").glob("*.jar"))),
+        "spark.sql.extensions": f"{ICEBERG},{DELTA}",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@cache
+def spark_session(name: str) -> Any:
+    """A session with catalogs and settings of its own, in the same JVM."""
+    return spark().newSession() if name else spark()
+
+
+def run_spark(request: dict[str, Any]) -> list[dict[str, Any]]:
+    session = spark_session(request["session"])
+    for name, value in request.get("conf", {}).items():
+        session.conf.set(name, value)
+    return [row.asDict(recursive=True) for row in session.sql(request["query"]).collect()]
+
+
+@cache
+def duckdb_session(name: str) -> Any:
+    import duckdb
+
+    del name
+    connection = duckdb.connect(config={"extension_directory": str(HOME / "duckdb")})
+    connection.execute("SET timezone = 'UTC'; LOAD iceberg; LOAD delta;")
+    return connection
+
+
+def run_duckdb(request: dict[str, Any]) -> list[dict[str, Any]]:
+    found = duckdb_session(request["session"]).execute(request["query"])
+    names = [column[0] for column in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def run_polars(request: dict[str, Any]) -> list[dict[str, Any]]:
+    import polars as pl
+
+    scan = {"iceberg": pl.scan_iceberg, "delta": pl.scan_delta}[request["format"]]
+    found = pl.SQLContext(t=scan(request["table"])).execute(request["query"])
+    return list(found.collect().to_dicts())
+
+
+def run_kernel(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Delta's Rust kernel, by polars-deltalake."""
+    import polars as pl
+    import polars_deltalake
+
+    found = pl.SQLContext(t=polars_deltalake.scan_delta(request["table"]))
+    return list(found.execute(request["query"]).collect().to_dicts())
+
+
+def run_daft(request: dict[str, Any]) -> list[dict[str, Any]]:
+    import daft
+
+    if request["format"] == "iceberg":
+        from pyiceberg.table import StaticTable
+
+        table = daft.read_iceberg(StaticTable.from_metadata(request["table"]))
+    else:
+        table = daft.read_deltalake(request["table"])
+    return list(daft.sql(request["query"], t=table).to_pylist())
+
+
+def run_pyiceberg(request: dict[str, Any]) -> list[dict[str, Any]]:
+    from pyiceberg.table import StaticTable
+
+    table = StaticTable.from_metadata(request["table"])
+    return list(table.scan(row_filter=request["query"]).to_arrow().to_pylist())
+
+
+def run_deltalake(request: dict[str, Any]) -> list[dict[str, Any]]:
+    import pyarrow  # noqa: ICN001
+    from deltalake import DeltaTable, QueryBuilder
+
+    builder = QueryBuilder().register("t", DeltaTable(request["table"]))
+    return list(pyarrow.table(builder.execute(request["query"]).read_all()).to_pylist())
+
+
+def plain(value: object) -> object:
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(UTC)
+        return value.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return str(value)
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # engines print to the standard output
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = {"rows": globals()[f"run_{request['engine']}"](request)}
+        except Exception as error:  # noqa: BLE001  # it is the answer
+            answer = {"error": f"{type(error).__name__}: {error}".split("\n\tat ")[0][:1000]}
+        answers.write(json.dumps(answer, default=plain) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
