@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from landfall import registry
-from landfall.api.spec import Column, ColumnType, Decode
+from landfall.api.spec import Column, ColumnType, Decode, ValueType
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
@@ -52,7 +52,7 @@ def decoding(format_: str, type_: ColumnType, bad: int) -> Callable[[], object]:
 def casting(type_: pa.DataType, to: ColumnType, wrong: object, bad: int) -> Callable[[], object]:
     """Cast columns of numbers, so many of them wrong."""
     column = pa.array([wrong if row < bad else row for row in range(ROWS)], type_)
-    return lambda: [cast.cast(column, to, "c") for _ in range(COLUMNS)]
+    return lambda: [cast.cast(column, ValueType(type=to), "c") for _ in range(COLUMNS)]
 
 
 CASES: Mapping[str, Callable[[int], Callable[[], object]]] = {
