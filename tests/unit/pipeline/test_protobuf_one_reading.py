@@ -1,10 +1,12 @@
 """Columns of the message, declared columns and JSON hold the same, whatever a schema may say."""
 
+import base64
 import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
@@ -12,7 +14,7 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.protobuf import Protobuf, admission, batches
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.protobuf_payloads import inline, message
+from tests.support.protobuf_payloads import descriptors, inline, message
 
 OWN = Wanted(columns=True, own_columns=True)
 JSON = Wanted(json=True)
@@ -396,6 +398,29 @@ def test_ptars_reads_only_what_is_admitted(proto: str, why: str | None) -> None:
 
     assert admission.refusal(descriptor) == why
     assert (batches.handler_of(descriptor) is None) == (why is not None)
+
+
+@pytest.mark.parametrize("wanted", [OWN, JSON, declared(n="Int64")])
+def test_text_of_an_extension_is_checked_where_no_group_is(wanted: Wanted) -> None:
+    proto = WITH_EXTENSION.replace("extensions 4", "optional int32 n = 1; extensions 4")
+    proto = proto.replace("optional int32 x", "optional string x")
+
+    decoded = decode(decoder(proto, wanted), bytes.fromhex("0801 2201e9"))
+
+    assert errors_of(decoded) == {0: "protobuf: a.x: not UTF-8"}
+
+
+def test_an_entry_without_a_value_is_zero_whatever_number_its_enum_has_first() -> None:
+    files = descriptor_pb2.FileDescriptorSet.FromString(descriptors(CLOSED))
+    values = files.file[0].enum_type[0].value
+    values[0].name, values[0].number, values[1].name, values[1].number = "B", 1, "A", 0
+    given = base64.b64encode(files.SerializeToString()).decode()
+
+    for wanted in (OWN, JSON):
+        (row,) = rows_of(
+            decode(decoder(CLOSED, wanted, descriptors=given), bytes.fromhex("2202 0801"))
+        )
+        assert {str(key): name for key, name in dict(row["m"]).items()} == {"1": "A"}
 
 
 @pytest.mark.parametrize(

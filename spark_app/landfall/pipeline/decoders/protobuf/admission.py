@@ -16,7 +16,6 @@ from typing import Any
 
 from landfall.pipeline.decoders.protobuf.schema import (
     fields_of,
-    is_map,
     is_small,
     message_protos,
     pool_of,
@@ -103,10 +102,6 @@ def _of_type(of: Any) -> str | None:
             return "extensions"
         if field.type == _GROUP:
             return f"{field.name} is a group"
-        if is_map(field):
-            enum = field.message_type.fields_by_name["value"].enum_type
-            if enum is not None and enum.values[0].number != 0:
-                return f"{field.name} is a map of an enum without zero"
     return None
 
 
