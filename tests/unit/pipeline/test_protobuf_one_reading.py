@@ -275,6 +275,15 @@ def test_a_declared_timestamp_may_come_in_parts() -> None:
     assert row["at"].timestamp() == 5.001
 
 
+def test_bytes_in_a_message_inside_itself_are_not_that_message() -> None:
+    proto = 'syntax = "proto3"; package a; message M { int32 n = 1; bytes raw = 2; M in = 3; }'
+    wanted = Wanted(schema=schema_of([Column(name="c", type="Binary", field="in.raw")]))
+
+    decoded = decode(decoder(proto, wanted), bytes.fromhex("1a05 0801 120178"), b"\x1a\x00")
+
+    assert rows_of(decoded) == [{"c": b"x"}, {"c": b""}]
+
+
 ANY = """
 syntax = "proto2"; package a;
 import "google/protobuf/any.proto";

@@ -135,7 +135,8 @@ def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa
     column = batch.column(leaf.path[0].name)
     for field in leaf.path[1:]:
         if not pa.types.is_struct(column.type):
-            return column
+            # Of a message inside itself ptars gives the bytes, which a leaf of bytes is not.
+            raise KeyError(field.name)
         # ``field`` alone would show what is below a null.
         column = pc.struct_field(column, [field.name])
     enum = leaf.field.enum_type
