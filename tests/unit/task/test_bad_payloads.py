@@ -237,7 +237,7 @@ def test_nan_is_kept_where_payloads_can_hold_it(kind: Typed) -> None:
 
     made, files, letters = kind.land([kind.way.encode(event) for event in [*odd, GOOD]])
 
-    if kind.decoder in {"Json", "JsonSchema"}:
+    if kind.decoder in {"Json", "JsonSchema", "Csv", "Delimited", "Regex"}:  # no grammar of theirs
         assert len(letters) == 3
     else:
         assert (made.landed, letters) == (4, [])
