@@ -25,6 +25,7 @@ from landfall.pipeline.records import of_columns
 from landfall.task.partitioning import Partitioner
 from tests.bench import decoders as contenders
 from tests.properties.test_transforms_laws import CHAINS, COLUMNS
+from tests.support.declared import column
 from tests.support.groups import document
 
 Payload: TypeAlias = bytes | None
@@ -49,6 +50,9 @@ ODD: Mapping[str, Sequence[str]] = {
     "String": ("", "é", '"', " "),
     "Binary": ("", "YQ==", "é"),
     "Json": ('{"a": 1}', "null", "{", "NaN", "1e400"),
+    "Decimal": ("+1", ".5", "1e-39", "1e400", "nan", "1.2345", "1234567", "0x10", "n/a"),
+    "List": ("[1, null]", "[", "{}", "[1e400]"),
+    "Struct": ('{"b": ["x"]}', '{"b": [2147483648]}', "{", "[]"),
     "at": TIMES,
 }
 """Texts for each column that libraries read in several ways, and some that are plainly bad."""
@@ -65,8 +69,14 @@ values = st.one_of(
     st.sampled_from([2**31, 2**53 + 1, 2**63, 1763697600, 1763697600000, 0.5, -0.0, 1e300, 1e16]),
     st.sampled_from([[1], {"a": 1}, {}]),
 )
-GOOD = ("text", 1, 2, 1.5, True, 1763697600000, "2026-11-21", "YQ==", {"a": 1}, 1763697600)
-GOOD_TEXTS = ("text", "1", "2", "1.5", "true", "2026-11-21T04:00:00Z", "2026-11-21", "x", "{}", "5")
+GOOD = (
+    *("text", 1, 2, 1.5, True, 1763697600000, "2026-11-21", "YQ==", {"a": 1}),
+    *(2.5, [1, "a"], {"a": 1, "b": [1, 2]}, 1763697600),
+)
+GOOD_TEXTS = (
+    *("text", "1", "2", "1.5", "true", "2026-11-21T04:00:00Z", "2026-11-21", "x", "{}"),
+    *("2.5", "[1]", '{"a": 1}', "5"),
+)
 NAMES = (*(str(type_) for type_ in TYPES), "at")
 
 
@@ -128,7 +138,9 @@ def of_types(name: str) -> Partitioner:
         {
             "decode__format": name.removesuffix(" with quotes"),
             "decode__options": options,
-            "decode__columns": [{"name": type_, "type": type_} for type_ in NAMES[:AT]],
+            "decode__columns": [
+                column(type_, type_).model_dump(mode="json", exclude_none=True) for type_ in TYPES
+            ],
             "decode__timestamp": {"field": "at", "missing": "Epoch"},
             "route__pattern": "dt={date}/{field:String}",
             "output__format": "Parquet",
@@ -175,12 +187,12 @@ def test_of_every_type_of_column(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", ["Csv", "Json"])
-@pytest.mark.parametrize("column", ODD)
-def test_of_every_odd_text(name: str, column: str) -> None:
+@pytest.mark.parametrize("odd", ODD)
+def test_of_every_odd_text(name: str, odd: str) -> None:
     _, encode = OPTIONS[name]
     good = GOOD_TEXTS if name in OF_TEXT else GOOD
-    place = NAMES.index(column)
-    payloads = [encode([*good[:place], text, *good[place + 1 :]]) for text in ODD[column]]
+    place = NAMES.index(odd)
+    payloads = [encode([*good[:place], text, *good[place + 1 :]]) for text in ODD[odd]]
 
     for payload in payloads:
         check(of_types(name), payload, [[encode(good)] * 6, [*payloads[::-1], b"", b"\xff", None]])

@@ -23,6 +23,7 @@ from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from landfall.api.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
+from landfall.audit.half_pairs import without_halves
 
 Source: TypeAlias = tuple[str, int]
 """Topic and Kafka partition of a record."""
@@ -146,7 +147,7 @@ def _document(value: Payload) -> Mapping[str, object]:
     """The payload's JSON object; a tombstone counts as an object without fields."""
     if value is None:
         return {}
-    found = json.loads(value.decode())
+    found = json.loads(without_halves(value).decode())
     if not isinstance(found, dict):
         raise _NoOutputPartition
     return found

@@ -7,7 +7,6 @@ from a record as Kafka holds it. A row is right if both are equal. No payload st
 import codecs
 import gzip
 import io
-import re
 import shutil
 import tempfile
 import zlib
@@ -25,6 +24,7 @@ from pyarrow import orc
 
 from landfall.api.spec import Codec, ColumnSource, GroupSpec
 from landfall.audit import avro_file, sequence_file
+from landfall.audit.half_pairs import without_halves
 from landfall.audit.judge import Int64s
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
@@ -145,22 +145,9 @@ def _json(spec: GroupSpec) -> Rows:
         value = record.value()
         if value is None:
             return hash(b"null")
-        return hash(_without_halves(value).replace(b"\n", b" ").replace(b"\r", b" "))
+        return hash(without_halves(value).replace(b"\n", b" ").replace(b"\r", b" "))
 
     return Rows(lambda stream: _lines(_plain(spec.output.codec, stream)), hash_of)
-
-
-_SURROGATES = re.compile(rb"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\u[dD][89a-fA-F]\w\w")
-_PAIR_LENGTH = 12
-
-
-def _without_halves(document: bytes) -> bytes:
-    """Return JSON in which halves of surrogate pairs are U+FFFD, as they land."""
-    # Between two backslashes that stand for one, each backslash begins an escape.
-    return rb"\\".join(
-        _SURROGATES.sub(lambda m: m[0] if len(m[0]) == _PAIR_LENGTH else rb"\ufffd", part)
-        for part in document.split(rb"\\")
-    )
 
 
 def _text(spec: GroupSpec) -> Rows:
