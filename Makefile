@@ -64,7 +64,7 @@ lock: ## Pin the requirements again, with hashes, from pyproject.toml
 	@$(UV) $(LOCK) -c $(PINS)/dev.txt pyproject.toml $(PUBLISHERS) -o $(PINS)/publishers.txt
 	@printf "hatchling\nsetuptools\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/build.txt
 	@(echo local-bigquery==0.4.0; printf "duckdb-extension-%s==1.5.5\n" icu ducklake httpfs spatial) | $(UV) $(subst 3.11,3.13,$(LOCK)) --no-annotate --override <(echo duckdb==1.5.5) - -o $(PINS)/bigquery-emulator.txt
-	@(printf "pyspark<4.2\npolars\npolars-deltalake\ndaft\npyiceberg[sql-sqlite]\ndeltalake\nduckdb==1.5.5\n"; printf "duckdb-extension-%s==1.5.5\n" avro delta httpfs iceberg) | $(UV) $(LOCK) --no-annotate - -o $(PINS)/engines.txt
+	@(printf "pyspark<4.2\npolars\npolars-deltalake\ndaft\npyiceberg[sql-sqlite]\ndeltalake\npytz\nduckdb==1.5.5\n"; printf "duckdb-extension-%s==1.5.5\n" avro delta httpfs iceberg) | $(UV) $(LOCK) --no-annotate - -o $(PINS)/engines.txt
 	@printf "apache-airflow-core\nboto3\n" | $(UV) $(LOCK) --no-annotate - -o $(PINS)/airflow.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 

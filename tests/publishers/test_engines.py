@@ -75,9 +75,9 @@ def test_iceberg_tables_are_updated_merged_and_compacted_by_spark(
 @suite
 def test_filters_on_times_of_iceberg_tables_skip_files(engines: Engines, tmp_path: Path) -> None:
     table = PublishedOrders(tmp_path, "Iceberg", engines).land(0, 40, 100).publish()
-    files = f"select count(distinct input_file_name()) n from {{t}} where ts >= {SECOND_DAY}"
+    files = f"select distinct input_file_name() f from {{t}} where ts >= {SECOND_DAY}"
 
-    assert table.spark(files) == [{"n": 2}]
+    assert len(table.spark(files)) == 2
     assert table.spark("select count(*) n from {t}.files".replace("{t}", "landfall.lake.orders"))[
         0
     ] == {"n": 4}

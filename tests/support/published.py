@@ -124,6 +124,7 @@ class PublishedOrders:
             f"{name}.uri": f"jdbc:sqlite:{self.root}/catalog.db",
             f"{name}.warehouse": f"file://{self.root}/warehouse",
             f"{name}.jdbc.schema-version": "V1",
+            f"{name}.cache-enabled": "false",
         }
         query = query.format(t="landfall.lake.orders")
         return self.engines.ask("spark", query, session=str(self.root), conf=conf)
