@@ -4,14 +4,36 @@ The driver and the operator log the same fields, so one parser reads both: ``tim
 UTC, with milliseconds), ``level``, ``logger``, ``message``, then the fields that the event carries
 in ``extra``, and ``traceback`` after an exception. On a terminal, ``landfall run`` uses its own
 short lines instead (``landfall.cli.log_lines``).
+
+Names of files, answers of servers and payloads reach logs and terminals. ``visible`` shows their
+control characters as escapes, so that they cannot forge a line or command a terminal.
 """
 
 import json
 import logging
+import re
 import sys
 from datetime import UTC, datetime
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LINE_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return text with its control characters as escapes: ESC is ``\x1b``.
+
+    Args:
+        text: from anywhere.
+        lines: whether line breaks and tabs stay.
+    """
+    return (_LINE_CONTROLS if lines else _CONTROLS).sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return repr(found[0])[1:-1]
 
 
 class JsonFormatter(logging.Formatter):
@@ -42,8 +64,10 @@ class TextFormatter(logging.Formatter):
         subject = f"{group}: " if group else ""
         rest = "".join(f" {name}={value}" for name, value in fields.items())
         start = f"{_time(record):%Y-%m-%d %H:%M:%S} {record.levelname.lower():7}"
-        line = f"{start} {subject}{record.getMessage()}{rest}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = visible(f"{start} {subject}{record.getMessage()}{rest}")
+        if not record.exc_info:
+            return line
+        return f"{line}\n{visible(self.formatException(record.exc_info), lines=True)}"
 
 
 def log_as_json() -> None:

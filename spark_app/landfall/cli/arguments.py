@@ -263,7 +263,8 @@ def _cat(commands: Any) -> None:
         "print the rows of a landed object",
         """\
 Print an object, one row per line: the offset if the format stores offsets, then the payload.
-Dead letters are printed as JSON.
+Dead letters are printed as JSON. On a terminal, control characters of payloads are shown as
+escapes, such as \\x1b.
 
 examples:
   landfall cat group.yaml clicks/dt=2026-11-21/1_3_00000000000000041000.seq
@@ -295,6 +296,11 @@ examples:
         help="print each row as JSON with offset, timestamp, key and value",
     )
     command.add_argument("--limit", type=natural, metavar="N", help="stop after N rows")
+    command.add_argument(
+        "--raw",
+        action="store_true",
+        help="send control characters of payloads to a terminal, too, which may obey them",
+    )
 
 
 def _verify(commands: Any) -> None:

@@ -21,6 +21,7 @@ from landfall.cli.replaced_objects import find_retired
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.ledger import folders, object_names, retired_names
+from landfall.logs import visible
 from landfall.registry import output_format
 from landfall.store import Store
 from landfall.store.urls import open_store
@@ -50,8 +51,15 @@ def cat(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _print(arguments: argparse.Namespace, output: Output, store: Store, key: str) -> None:
+    shows_controls = sys.stdout.isatty() and not arguments.raw
     for line in islice(_lines(output, store, key, as_json=arguments.json), arguments.limit):
-        sys.stdout.buffer.write(line + b"\n")
+        shown = _without_controls(line) if shows_controls else line
+        sys.stdout.buffer.write(shown + b"\n")
+
+
+def _without_controls(line: bytes) -> bytes:
+    """Return a row whose control characters, and bytes that are no UTF-8, are escapes."""
+    return visible(line.decode(errors="backslashreplace"), lines=True).encode()
 
 
 def _copy(arguments: argparse.Namespace, output: Output, key: str) -> str:

@@ -3,13 +3,25 @@
 import sys
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from landfall.logs import visible
 
 PIPE_WIDTH = 160
 """The width in columns when the output is no terminal: rich would cut lines at 80."""
+
+
+class SafeConsole(Console):
+    """A console that shows control characters of texts instead of sending them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return the text as rich shows it; rich itself lets ESC pass."""
+        return super().render_str(visible(text, lines=True), **options)
 
 
 class NothingToCheck(Exception):  # noqa: N818  # states a fact, like StopIteration
@@ -36,13 +48,13 @@ def require_topics(group: str, wanted: Collection[str], known: Collection[str]) 
 def out() -> Console:
     """The console for results: standard output."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return Console(highlight=False, soft_wrap=True, width=width)
+    return SafeConsole(highlight=False, soft_wrap=True, width=width)
 
 
 def err() -> Console:
     """The console for everything about the run itself: standard error."""
     width = None if sys.stderr.isatty() else PIPE_WIDTH
-    return Console(stderr=True, highlight=False, soft_wrap=True, width=width)
+    return SafeConsole(stderr=True, highlight=False, soft_wrap=True, width=width)
 
 
 def print_error(what: str, message: str) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 
-from landfall.logs import event_fields
+from landfall.logs import event_fields, visible
 
 
 class EventFormatter(logging.Formatter):
@@ -15,4 +15,4 @@ class EventFormatter(logging.Formatter):
         """The line, without a traceback."""
         fields = "".join(f" {name}={value}" for name, value in event_fields(record).items())
         level = f"{record.levelname.lower()}: " if record.levelno > logging.INFO else ""
-        return f"{record.asctime} {level}{record.message}{' ' if fields else ''}{fields}"
+        return visible(f"{record.asctime} {level}{record.message}{' ' if fields else ''}{fields}")
