@@ -147,6 +147,7 @@ EVERYTHING = [
     "controllerrevision.apps/clicks",
     "deployment.apps/clicks-g2",
     "networkpolicy.networking.k8s.io/clicks-driver",
+    "networkpolicy.networking.k8s.io/clicks-executors",
     "poddisruptionbudget.policy/clicks-driver",
     "role.rbac.authorization.k8s.io/clicks-driver",
     "rolebinding.rbac.authorization.k8s.io/clicks-driver",
