@@ -1,4 +1,6 @@
 .DEFAULT_GOAL := help
+# Images of Python set this. Each of thousands of processes would then compile all of Landfall and, of pytest, all tests.
+export PYTHONDONTWRITEBYTECODE :=
 SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
@@ -13,7 +15,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,7 +92,7 @@ fmt: setup ## Format the code and fix what can be fixed
 check: setup ## Check format, lint, types, import contracts, dependencies, documentation
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
-	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz
+	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz -p tests.times
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings > ../.venv/clippy.log 2>&1 || { cat ../.venv/clippy.log; exit 1; }; }
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
@@ -100,8 +102,27 @@ check: setup ## Check format, lint, types, import contracts, dependencies, docum
 docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT=n)
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
 
-test: ready tools check ## Run the checks and all tests except those that only `make e2e` runs
-	@$(PYTEST) $(PARALLEL) -m "not full" tests
+# What `make test` runs: everything that needs no server, and on Kafka and S3 the kills and the README's first command.
+CORE := $(addprefix tests/,unit properties model sim behaviour integration/test_kills.py integration/test_demo.py)
+
+ifdef FEATURE
+test: ready
+	@files=$$($(BIN)/python -m tests.features $(FEATURE)) && $(PYTEST) $(PARALLEL) -m "not full" $$files
+else
+test: ready .venv/spark.jsa check ## Run the checks, and the tests that need little: laws, single modules, kills on Kafka and S3, the demo (FEATURE=backfill: all of that feature's)
+	@$(PYTEST) $(PARALLEL) -m "not full" $(CORE)
+endif
+
+test-rest: ready tools ## Run the tests that `make test` leaves out: of commands and pages, all servers, Kubernetes, Helm, other programs' readers
+	@$(PYTEST) $(PARALLEL) -m "not full" $(addprefix --ignore=,$(CORE)) tests
+
+test-all: ## Run the checks and all tests, as CI does
+	@$(MAKE) -s test && $(MAKE) -s test-rest
+
+test-times: ready tools ## Run all tests and print where their time went, by folder, file and test (TESTS=tests/unit: only these)
+	@rm -rf .state/test-times
+	@LANDFALL_TEST_TIMES=.state/test-times $(PYTEST) $(PARALLEL) -p tests.times.plugin -m "not full" $(or $(TESTS),tests) || echo "some tests failed" >&2
+	@$(BIN)/python -m tests.times .state/test-times
 
 unit: setup ## Run the tests of single modules, without slow ones (seconds)
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) test -q > ../.venv/cargo-test.log 2>&1 || { cat ../.venv/cargo-test.log; exit 1; }; }

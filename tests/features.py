@@ -1,0 +1,99 @@
+"""Which files of tests belong to a feature: ``make test FEATURE=backfill``.
+
+A file belongs to a feature if one of the feature's words is in its path below ``tests``.
+"""
+
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+
+FEATURES = {
+    "api": ("unit/api", "values_properties", "resource"),
+    "audit": ("audit",),
+    "backfill": ("backfill", "promot", "side_", "replay", "replac", "landed_again"),
+    "chaos": ("chaos", "kills"),
+    "chart": ("chart", "alerts", "dashboard", "rights"),
+    "command-line": ("unit/cli", "command_line", "verbs", "tutorial"),
+    "compaction": ("compact", "merg", "replac", "retir"),
+    "dead-letters": ("dead_letters", "bad_", "hostile_records", "faults"),
+    "decoders": (
+        *("decoders", "unit/pipeline/test_", "fuzz", "avro", "thrift", "protobuf", "typed"),
+        *("csv", "half_pairs", "chosen_rows"),
+    ),
+    "dev": ("unit/dev", "test_servers.", "fault_proxy", "test_demo", "times"),
+    "docs": ("test_docs", "example", "tutorial", "repository", "coming_from"),
+    "driver": ("unit/driver", "kills", "service", "servers_away", "rotated", "model/", "sim/"),
+    "events": ("file_events", "event_"),
+    "files": ("file", "discover", "feed", "inventory", "part_lists"),
+    "formats": ("formats", "typed_files", "hadoop_reads", "sequence", "native_writing"),
+    "handover": ("handover", "fenced", "membership", "peers", "lane"),
+    "horizons": ("horizon", "closed_ranges", "finaliz", "closing", "finished"),
+    "kafka": (
+        "kafka",
+        "unit/source",
+        "test_reader",
+        "offsets",
+        "topics",
+        "broker",
+        "truncated_log",
+        "leaderless",
+        "transaction",
+    ),
+    "leases": ("leas",),
+    "landing": (
+        "unit/task",
+        "landing",
+        "route",
+        "layout",
+        "payloads",
+        "every_way",
+        "_alone",
+        "plan",
+    ),
+    "ledger": ("ledger", "fsck", "segment", "checks", "crash", "unit/test_plan"),
+    "lost-records": ("lost", "losing", "truncated_log"),
+    "migration": ("migrate", "secor", "coming_from", "flume", "hourly_etl"),
+    "operator": ("operator", "resource", "e2e", "kube", "control_plane"),
+    "publishers": ("publish", "catalogs", "tables", "hive", "bigquery", "airflow"),
+    "readers": ("reading", "readers", "landed", "scan", "hadoop_reads"),
+    "schedules": ("schedul", "clock", "short_lives", "hourly"),
+    "schemas": ("schema",),
+    "security": (
+        "unit/test_network",
+        "unit/test_errors",
+        "unit/test_logs",
+        "hostile",
+        "secret",
+        "rights",
+        "secured",
+        "names_in_a_bucket",
+        "controls",
+    ),
+    "speed": ("hot_paths", "bench", "native", "fold_speed"),
+    "stores": ("store", "slots", "uploads", "roots", "s3", "gcs", "azure", "hdfs", "probe"),
+    "transforms": ("transforms", "unit/test_registry", "plugins"),
+}
+
+
+def files(feature: str) -> list[str]:
+    """Return the files of a feature's tests, relative to the folder above ``tests``, sorted.
+
+    Raises:
+        KeyError: there is no such feature.
+    """
+    words = FEATURES[feature]
+    paths = sorted(path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py"))
+    return [f"tests/{path}" for path in paths if any(word in path for word in words)]
+
+
+def main() -> None:
+    """Print the files of one feature, or end with the names of all."""
+    asked = sys.argv[1]
+    if asked not in FEATURES:
+        sys.exit(f"no feature {asked!r}; there are {', '.join(FEATURES)}")
+    print(" ".join(files(asked)))
+
+
+if __name__ == "__main__":
+    main()
