@@ -2,7 +2,7 @@
 
 Both read the same records and give the same errors. The extension needs less CPU time. It is built
 from ``native/`` where a Rust compiler is; without it, or with ``LANDFALL_NATIVE=off``, pure Python
-runs. What is decided here holds for a whole process.
+runs. The switch is for emergencies, so a word that is not known is an error and no guess. What is decided here holds for a whole process.
 """
 
 import importlib
@@ -16,6 +16,7 @@ from typing import Any
 VARIABLE = "LANDFALL_NATIVE"
 """The environment variable that switches the extension off."""
 _OFF = frozenset({"off", "no", "false", "0"})
+_ON = frozenset({"on", "yes", "true", "1", ""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,16 @@ class HotPath:
 
 @cache
 def hot_path() -> HotPath:
-    """The hot path of this process; loads the extension, if it is there, at the first call."""
-    if os.environ.get(VARIABLE, "").lower() in _OFF:
-        return _python(f"{VARIABLE} is {os.environ[VARIABLE]}")
+    """The hot path of this process; loads the extension, if it is there, at the first call.
+
+    Raises:
+        ValueError: ``LANDFALL_NATIVE`` is another word than those that switch it on or off.
+    """
+    word = os.environ.get(VARIABLE, "")
+    if word.lower() in _OFF:
+        return _python(f"{VARIABLE} is {word}")
+    if word.lower() not in _ON:
+        raise ValueError(f"environment variable {VARIABLE}: must be on or off, got {word!r}")
     try:
         module = importlib.import_module("landfall_native")
     except ImportError as error:

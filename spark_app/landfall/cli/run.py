@@ -20,7 +20,6 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import TopicPartition
-from landfall.native import hot_path
 
 if TYPE_CHECKING:
     from landfall.driver.goals import GoalType
@@ -36,7 +35,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     # Other commands need neither Spark nor Kafka.
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
     from landfall.driver.run import Options, run_group  # noqa: PLC0415
-    from landfall.driver.startup import check_secrets  # noqa: PLC0415
+    from landfall.driver.startup import check_hot_path, check_secrets  # noqa: PLC0415
 
     group = _starting_at(group_file.load(arguments.group, os.environ), arguments.start)
     if group.spec.source.landed and isinstance(arguments.until, datetime):
@@ -58,7 +57,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.
         log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
-        console.err().print(f"hot path: {hot_path()}", markup=False, highlight=False)
+        console.err().print(f"hot path: {check_hot_path()}", markup=False, highlight=False)
         try:
             return run_group(group, options, show_status)
         except PortUnavailable as error:

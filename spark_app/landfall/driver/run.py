@@ -37,7 +37,14 @@ from landfall.driver.runner import Runner
 from landfall.driver.spark.direct_start import EarlyStart
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, starting_spark
-from landfall.driver.startup import check_secrets, explain, explained, kafka_servers, store_servers
+from landfall.driver.startup import (
+    check_hot_path,
+    check_secrets,
+    explain,
+    explained,
+    kafka_servers,
+    store_servers,
+)
 from landfall.driver.status import DriverProgress, StatusReport
 from landfall.driver.store_monitor import StoreMonitor, fail_fast
 from landfall.errors import Retry, StoreDenied
@@ -102,6 +109,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         Retry: the store does not answer, or no task can run.
     """
     stamina.instrumentation.set_on_retry_hooks((RetryLog(),))
+    check_hot_path()
     group = pinned_spec(group, uuid.uuid4().hex)
     for path, used in TopicSpecs.of(group.spec).used():
         for warning in hidden_columns(used):

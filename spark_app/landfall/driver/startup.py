@@ -15,6 +15,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from landfall.api.secrets import read_secret, secret_folder
 from landfall.api.spec import ConsumerGroup, Feed, LandedPlace, Root
+from landfall.errors import Reason, Stalled
+from landfall.native import HotPath, hot_path
 from landfall.network import Address, trouble
 
 log = logging.getLogger(__name__)
@@ -74,6 +76,18 @@ def store_servers(root: Root) -> Servers:
     return Servers(
         "the store", (Address(url.hostname or "", port, tls=url.scheme == "https"),), _HEAD
     )
+
+
+def check_hot_path() -> HotPath:
+    """Return the hot path of this process.
+
+    Raises:
+        Stalled: SPEC_INVALID, the variable that switches the extension off says neither on nor off.
+    """
+    try:
+        return hot_path()
+    except ValueError as error:
+        raise Stalled(Reason.SPEC_INVALID, str(error)) from None
 
 
 def check_secrets(places: Iterable[Root | Feed | LandedPlace]) -> None:

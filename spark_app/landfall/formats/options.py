@@ -17,6 +17,13 @@ from landfall.pipeline.decoders.options import unknown_option
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
+MAX_BLOCK_BYTES = 2**30
+"""Bytes of rows that are encoded together at most.
+
+An Arrow column, a page of Parquet and a block of Avro end at 2 GiB; the rows that complete a block,
+and what a type adds to the text of a payload, must fit, too. More is no error, so that a group
+whose ``taskMemory`` ends its blocks earlier goes on.
+"""
 _ESCAPE = re.compile(rb"\\(x[0-9A-Fa-f]{2}|.|$)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 
@@ -131,14 +138,17 @@ class Options:
         return keys
 
     def quantity(self, name: str, default: int) -> int:
-        """Return a positive number of bytes, given as a number or as text such as ``32Mi``."""
+        """Return a positive number of bytes, given as a number or as text such as ``32Mi``.
+
+        What is above ``MAX_BLOCK_BYTES`` counts as this many.
+        """
         try:
             value = quantity(self._take(name, default))
         except ValueError as error:
             raise ValueError(f"option {name}: {error}") from error
         if value < 1:
             raise ValueError(f"option {name}: {value} is not more than 0 bytes")
-        return value
+        return min(value, MAX_BLOCK_BYTES)
 
     def delimiter(self, name: str, default: str) -> bytes:
         r"""Return bytes given as UTF-8 text with C's escapes ``\n \r \t \0 \\ \xHH``."""

@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
-from landfall.errors import LandfallError
+from landfall.errors import LandfallError, Reason, Stalled
 from landfall.landed.opening import open_lost_reader, open_reader
 from landfall.landed.reader import LandedReader
 from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
+from landfall.native import hot_path
 from landfall.schemas.stored import StoredSchemas
 from landfall.source import Reader
 from landfall.source.files import reader_of_feed
@@ -62,12 +63,21 @@ class _TaskResources:
 
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
+        _check_hot_path()
         store = open_stores(group.spec)
         reader = _reader(group, properties, store)
         stored = StoredSchemas(store, group.metadata.name, LANE)
         destinations = Destinations(store, group.full_name)
         deps = LandingDeps(Partitioners(group.spec, stored), store, destinations)
         return cls(group, properties, reader, store, deps)
+
+
+def _check_hot_path() -> None:
+    # An executor's environment need not be the driver's, which checks its own at the start.
+    try:
+        hot_path()
+    except ValueError as error:
+        raise Stalled(Reason.SPEC_INVALID, f"spec.executor: {error}") from None
 
 
 _cached: list[_TaskResources] = []

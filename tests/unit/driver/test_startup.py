@@ -10,16 +10,18 @@ import stamina
 
 from landfall.api.spec import Feed, Output
 from landfall.driver.deps import REPEATED_AFTER, record_failure
-from landfall.driver.run import REPEAT_SECONDS, RetryLog
+from landfall.driver.run import REPEAT_SECONDS, Options, RetryLog, run_group
 from landfall.driver.startup import (
     DELAY,
     Servers,
+    check_hot_path,
     check_secrets,
     explained,
     kafka_servers,
     store_servers,
 )
-from landfall.errors import SourceAway, Stalled, StoreAway
+from landfall.errors import Reason, SourceAway, Stalled, StoreAway
+from landfall.native import VARIABLE, hot_path
 from landfall.network import PATIENCE, Address
 from landfall.store.memory import MemoryStore
 from tests.support.fakes import FakeLog, FakeRunner, driver, group
@@ -164,3 +166,19 @@ def test_the_secret_of_a_feed_must_be_there(
     (tmp_path / "files").mkdir()
 
     check_secrets([feed])
+
+
+def test_a_switch_of_the_extension_that_is_misspelled_stalls_at_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "disabled")
+    hot_path.cache_clear()
+    try:
+        with pytest.raises(Stalled, match="LANDFALL_NATIVE: must be on or off") as caught:
+            run_group(group(), Options())
+        with pytest.raises(Stalled, match="got 'disabled'"):
+            check_hot_path()
+    finally:
+        hot_path.cache_clear()
+
+    assert caught.value.reason is Reason.SPEC_INVALID

@@ -73,3 +73,23 @@ def test_a_level_that_the_codec_has_not_is_refused(
 
     with pytest.raises(Stalled, match=f"^spec.output.level: {message}$"):
         output_format(output)
+
+
+@pytest.mark.parametrize(
+    ("format_", "option"),
+    [
+        ("Parquet", "rowGroupBytes"),
+        ("Parquet", "pageBytes"),
+        ("Orc", "stripeBytes"),
+        ("Avro", "blockBytes"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("size", "rows"), [("3Gi", 2**30), ("9e40", 2**30), ("1Gi", 2**30), ("512Mi", 2**29)]
+)
+def test_rows_that_are_encoded_together_stay_below_what_a_column_holds(
+    format_: str, option: str, size: str, rows: int
+) -> None:
+    form = output_format(Output(url="file:///landed", format=format_, options={option: size}))
+
+    assert getattr(form, "page_bytes" if option == "pageBytes" else "block_bytes") == rows

@@ -124,6 +124,23 @@ def test_the_extension_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> N
         hot_path.cache_clear()
 
 
+@pytest.mark.parametrize("word", ["", "on", "Yes", "1", "true"])
+def test_words_that_leave_the_extension_on(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(native.VARIABLE, word)
+
+    assert hot_path.__wrapped__().name == NATIVE.name
+
+
+@pytest.mark.parametrize("word", ["disabled", "none", "off ", "ja"])
+def test_a_word_that_is_not_known_switches_nothing(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(native.VARIABLE, word)
+
+    with pytest.raises(ValueError, match="LANDFALL_NATIVE: must be on or off, got"):
+        hot_path.__wrapped__()
+
+
 def test_without_the_extension_pure_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(native.VARIABLE, raising=False)
     monkeypatch.setitem(__import__("sys").modules, "landfall_native", None)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 
+from landfall import native
 from landfall.api.spec import parse_group
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -76,3 +77,31 @@ def test_a_rotated_kafka_secret_is_in_force_from_the_next_bin_on(
         land_bin(Batch(group, "token"), [])
 
     assert [made["sasl.password"] for made in Reader.made] == ["old", "new"]
+
+
+def test_an_executor_whose_switch_is_misspelled_fails_every_slice_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(native.VARIABLE, "disabled")
+    native.hot_path.cache_clear()
+    monkeypatch.setattr(worker, "_cached", [])
+    group = parse_group(
+        {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": "g"},
+            "spec": {
+                "source": {"kafka": {"bootstrapServers": "nobody:1", "topicPattern": ".*"}},
+                "output": {"url": "file:///nowhere", "format": "Text"},
+            },
+        }
+    )
+    try:
+        results = land_bin(Batch(group, "token"), SLICES)
+    finally:
+        native.hot_path.cache_clear()
+
+    for result in results:
+        assert isinstance(result, FailedSlice)
+        assert isinstance(result.error, Stalled)
+        assert "spec.executor: environment variable LANDFALL_NATIVE" in str(result.error)
