@@ -76,6 +76,21 @@ def test_internal_topics_are_never_landed(kafka: Broker, log: KafkaLog) -> None:
     assert not [name for name in names if name.startswith("__")]
 
 
+def test_listed_topics_with_two_underscores_are_landed_but_kafkas_own_are_not(
+    kafka: Broker,
+) -> None:
+    topic = kafka.create_topic()
+    kafka.produce_transaction(topic, [b"x"])  # which creates __transaction_state
+    listed = kafka.create_topic(name=f"__{topic}")
+    names = [topic, listed, "__transaction_state"]
+
+    with log_of(group(kafka.bootstrap, topics=names)) as log:
+        found = log.topics()
+
+    assert {each.name for each in found.topics} == {topic, listed}
+    assert "Kafka keeps its own records in it" in str(found.denied["__transaction_state"])
+
+
 def test_a_recreated_topic_has_another_id(kafka: Broker) -> None:
     topic = kafka.create_topic()
     with log_of(group(kafka.bootstrap, topics=[topic])) as log:

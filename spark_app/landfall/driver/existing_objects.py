@@ -34,6 +34,11 @@ THREADS = 16
 LOOK_INTERVAL = timedelta(minutes=1)
 """Time between two looks at the folder of a topic that was refused."""
 
+_RESERVED = (
+    "a topic of this name would land in the folder of the ledger, _landfall/: leave it out, by "
+    "source.kafka.exclude where topicPattern matches it"
+)
+
 Walk = Generator[None, None, Mapping[str, str]]
 """A look at many objects that pauses after each request; returns a key that is in the way by topic,
 for the topics that have one.
@@ -91,12 +96,16 @@ class ExistingObjects:
             return {}
         known = {tp.topic for tp in (*state.members, *state.retired)}
         topics = {tp.topic for tp in entering} - known
+        if object_names.SYSTEM in topics:
+            self._refuse(object_names.SYSTEM, _RESERVED, now)
+            topics.remove(object_names.SYSTEM)
         due = {topic for topic in topics - self._free if self._is_due(topic, now)}
         if due - self.unfinished:
             for topic, key in self._look(due - self.unfinished).items():
                 self._remember(topic, key, now)
         self._go_on(now)
-        refused = {topic: self._refused[topic][1] for topic in topics & self._refused.keys()}
+        asked = {tp.topic for tp in entering} - known
+        refused = {topic: self._refused[topic][1] for topic in asked & self._refused.keys()}
         return {tp: refused[tp.topic] for tp in entering if tp.topic in refused}
 
     def _is_due(self, topic: str, now: datetime) -> bool:
@@ -225,7 +234,11 @@ class ExistingObjects:
             self._free.add(topic)
             self._refused.pop(topic, None)
             return
-        message = f"{topic}: the ledger does not know this topic, {_advice(self._group, key)}"
+        why = f"the ledger does not know this topic, {_advice(self._group, key)}"
+        self._refuse(topic, why, now)
+
+    def _refuse(self, topic: str, why: str, now: datetime) -> None:
+        message = f"{topic}: {why}"
         if topic not in self._refused:
             log.warning("topic refused", extra={"topic": topic, "why": message})
         self._refused[topic] = now, Stalled(Reason.OUTPUT_OCCUPIED, message)

@@ -97,7 +97,7 @@ class KafkaLog:
         return found
 
     def describe(self, names: Collection[str]) -> FoundTopics:
-        """These topics as they are now; internal ones are left out."""
+        """These topics as they are now; what Kafka keeps for itself is denied if it is listed."""
         if not names:
             return FoundTopics((), {})
         try:
@@ -112,6 +112,11 @@ class KafkaLog:
             found = self._described(name, future)
             if isinstance(found, Stalled):
                 denied[name] = found
+            elif found and found.is_internal and name in self._kafka.topics:
+                why = "Kafka keeps its own records in it, which are not landed: leave it out"
+                denied[name] = Stalled(
+                    Reason.SOURCE_DENIED, f"{name}: {why} of source.kafka.topics"
+                )
             elif found and not found.is_internal:
                 topics.append(Topic(name, _topic_id(found), len(found.partitions)))
         return FoundTopics(tuple(topics), denied)

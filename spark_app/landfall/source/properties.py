@@ -120,6 +120,11 @@ def create_client(
 
 _SECTION = "spec.source.kafka"
 _FIELD = f"{_SECTION}.properties"
+_WITHOUT_KERBEROS = (
+    ".sasl.mechanism: GSSAPI (Kerberos), which is the default, is not in the librdkafka of "
+    "confluent-kafka's wheel: set PLAIN, SCRAM-SHA-512 or OAUTHBEARER, or install confluent-kafka "
+    "into the image from source, with a librdkafka that has libsasl2"
+)
 _NAMED = re.compile(r'property:? "?([\w.]+)"?|value for "([\w.]+)"')
 
 
@@ -128,6 +133,8 @@ def _refusal(message: str, properties: Mapping[str, object]) -> str:
     name = next((java for java in OF_JAVA if java in properties), "")
     if name and ("JAAS" in message or f'"{name}"' in message):
         return f".{name}: is a property of the Java client, librdkafka has {OF_JAVA[name]}"
+    if "SASL mechanism GSSAPI" in message:
+        return _WITHOUT_KERBEROS
     found = _NAMED.search(message)
     if not found:
         for value in properties.values():

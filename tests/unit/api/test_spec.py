@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from landfall.api.spec import ConsumerGroup, StartAtOffsets, StartAtTime, parse_group
+from landfall.api.spec import ConsumerGroup, Kafka, StartAtOffsets, StartAtTime, parse_group
 from landfall.api.spec.decode import TRANSFORMS
 from landfall.errors import Reason, Stalled
 
@@ -387,3 +387,21 @@ def test_a_refusal_never_shows_a_propertys_value() -> None:
     assert "hush" not in refusal(
         changed("spec.source.kafka.properties", {"sasl.password": {"value": "hush"}})
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "topic", "is_landed"),
+    [
+        ({"topics": ["__debezium-heartbeat.shop"]}, "__debezium-heartbeat.shop", True),
+        ({"topics": ["clicks"]}, "__debezium-heartbeat.shop", False),
+        ({"topicPattern": ".*"}, "__debezium-heartbeat.shop", False),
+        ({"topicPattern": ".*"}, "_schemas", True),
+        ({"topics": ["__a", "b"], "exclude": "__.*"}, "__a", False),
+    ],
+)
+def test_a_topic_with_two_underscores_is_landed_only_if_it_is_listed(
+    source: dict[str, object], topic: str, is_landed: bool
+) -> None:
+    kafka = Kafka.model_validate({"bootstrapServers": "kafka:9092", **source})
+
+    assert kafka.selects(topic) is is_landed

@@ -88,6 +88,20 @@ def test_names_that_are_taken_beyond_the_first_thousand_keys_are_seen(
     assert one.counters.message.startswith("OutputOccupied: b: the ledger does not know this topic")
 
 
+@pytest.mark.parametrize("output", [OUTPUT, KEEP])
+def test_a_topic_named_like_the_folder_of_the_ledger_is_refused(output: dict[str, str]) -> None:
+    store, log = MemoryStore(), FakeLog().write("a", 10).write("_landfall", 10)
+
+    one = driver(group(output=output), store, log, FakeRunner(store))
+    code = one.run()
+
+    assert code is ExitCode.STALLED
+    assert one.counters.message.startswith(
+        "OutputOccupied: _landfall: a topic of this name would land in the folder of the ledger"
+    )
+    assert {topic for topic, _, _ in landed_offsets(store)} == {"a"}
+
+
 def test_a_topic_that_is_new_waits_until_its_folder_is_free() -> None:
     store, log = MemoryStore(), FakeLog().write("a", 10)
     store.create("b/README", b"of a person")

@@ -120,6 +120,16 @@ def test_a_refused_property_is_named_by_its_path_with_what_is_right(
     assert "hunter2" not in str(stalled.value)
 
 
+@pytest.mark.parametrize("more", [{"sasl.mechanism": "GSSAPI"}, {}])
+def test_kerberos_names_the_way_out(more: dict[str, str]) -> None:
+    with pytest.raises(Stalled) as stalled:
+        create_client(Consumer, {"group.id": "g", "security.protocol": "SASL_SSL", **more})
+
+    message = str(stalled.value)
+    assert message.startswith("spec.source.kafka.properties.sasl.mechanism: GSSAPI (Kerberos)")
+    assert "install confluent-kafka into the image from source" in message
+
+
 def test_names_that_are_suggested_are_librdkafkas() -> None:
     unknown = []
     for name in NAMES:

@@ -89,7 +89,8 @@ class Kafka(Model):
     """Names of the topics to land. Exactly one of ``topics`` and ``topicPattern`` is required."""
     topic_pattern: Pattern | None = None
     """Regular expression for the topics to land; it must match the whole name. New topics that
-    match are found within ``discoveryInterval``.
+    match are found within ``discoveryInterval``. It selects no topic whose name begins with
+    ``__``; ``topics`` may name these.
     """
     exclude: Pattern | None = None
     """Regular expression for topics to leave out; it must match the whole name."""
@@ -138,14 +139,15 @@ class Kafka(Model):
     def selects(self, topic: str) -> bool:
         """Whether the topic of this name is landed, if there is one.
 
-        Patterns must match the whole name. Topics that begin with ``__`` are internal to Kafka and
-        are never selected.
+        Patterns must match the whole name. Topics that begin with ``__`` are for the use of
+        programs, such as Kafka's own, and no pattern selects them; a list may name them.
         """
-        is_excluded = self.exclude is not None and re.fullmatch(self.exclude, topic)
-        if topic.startswith("__") or is_excluded:
+        if self.exclude is not None and re.fullmatch(self.exclude, topic):
             return False
         return topic in self.topics or bool(
-            self.topic_pattern and re.fullmatch(self.topic_pattern, topic)
+            self.topic_pattern
+            and not topic.startswith("__")
+            and re.fullmatch(self.topic_pattern, topic)
         )
 
 
