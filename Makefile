@@ -15,7 +15,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit crds fmt check docs test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit crds fmt check docs test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz fuzz-suite chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -172,6 +172,11 @@ crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or 
 
 fuzz: setup ## Compare decoders with independent references on random schemas and payloads (MINUTES=10 SEED=n DECODER=protobuf)
 	@$(BIN)/python -m tests.fuzz $(if $(DECODER),--decoder $(DECODER)) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10))
+
+fuzz-suite: setup ## Run the fuzzer of each decoder for ten minutes (MINUTES=10)
+	@for decoder in $$($(BIN)/python -c 'from tests.fuzz import DECODERS; print(*DECODERS)'); do \
+		$(BIN)/python -m tests.fuzz --decoder $$decoder --minutes $(or $(MINUTES),10) || exit 1; \
+	done
 
 chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)

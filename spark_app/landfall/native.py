@@ -2,7 +2,8 @@
 
 Both read the same records and give the same errors. The extension needs less CPU time. It is built
 from ``native/`` where a Rust compiler is; without it, or with ``LANDFALL_NATIVE=off``, pure Python
-runs. The switch is for emergencies, so a word that is not known is an error and no guess. What is decided here holds for a whole process.
+runs. The switch is for emergencies, so a word that is not known is an error. What is decided here
+holds for a whole process.
 """
 
 import importlib

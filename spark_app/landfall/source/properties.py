@@ -128,7 +128,7 @@ _WITHOUT_KERBEROS = (
 _NAMED = re.compile(r'property:? "?([\w.]+)"?|value for "([\w.]+)"')
 
 
-def _refusal(message: str, properties: Mapping[str, object]) -> str:
+def _refusal(message: str, properties: Mapping[str, object]) -> str:  # noqa: PLR0911  # one line for each case
     """Librdkafka's refusal, after the property that it names and without any value."""
     name = next((java for java in OF_JAVA if java in properties), "")
     if name and ("JAAS" in message or f'"{name}"' in message):

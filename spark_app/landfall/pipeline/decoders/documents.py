@@ -36,8 +36,11 @@ Values: TypeAlias = Mapping[Leaf, FieldValues]
 Extracted: TypeAlias = tuple[Values, Mapping[int, str]]
 """Values, and errors by row."""
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a payload that it cannot read."""
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""What msgspec raises for a payload that it cannot read.
+
+ValueError it raises for a time that the calendar does not have, and for text that is not UTF-8.
+"""
 
 _SLAB_BYTES = 256 * 1024
 """Payload bytes decoded at a time, so that they fit in a processor's L2 cache."""
@@ -188,7 +191,7 @@ class Documents:
         raw = level.get(leaf.path[-1])
         try:
             return None if raw is None else self.wire.decoder(leaf.type).decode(raw)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError) as error:
             raise msgspec.DecodeError(placed(".".join(leaf.path), error)) from error
 
 

@@ -45,6 +45,7 @@ import pyarrow as pa
 from landfall.api.spec import ColumnType
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.documents import UNREADABLE, Documents, Wire, as_list
+from landfall.pipeline.decoders.messagepack_times import with_cut_times
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import (
     JSON_TYPES,
@@ -110,11 +111,12 @@ class MessagePack:
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is a map, with its fields and columns, and as JSON if wanted."""
-        values, errors = self.documents.extract(records.values)
+        payloads = with_cut_times(records.values)
+        values, errors = self.documents.extract(payloads)
         fields = {path: _plain(values[leaf]) for path, leaf in self.documents.fields.items()}
         json_errors: Mapping[int, str] = {}
         if self.wanted.json:
-            as_json, json_errors = _as_json(records.values)
+            as_json, json_errors = _as_json(payloads)
             records = records.with_values(as_json)
         if self.wanted.schema is None:
             return Decoded(records, fields).reject({**json_errors, **errors})
@@ -188,7 +190,7 @@ def _json_texts(raws: Sequence[object]) -> tuple[pa.StringArray, Mapping[int, st
         if isinstance(raw, msgspec.Raw):
             try:
                 texts[row] = _encode(_ANY.decode(raw), careful=True).decode()
-            except (*UNREADABLE, ValueError, TypeError) as error:
+            except (*UNREADABLE, TypeError) as error:
                 errors[row] = str(error)
     return pa.array(texts, pa.string()), errors
 
@@ -204,7 +206,7 @@ def _as_json(payloads: pa.BinaryArray) -> tuple[pa.BinaryArray, Mapping[int, str
             objects.append(
                 None if payload is None else _encode(_MAP.decode(payload), careful=careful)
             )
-        except (*UNREADABLE, ValueError, TypeError) as error:
+        except (*UNREADABLE, TypeError) as error:
             objects.append(None)
             errors[row] = f"messagepack: {error}"
     return pa.array(objects, pa.binary()), errors
