@@ -4,6 +4,7 @@ One test for each destination runs always, with what most users do. The others a
 publisher-suite``. The documentation of a publisher names an engine only if it is asked here.
 """
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -185,6 +186,47 @@ def test_delta_tables_that_were_rebuilt_are_read(engines: Engines, tmp_path: Pat
 
     assert table.spark(EVERYTHING) == rows_of(range(100))
     assert table.ask("deltalake", EVERYTHING) == rows_of(range(100))
+
+
+@suite
+def test_delta_tables_around_their_objects_are_read_by_all(
+    engines: Engines, tmp_path: Path
+) -> None:
+    table = PublishedOrders(tmp_path, "Delta", engines, is_around=True).land(0, 40, 100).publish()
+
+    assert table.duckdb(EVERYTHING) == rows_of(range(100))
+    assert table.duckdb(ON_SECOND_DAY) == [{"n": 50}]
+    for engine in ("polars", "daft", "kernel", "deltalake"):
+        assert table.ask(engine, EVERYTHING) == rows_of(range(100)), engine
+    assert table.spark(EVERYTHING) == rows_of(range(100))
+    assert table.spark(ON_SECOND_DAY) == [{"n": 50}]
+
+
+@suite
+@pytest.mark.parametrize("is_around", [True, False])
+def test_vacuum_by_spark_deletes_no_landed_object(
+    engines: Engines, tmp_path: Path, is_around: bool
+) -> None:
+    """A minute's retention is as good as over; only LITE with the check off deletes: ADR 0049."""
+    table = PublishedOrders(tmp_path, "Delta", engines, is_around=is_around).land(0, 40).publish()
+    engines.ask("spark", "set spark.sql.sources.parallelPartitionDiscovery.parallelism=1")
+    table.spark("optimize {t}")
+    table.spark("delete from {t} where id < 5")
+    table.land(40, 60)  # not in the table yet
+    landed = sorted((tmp_path / "landed/orders").rglob("[0-9]*_[0-9]*_*.parquet"))
+    for path in [*landed, *table.folder.glob("_delta_log/*.json")]:
+        os.utime(path, (0, 0))
+
+    for kind in ("", " lite"):
+        table.spark(f"vacuum {{t}}{kind}")
+    engines.ask("spark", "set spark.databricks.delta.retentionDurationCheck.enabled=false")
+    try:
+        table.spark("vacuum {t} retain 0 hours")
+    finally:
+        engines.ask("spark", "set spark.databricks.delta.retentionDurationCheck.enabled=true")
+
+    assert sorted((tmp_path / "landed/orders").rglob("[0-9]*_[0-9]*_*.parquet")) == landed
+    assert ids(table.publish()) == [*range(5, 60)]
 
 
 @suite

@@ -45,6 +45,7 @@ class PublishedOrders:
         engines: what reads the table.
         columns: ``spec.decode.columns``.
         options: more options of the publisher.
+        is_around: whether the folder of a Delta table has the topic's objects in it.
     """
 
     root: Path
@@ -52,6 +53,7 @@ class PublishedOrders:
     engines: Engines
     columns: list[dict[str, Any]] = field(default_factory=lambda: COLUMNS)
     options: dict[str, Any] = field(default_factory=dict)
+    is_around: bool = False
 
     def __post_init__(self) -> None:
         output = {"url": f"file://{self.root}/landed", "format": "Parquet"}
@@ -61,7 +63,7 @@ class PublishedOrders:
                 "timestamp": {"field": "ts"},
                 "columns": self.columns,
             },
-            "route": {"pattern": "dt={date}"},
+            "route": {"pattern": "_landed/dt={date}" if self.is_around else "dt={date}"},
             "publish": [{"name": "lake", "type": self.kind, "options": self.places | self.options}],
         }
         store = open_store(backup_group(output, **spec).spec.output)
@@ -72,8 +74,13 @@ class PublishedOrders:
     def places(self) -> dict[str, Any]:
         """The options that say where the table is."""
         if self.kind == "Delta":
-            return {"table": f"file://{self.root}/delta/{{topic}}"}
+            return {"table": f"file://{self.folder.parent}/{{topic}}"}
         return {"table": "lake.{topic}", "catalog": self.catalog}
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the Delta table."""
+        return self.root / ("landed" if self.is_around else "delta") / "orders"
 
     @property
     def catalog(self) -> dict[str, str]:
@@ -115,7 +122,7 @@ class PublishedOrders:
     def spark(self, query: str) -> Found:
         """Ask Spark; ``{t}`` is the table."""
         if self.kind == "Delta":
-            table = f"delta.`{self.root}/delta/orders`"
+            table = f"delta.`{self.folder}`"
             return self.engines.ask("spark", query.format(t=table))
         name = "spark.sql.catalog.landfall"
         conf = {
@@ -139,7 +146,7 @@ class PublishedOrders:
     def duckdb(self, query: str) -> Found:
         """Ask DuckDB; ``{t}`` is the table."""
         scan = (
-            f"delta_scan('file://{self.root}/delta/orders')"
+            f"delta_scan('file://{self.folder}')"
             if self.kind == "Delta"
             else f"iceberg_scan('{self.metadata}')"
         )
@@ -148,7 +155,7 @@ class PublishedOrders:
     def ask(self, engine: str, query: str) -> Found:
         """Ask another engine; ``{t}`` is the table."""
         place = (
-            {"table": f"{self.root}/delta/orders", "format": "delta"}
+            {"table": str(self.folder), "format": "delta"}
             if self.kind == "Delta"
             else {"table": self.metadata, "format": "iceberg"}
         )

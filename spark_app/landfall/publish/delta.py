@@ -5,9 +5,9 @@ transaction ``landfall/<group>/<lane>`` to its position. A log takes each versio
 is tried again on top of somebody else's commit, so the table is as it was looked at. Where objects
 were replaced, the same commit removes the files that retired.
 
-Files are named by absolute URIs, as in a shallow clone, and the table has a folder of its own: a
-VACUUM looks through that folder alone, so it cannot delete landed objects. Folders such as
-``dt=2026-11-21`` become partition columns.
+Files outside of the table's folder are named by absolute URIs, as in a shallow clone; others, by
+their paths in it. Either way a VACUUM cannot delete landed objects: ``delta_paths``. Folders such
+as ``dt=2026-11-21`` become partition columns.
 
 Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 """
@@ -15,7 +15,7 @@ Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 import logging
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -35,6 +35,7 @@ from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.delta_columns import Columns, DoesNotFit, columns_for
 from landfall.publish.delta_files import DeltaFile, LandedFiles, partition_folders
+from landfall.publish.delta_paths import InTheWayOfVacuum, absolute, below, path_in_table
 from landfall.publish.delta_position import (
     NONE,
     Commits,
@@ -55,6 +56,10 @@ _LEAST_SECRET = 4
 """Shorter values of a secret would hide parts of words."""
 _SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
 """Storage options that belong into no message."""
+_KEEP_REMOVED = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
+"""Of tables that have landed files in their folder: Spark's ``VACUUM … LITE`` deletes what a table
+does not have any more in all folders, also in those that VACUUM passes over.
+"""
 log = logging.getLogger(__name__)
 
 
@@ -77,8 +82,9 @@ class Delta:
     def of(options: Mapping[str, object], context: Context) -> TablePublisher:
         """Build the publisher; see ``PublisherType``."""
         read, output = read_options(options, DeltaOptions), context.group.spec.output
-        check_parquet(context, TopicSpecs.of(context.group.spec))
-        folders = TableFolders.of(context, read.table)
+        specs = TopicSpecs.of(context.group.spec)
+        check_parquet(context, specs)
+        folders = TableFolders.of(context, read.table, specs)
 
         def storage() -> dict[str, str]:
             access = s3_access(output.s3) if read.table.startswith("s3") else None
@@ -97,7 +103,9 @@ class Delta:
             return LandedFiles(*landed_files(output), url)
 
         settings = DeltaSettings(columns, read.schema_evolution)
-        tables = DeltaTables(Recent(files), url(""), lane, Recent(storage), settings)
+        tables = DeltaTables(
+            Recent(files), url(""), lane, Recent(storage), settings, check_new=folders.check_new
+        )
         cursor = context.cursor(destination(context, read.table))
         return TablePublisher(
             context.follower,
@@ -154,6 +162,7 @@ class DeltaTables:
         lane: the group and the lane whose ledger it is.
         storage: the storage options, looked up at each use.
         settings: of the tables.
+        check_new: raises Stalled if no table may be in a folder.
         library: what errors of delta-rs mean.
     """
 
@@ -162,6 +171,7 @@ class DeltaTables:
     lane: tuple[str, str]
     storage: Recent[dict[str, str]]
     settings: DeltaSettings
+    check_new: Callable[[str], object] = field(default=lambda _: None, kw_only=True)
     library: LibraryErrors = field(default_factory=LibraryErrors, kw_only=True)
 
     @property
@@ -192,7 +202,9 @@ class DeltaTables:
                 keys = [each.landed.upload.key for each in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # somebody has changed the table
-                    if self._changes_columns(loaded, self._columns(loaded, files)):
+                    if self._sets_retention(loaded, files) or self._changes_columns(
+                        loaded, self._columns(loaded, files)
+                    ):
                         continue
                     self._commit(loaded, stretch, files, changes)
                     return stretch.through
@@ -215,6 +227,8 @@ class DeltaTables:
                     self._create(table, files[0])
                     continue
                 with suppress(CommitFailedError):  # somebody has changed the table
+                    if self._sets_retention(loaded, files):
+                        continue
                     columns = self._columns(loaded, files, replaces_rows=not is_empty)
                     if is_empty and self._changes_columns(loaded, columns):
                         continue
@@ -246,6 +260,7 @@ class DeltaTables:
             raise type(error)(error.reason, f"table {loaded.table_uri}: {error}") from None
 
     def _create(self, table: str, first: DeltaFile) -> None:
+        self.check_new(table)
         columns = {name.casefold() for name in first.columns.names}
         wanted = self.settings.partition_by
         folders = [name for name, _ in partition_folders(first.key)]
@@ -261,8 +276,19 @@ class DeltaTables:
                 Schema(made),
                 mode="ignore",
                 partition_by=by,
+                configuration=_KEEP_REMOVED if below(table, first.url) else None,
                 storage_options=self.storage(),
             )
+
+    @staticmethod
+    def _sets_retention(loaded: DeltaTable, files: Sequence[DeltaFile]) -> bool:
+        """Have a table with landed files in its folder keep what others remove, if it does not."""
+        if set(loaded.metadata().configuration) & set(_KEEP_REMOVED) or not any(
+            below(loaded.table_uri, file.url) for file in files
+        ):
+            return False
+        loaded.alter.set_table_properties(_KEEP_REMOVED)
+        return True
 
     def _columns(
         self, loaded: DeltaTable, files: Sequence[DeltaFile], *, replaces_rows: bool = False
@@ -328,12 +354,13 @@ class DeltaTables:
 
     def _files_of(self, loaded: DeltaTable, keys: Sequence[str]) -> dict[str, TableFile]:
         """The files that a table has of objects, by key, however a writer spells their URIs."""
-        paths = pa.table(loaded.get_add_actions())["path"].to_pylist()
+        # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
+        paths = map(unquote, pa.table(loaded.get_add_actions())["path"].to_pylist())
         with_deleted = set[str]()
         if "deletionVectors" in (loaded.protocol().reader_features or ()):
-            vectors = pa.table(loaded.deletion_vectors())["filepath"].to_pylist()
-            with_deleted = {_spelled_alike(path) for path in vectors}
-        by_uri = {_spelled_alike(path): path for path in paths}
+            vectors = map(unquote, pa.table(loaded.deletion_vectors())["filepath"].to_pylist())
+            with_deleted = {_spelled_alike(absolute(loaded.table_uri, path)) for path in vectors}
+        by_uri = {_spelled_alike(absolute(loaded.table_uri, path)): path for path in paths}
         url = self.files().url
         found = {key: _spelled_alike(url(key)) for key in keys}
         return {
@@ -356,7 +383,7 @@ class DeltaTables:
         times = {each.landed.upload.key: each.time for each in changes.add}
         loaded.create_write_transaction(
             [
-                *(self._action(file, times[file.key], columns) for file in files),
+                *(self._action(loaded, file, times[file.key]) for file in files),
                 *(RemoveAction(each.path, True, now_ms) for each in changes.remove),  # noqa: FBT003
             ],
             mode="append" if fields is None else "overwrite",
@@ -372,8 +399,10 @@ class DeltaTables:
                 extra={"table": loaded.table_uri, "slots": [*changes.passed_over]},
             )
 
-    def _action(self, file: DeltaFile, time: str, columns: Sequence[str]) -> AddAction:
+    @staticmethod
+    def _action(loaded: DeltaTable, file: DeltaFile, time: str) -> AddAction:
         """The entry of a file that was landed at a time."""
+        columns = loaded.metadata().partition_columns
         values = dict(partition_folders(file.key))
         if missing := [name for name in columns if name not in values]:
             raise Stalled(
@@ -381,9 +410,16 @@ class DeltaTables:
                 f"object {file.url} is in no folder {missing[0]}=…, by which its table is "
                 "partitioned; land with that route, or publish to another table",
             )
+        try:
+            path = path_in_table(loaded.table_uri, file.url)
+        except InTheWayOfVacuum as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"object {error}; land with such a route, or publish to another table",
+            ) from None
         partition = {name: values[name] for name in columns}
         return AddAction(
-            file.url,
+            path,
             file.size,
             partition,
             _millis(time),
@@ -442,6 +478,6 @@ def _millis(time: str) -> int:
 
 
 def _spelled_alike(uri: str) -> str:
-    """A URI without what writers spell differently: escapes, slashes, and ``s3a`` for ``s3``."""
-    scheme, _, rest = unquote(uri).partition(":")
+    """A URI without what writers spell differently: slashes, and ``s3a`` for ``s3``."""
+    scheme, _, rest = uri.partition(":")
     return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest.lstrip('/')}"

@@ -15,6 +15,7 @@ from landfall.api.spec import TopicSpecs
 from landfall.errors import Reason, Stalled
 from landfall.ledger.task_results import LandedObject
 from landfall.publish.context import Context
+from landfall.publish.delta_paths import HIDDEN, below
 
 _TOPIC = "{topic}"
 _GENERATION = "{generation}"
@@ -98,29 +99,78 @@ class TableFolders:
     template: str
 
     @classmethod
-    def of(cls, context: Context, template: str) -> "TableFolders":
+    def of(cls, context: Context, template: str, specs: TopicSpecs) -> "TableFolders":
         """Check the template.
 
         Raises:
-            ValueError: it is no URL of a folder, or one among the landed objects.
+            ValueError: it is no URL of a folder, or landed objects would be in one so that VACUUM
+                deletes them.
         """
         if not _FOLDER.fullmatch(_filled(template, "topic", 1)):
             raise ValueError(
                 "option table: expected the URL of a folder, such as s3://lake/tables/{topic}, "
                 f"got {template!r}"
             )
-        root = context.url("")
-        if f"{template.rstrip('/')}/".startswith(root):
+        folders = cls(context, template.rstrip("/"))
+        if below(context.url(""), folders.template) == _TOPIC:
+            folders._check_routes(specs)
+        elif below(context.url(""), f"{folders.template}/x"):
             raise ValueError(
-                f"option table: a table must not be in output.url {root}, whose objects are "
-                "Landfall's; take a folder or prefix beside it"
+                f"option table: a table must not be in output.url {context.url('')}, whose objects "
+                "are Landfall's; take a folder or prefix next to it, or "
+                f"{context.url(_TOPIC)} with a route that begins with _landed/"
             )
-        return cls(context, template.rstrip("/"))
+        topics = [topic for topic in _named(context) if context.is_published(topic)]
+        for topic in topics if _TOPIC in folders.template else ("topic",):
+            if why := folders._above(_filled(folders.template, topic, 1)):
+                raise ValueError(f"option table: {why}")
+        return folders
 
     def of_object(self, landed: LandedObject) -> str | None:
         """The URL of an object's table; None if its topic is not published."""
         name = self.context.object_name(landed.upload.key)
         return _filled(self.template, name.topic, name.generation) if name else None
+
+    def check_new(self, table: str) -> None:
+        """Return if a table may be in a folder where there is none yet.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, VACUUM would delete landed objects that are there.
+            Retry: the store does not answer.
+        """
+        if why := self._above(table):
+            raise Stalled(Reason.DESTINATION_CONFLICT, why)
+        inside = below(self.context.url(""), table)
+        for stat in self.context.store.list_after(f"{inside}/") if inside else ():
+            first, _, rest = stat.key.removeprefix(f"{inside}/").partition("/")
+            if not rest or not HIDDEN.fullmatch(first):
+                raise Stalled(
+                    Reason.DESTINATION_CONFLICT,
+                    f"table {table}: VACUUM would delete {self.context.url(stat.key)}, which is "
+                    "in its folder, and in no folder with _ below it; publish to another table",
+                )
+
+    def _check_routes(self, specs: TopicSpecs) -> None:
+        """Return if all objects of each topic land below a folder that VACUUM passes over."""
+        for path, spec in specs.used():
+            first = spec.route.pattern.partition("/")[0]
+            if spec.route.topic_path is not None or not HIDDEN.fullmatch(first):
+                raise ValueError(
+                    f"option table: a table in the folder of its topic needs a {path}.route without "
+                    "topicPath, whose pattern begins with a folder such as _landed/, because "
+                    f"VACUUM deletes what is in other folders; pattern is {spec.route.pattern}"
+                )
+
+    def _above(self, table: str) -> str:
+        """Why a table may not be in a folder above the output root; "" if it may."""
+        inside = below(table, self.context.url(""))
+        if inside is None or HIDDEN.fullmatch(inside.partition("/")[0]):
+            return ""
+        return (
+            f"output.url {self.context.url('')} is in the folder of table {table}, so that VACUUM "
+            "would delete landed objects and the ledger; take another folder, or land in one "
+            f"that begins with _, such as {table}/_landed"
+        )
 
 
 def check_parquet(context: Context, specs: TopicSpecs) -> None:

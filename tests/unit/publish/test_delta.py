@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -202,6 +203,100 @@ def test_vacuum_deletes_no_landed_object(tmp_path: Path) -> None:
     assert offsets(tmp_path) == [*range(20)]
 
 
+def inside(root: Path, *directories: str) -> tuple[Landed, Context]:
+    """A topic whose objects land in these folders one after the other, and a table around them."""
+    landed = Landed(root)
+    for directory in directories:
+        landed.sample.directory = directory
+        landed.land(CLICKS).settle()
+    where = {"table": landed.url("{topic}")}
+    return landed, landed.context("Delta", where, route={"pattern": "_landed/dt={date}"})
+
+
+def table_inside(root: Path) -> DeltaTable:
+    return DeltaTable(f"{root}/landed/clicks")
+
+
+def offsets_inside(root: Path) -> list[int]:
+    found = QueryBuilder().register("t", table_inside(root)).execute("select * from t").read_all()
+    return sorted(pa.table(found)["_offset"].to_pylist())
+
+
+def paths_inside(root: Path) -> list[str]:
+    escaped = pa.table(table_inside(root).get_add_actions())["path"].to_pylist()
+    return sorted(map(unquote, escaped))
+
+
+def test_a_table_around_its_objects_has_paths_that_every_engine_knows(tmp_path: Path) -> None:
+    escaped = "_landed/dt=S%C3%A3o%20%25=+"
+    landed, context = inside(tmp_path, "_landed/dt=2026-11-21", escaped)
+
+    publish(context)
+
+    assert offsets_inside(tmp_path) == [*range(20)]
+    assert sorted(table_inside(tmp_path).to_pyarrow_table()["_offset"].to_pylist()) == [*range(20)]
+    assert [path.rpartition("/")[0] for path in paths_inside(tmp_path)] == [
+        "_landed/dt=2026-11-21",
+        escaped,
+    ]
+    landed.land(CLICKS).settle()
+    publish(context)
+    assert offsets_inside(tmp_path) == [*range(30)]
+
+
+def test_vacuum_deletes_no_landed_object_in_the_folder_of_its_table(tmp_path: Path) -> None:
+    landed, context = inside(tmp_path, *["_landed/dt=2026-11-21"] * 2)
+    publish(context)
+    table_inside(tmp_path).delete("_offset < 10")  # the first object leaves the table
+    landed.land(CLICKS).settle()  # not in the table yet
+    keys = [key for key in landed.keys("clicks") if key.startswith("clicks/_landed/dt=")]
+
+    for full in (True, False):
+        table_inside(tmp_path).vacuum(
+            0, dry_run=False, enforce_retention_duration=False, full=full
+        )
+
+    assert [k for k in landed.keys("clicks") if k.startswith("clicks/_landed/dt=")] == keys
+    kept = table_inside(tmp_path).metadata().configuration
+    assert kept == {"delta.deletedFileRetentionDuration": "interval 36500 days"}
+    built(context).reset(context.follower())
+    assert offsets_inside(tmp_path) == [*range(30)]
+
+
+def test_objects_that_vacuum_would_delete_keep_a_table_away(tmp_path: Path) -> None:
+    landed, context = inside(tmp_path, "_landed/dt=2026-11-21", "dt=2026-11-21")
+
+    with pytest.raises(Stalled, match="VACUUM would delete .*/clicks/dt=2026-11-21/1_0_") as caught:
+        publish(context)
+
+    assert caught.value.reason is Reason.DESTINATION_CONFLICT
+    assert not [key for key in landed.keys("clicks") if "_delta_log" in key]
+
+
+def test_an_object_outside_of_the_folder_that_vacuum_passes_over_stalls(tmp_path: Path) -> None:
+    landed, context = inside(tmp_path, "_landed/dt=2026-11-21")
+    publish(context)
+    landed.sample.directory = "dt=2026-11-21"  # by a spec without this publisher, say
+    landed.land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match="VACUUM deletes it unless its first folder there begins"):
+        publish(context)
+
+    assert offsets_inside(tmp_path) == [*range(10)]
+
+
+def test_output_may_be_in_a_folder_of_the_table_that_vacuum_passes_over(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/lake/_landed"
+    landed = Landed(tmp_path, output={"url": url}).land(CLICKS).settle()
+
+    publish(landed.context("Delta", {"table": f"file://{tmp_path}/lake"}))
+
+    path = landed.keys("clicks")[0]
+    found = DeltaTable(f"{tmp_path}/lake")
+    assert pa.table(found.get_add_actions())["path"].to_pylist() == [f"_landed/{path}"]
+    assert found.to_pyarrow_table().num_rows == 10
+
+
 def test_a_table_of_another_ledger_is_not_mixed_up(tmp_path: Path) -> None:
     publish(Landed(tmp_path).land(CLICKS).settle().context("Delta", options(tmp_path)))
     other = Landed(tmp_path / "moved").land(CLICKS).settle()
@@ -221,12 +316,15 @@ def test_a_file_that_is_in_none_of_the_folders_stalls(tmp_path: Path) -> None:
     ("of", "why"),
     [
         ("lake.{topic}", "expected the URL of a folder, such as s3://lake/tables/{topic}, got"),
+        ("landed/tables/{topic}", "a table must not be in output.url"),
         ("landed", "a table must not be in output.url"),
+        ("landed/{topic}", r"a table in the folder of its topic needs a spec\.route without topic"),
+        ("", "output.url file://.*/landed/ is in the folder of table file://"),
     ],
 )
 def test_what_does_not_fit_is_refused_at_the_start(tmp_path: Path, of: str, why: str) -> None:
     landed = Landed(tmp_path)
-    url = landed.url("tables/{topic}") if of == "landed" else of
+    url = of if of.startswith("lake") else f"file://{tmp_path}/{of}".rstrip("/")
 
     with pytest.raises(Stalled, match=rf"spec.publish\[0\]\.options\.table: {why}"):
         built(landed.context("Delta", {"table": url}))

@@ -17,9 +17,20 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
 from landfall.ledger.replacement_lists import RetiringObject
+from landfall.publish.building import publisher
 from landfall.publish.following import Follower
 from landfall.publish.tables import TablePublisher
-from tests.support.lake import CLICKS, ORDERS, Killed, Lake, delta_lake, killed_at
+from tests.support.lake import (
+    CLICKS,
+    ORDERS,
+    Killed,
+    Lake,
+    Landed,
+    MemoryTables,
+    delta_lake,
+    delta_rows,
+    killed_at,
+)
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge, Undo
 from tests.unit.publish.test_replacing import ParquetMerge, _landed
@@ -262,6 +273,38 @@ def test_a_file_whose_uri_another_engine_spells_differently_is_replaced(lake: La
     lake.publish()
 
     assert lake.is_whole()
+
+
+def test_objects_in_a_folder_with_escapes_are_replaced(tmp_path: Path) -> None:
+    lake = delta_lake(tmp_path)
+    lake.landed.sample.directory = "dt=S%C3%A3o%20%25=+"
+    lake.landed.land(CLICKS).land(CLICKS).settle()
+    lake.publish()
+
+    replace(lake, 0, 1)
+    lake.publish()
+
+    assert lake.is_whole()
+    assert not passed_over(lake)
+
+
+def test_objects_in_the_folder_of_their_table_are_replaced(tmp_path: Path) -> None:
+    landed = Landed(tmp_path)
+    landed.sample.directory = "_landed/dt=2026-11-21"
+    landed.land(CLICKS).land(CLICKS).settle()
+    url = landed.url("{topic}")
+    context = landed.context("Delta", {"table": url}, route={"pattern": "_landed/dt={date}"})
+
+    def publish() -> None:
+        publisher(context.group, context.entry, context.store).publish(context.follower())
+
+    publish()
+    replace(Lake(landed, connect=lambda: MemoryTables({}.get), offsets=list, drop=print), 0, 1)
+    publish()
+
+    (path,) = pa.table(DeltaTable(f"{tmp_path}/landed/clicks").get_add_actions())["path"]
+    assert str(path).startswith("_landed/dt=2026-11-21/")
+    assert sorted(delta_rows(f"{tmp_path}/landed/clicks", "_offset")) == [*range(20)]
 
 
 def test_a_rebuild_is_the_way_out_of_rows_that_others_have_deleted(lake: Lake) -> None:
