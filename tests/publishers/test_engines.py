@@ -4,14 +4,17 @@ One test for each destination runs always, with what most users do. The others a
 publisher-suite``. The documentation of a publisher names an engine only if it is asked here.
 """
 
+import math
 import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.support.engines import EngineError, Engines
+from tests.support.parquet_files import landed_again, with_column
 from tests.support.published import COLUMNS, PublishedOrders, rows_of
 
 pytestmark = pytest.mark.xdist_group("engines")
@@ -121,6 +124,48 @@ def test_iceberg_tables_that_were_rebuilt_are_read(engines: Engines, tmp_path: P
     assert table.duckdb(EVERYTHING) == rows_of(range(100))
 
 
+# ------------------------------------------------------------------------------------------ both
+
+AMOUNTS = ([0.5, -0.0, 7.5], [1.0, math.nan, 9.0], [math.nan] * 3, [None] * 3, [2.0, math.inf, 3.0])
+"""What ten objects have, two each: no NaN, some, nothing else, nothing at all, an infinity."""
+CONDITIONS = ("amount > 5", "amount <= 0", "amount = 7.5", "amount is null", "amount is not null")
+
+
+@suite
+@pytest.mark.parametrize(
+    ("kind", "engine", "is_nan"),
+    [
+        ("Iceberg", "spark", "isnan(amount)"),
+        ("Iceberg", "duckdb", "isnan(amount)"),
+        ("Iceberg", "polars", "amount > 1000"),
+        ("Delta", "spark", "isnan(amount)"),
+        ("Delta", "duckdb", "isnan(amount)"),
+        ("Delta", "polars", "amount > 1000"),
+        ("Delta", "kernel", "amount > 1000"),
+        ("Delta", "deltalake", "isnan(amount)"),
+    ],
+)
+def test_filters_on_floats_lose_no_row_by_statistics(
+    engines: Engines, tmp_path: Path, kind: str, engine: str, is_nan: str
+) -> None:
+    """A condition finds the rows for which the same engine says that it holds, file by file."""
+    table = PublishedOrders(tmp_path, kind, engines, is_around=kind == "Delta")
+    for n, amounts in enumerate(AMOUNTS):
+        before = {*(tmp_path / "landed").rglob("*.parquet")}
+        table.land(6 * n, 6 * n + 6)
+        for path in {*(tmp_path / "landed").rglob("*.parquet")} - before:
+            landed_again(path, with_column("amount", amounts, pa.float64()))
+    table.publish()
+    ask = {"spark": table.spark, "duckdb": table.duckdb}.get(engine, partial(table.ask, engine))
+
+    for condition in (*CONDITIONS, is_nan):
+        said = ask(f"select id, {condition} as holds from {{t}}")
+        found = ask(f"select id from {{t}} where {condition}")
+        wanted = sorted(row["id"] for row in said if row["holds"])
+        assert sorted(row["id"] for row in found) == wanted, condition
+        assert wanted, condition
+
+
 # ----------------------------------------------------------------------------------------- Delta
 
 
@@ -209,7 +254,6 @@ def test_vacuum_by_spark_deletes_no_landed_object(
 ) -> None:
     """A minute's retention is as good as over; only LITE with the check off deletes: ADR 0049."""
     table = PublishedOrders(tmp_path, "Delta", engines, is_around=is_around).land(0, 40).publish()
-    engines.ask("spark", "set spark.sql.sources.parallelPartitionDiscovery.parallelism=1")
     table.spark("optimize {t}")
     table.spark("delete from {t} where id < 5")
     table.land(40, 60)  # not in the table yet

@@ -27,6 +27,8 @@ packed as differences (DELTA_BINARY_PACKED), for a million rows in 6 kB instead 
 Numbers with a floating point have statistics only where ``statistics`` is true or names them:
 minimum and maximum do not count NaN, and readers that take it for the largest number (Spark,
 DuckDB) would miss it in ``x > 5``. Java's writer leaves them out, too, where there is a NaN.
+For publishers the footer has what is known of them, unless ``statistics`` leaves the column out:
+``float_bounds``.
 
 Without ``_offset`` objects cannot be verified against Kafka.
 
@@ -60,6 +62,7 @@ from landfall.formats.columns import (
     sort_keys,
     storable,
 )
+from landfall.formats.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
 from landfall.formats.merged_columns import (
     READ_ROWS,
     ColumnFile,
@@ -214,7 +217,8 @@ class Parquet(ColumnFiles):
             tail = read(-length, length)
         with damage("Parquet"):
             footer = pq.read_metadata(pa.BufferReader(tail[-length:]))
-            return described(as_stored_now(footer.schema.to_arrow_schema()), footer.metadata)
+            metadata = {k: v for k, v in (footer.metadata or {}).items() if k != KEY}
+            return described(as_stored_now(footer.schema.to_arrow_schema()), metadata)
 
 
 def as_stored_now(schema: pa.Schema) -> pa.Schema:
@@ -252,6 +256,7 @@ class ParquetEncoder:
         self._schema: RowSchema | None = None
         self._columns = 0
         self._row_groups = 0
+        self._floats: dict[str, FloatBounds] = {}
 
     def encode(self, block: Block) -> bytes:
         """Return the block as a row group."""
@@ -267,6 +272,10 @@ class ParquetEncoder:
             self._writer = self._open(table.schema, rows)
         self._writer.write_table(table, row_group_size=rows)
         self._row_groups += 1
+        chosen = self._parquet.statistics
+        for name, bounds in bounds_of(table) if chosen is not False else ():
+            if not isinstance(chosen, tuple) or name in chosen:
+                self._floats[name] = self._floats.get(name, FloatBounds()) + bounds
         return self._buffer.take()
 
     def finish(self) -> bytes:
@@ -275,6 +284,8 @@ class ParquetEncoder:
         if self._schema is not None:
             names = {"name": self._schema.name, "digest": self._schema.digest}
             writer.add_key_value_metadata({f"{SCHEMA_KEY}-{k}": v for k, v in names.items()})
+        if self._floats:
+            writer.add_key_value_metadata(as_metadata(self._floats))
         writer.close()
         return self._buffer.take()
 

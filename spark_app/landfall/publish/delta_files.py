@@ -1,8 +1,8 @@
 """Landed Parquet files as files of a Delta table, by their footers.
 
-A file is named by its absolute URI. Its statistics come from the footer: rows, and for columns of
-numbers, dates, times and short text the least, the greatest and how many are null, which readers
-skip files by. Its partition values come from the folders it is in, as Hive writes them.
+Its statistics come from the footer: rows, and for columns of numbers, dates, times and short text
+the least, the greatest and how many are null, which readers skip files by. Columns with NaN have no
+bounds, because engines differ in where NaN is. Its partition values come from the folders it is in, as Hive writes them.
 
 Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, "Add File", "Per-file Statistics"
 """
@@ -21,6 +21,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from landfall.errors import Reason, Stalled
+from landfall.formats.float_bounds import from_metadata
 from landfall.ledger.object_names import parse_key
 from landfall.pipeline.route import DEFAULT_PARTITION
 
@@ -28,6 +29,7 @@ READERS = 16
 """How many footers are read at once."""
 MAX_TEXT = 64
 """Longer text has no statistics: shortened, it would be no bound."""
+_FLOATS = ("FLOAT", "DOUBLE")
 _LAST = datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
 """A later time has no millisecond after it."""
 
@@ -101,16 +103,25 @@ def partition_folders(key: str) -> list[tuple[str, str | None]]:
 def stats(footer: pq.FileMetaData) -> str:
     """The statistics of a file in the form of a Delta log."""
     least, greatest, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    floats = from_metadata(footer.metadata)
     for column in range(footer.num_columns):
         path = footer.schema.column(column)
         if path.max_repetition_level or "." in path.path or path.path != path.name:
             continue  # lists and members of structures
+        if path.name in floats:
+            nulls[path.name] = floats[path.name].nulls
+            bounds_of_floats = floats[path.name].range
+            if bounds_of_floats and all(map(math.isfinite, bounds_of_floats)):
+                least[path.name], greatest[path.name] = bounds_of_floats
+            continue
         chunks = [footer.row_group(at).column(column) for at in range(footer.num_row_groups)]
         known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
         if len(known) < len(chunks) or not all(each.has_null_count for each in known):
             continue
         nulls[path.name] = sum(each.null_count for each in known)
         bounds = [each for each in known if each.num_values]
+        if path.physical_type in _FLOATS:
+            continue  # Parquet's bounds do not count NaN
         if not bounds or not all(each.has_min_max for each in bounds):
             continue
         lower = _bound(min(each.min for each in bounds), upwards=False)
@@ -130,11 +141,9 @@ def _bound(value: Any, *, upwards: bool) -> Any:
             return _time(value, upwards=upwards)
         case date():
             return value.isoformat()
-        case float() if not math.isfinite(value):
-            return None
         case str() if len(value) > MAX_TEXT:
             return None
-    return value if isinstance(value, int | float | str) else None
+    return value if isinstance(value, int | str) else None
 
 
 def _time(value: datetime, *, upwards: bool) -> str | None:

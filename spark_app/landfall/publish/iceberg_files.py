@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from landfall.api.column_names import same_but_case
 from landfall.errors import Reason, Stalled
+from landfall.formats.float_bounds import from_metadata
 from landfall.formats.parquet import as_stored_now
 from landfall.publish.iceberg_copies import Copies, is_outdated
 from landfall.publish.iceberg_names import as_in_table, mapping_of
@@ -134,6 +135,7 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     plan = compute_statistics_plan(schema, metadata.properties)
     try:
         statistics = data_file_statistics_from_parquet_metadata(footer, plan, paths)
+        _add_floats(statistics, footer, plan, paths)
         spec, partition = _partition(statistics, metadata, {*columns.names})
     except ValueError as error:
         raise Stalled(Reason.DESTINATION_CONFLICT, f"object {url} does not fit: {error}") from None
@@ -150,6 +152,36 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     )
     file.spec_id = spec  # no field of a manifest's entry, so no argument either
     return file
+
+
+def _add_floats(statistics: Any, footer: pq.FileMetaData, plan: Any, paths: Any) -> None:
+    """Replace the statistics of columns of floating point numbers by what the footer says of them.
+
+    A column with NaN has no bounds: Iceberg's do not count NaN, and Spark takes NaN for the largest
+    number, so that it would miss the row in ``x > 5``. For the same reason a column of NaN alone
+    has no count of them: Iceberg skips the file in every comparison then.
+    """
+    from pyiceberg.io.pyarrow import MetricModeTypes, StatsAggregator  # noqa: PLC0415  # an extra
+
+    floats = from_metadata(footer.metadata)
+    for number in range(footer.num_columns):
+        column = footer.schema.column(number)
+        if column.physical_type not in {"FLOAT", "DOUBLE"}:
+            continue
+        field = paths[column.path]
+        mode = plan[field].mode.type
+        statistics.column_aggregates.pop(field, None)
+        if mode is MetricModeTypes.NONE or (known := floats.get(column.path)) is None:
+            continue
+        statistics.null_value_counts[field] = known.nulls
+        if known.nans < footer.num_rows - known.nulls or not known.nans:
+            statistics.nan_value_counts[field] = known.nans
+        if mode is MetricModeTypes.COUNTS or known.range is None:
+            continue
+        bounds = StatsAggregator(plan[field].iceberg_type, column.physical_type)
+        bounds.update_min(known.range[0])
+        bounds.update_max(known.range[1])
+        statistics.column_aggregates[field] = bounds
 
 
 def _partition(statistics: Any, metadata: Any, columns: set[str]) -> tuple[int, Any]:

@@ -20,12 +20,15 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from landfall.errors import Reason, Retry, Stalled
+from landfall.formats.parquet import Parquet, ParquetEncoder
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.publish.delta_files import partition_folders, stats
 from landfall.publish.library_errors import REPEATS
 from tests.support.lake import CLICKS, ORDERS, Landed
 from tests.support.parquet_files import rewritten, with_column
+from tests.support.sample_backfill import Again, Backfill
+from tests.unit.publish.test_replacing import _landed
 
 Options = dict[str, Any]
 
@@ -273,6 +276,23 @@ def test_objects_that_vacuum_would_delete_keep_a_table_away(tmp_path: Path) -> N
     assert not [key for key in landed.keys("clicks") if "_delta_log" in key]
 
 
+def test_a_backfill_moves_old_objects_to_where_a_table_may_be_around_them(tmp_path: Path) -> None:
+    landed, context = inside(tmp_path, "dt=2026-11-21", "dt=2026-11-21")
+    sample, there = landed.sample, "_landed/dt=2026-11-21"
+    again = [Again(CLICKS, start, start + 10, directory=there) for start in (0, 10)]
+    made = Backfill(sample, [(o.landed_slot, o.landed) for o in _landed(sample)], *again)
+    with pytest.raises(Stalled, match="VACUUM would delete"):
+        publish(context)
+
+    made.record().complete().keep_copies()
+    sample.store.delete_slots([each.landed.upload.key for each in made.retire])
+    sample.shown()
+
+    publish(context)
+    assert offsets_inside(tmp_path) == [*range(20)]
+    assert {path.rpartition("/")[0] for path in paths_inside(tmp_path)} == {there}
+
+
 def test_an_object_outside_of_the_folder_that_vacuum_passes_over_stalls(tmp_path: Path) -> None:
     landed, context = inside(tmp_path, "_landed/dt=2026-11-21")
     publish(context)
@@ -383,10 +403,10 @@ def test_statistics_hold_for_every_row(given_rows: list[Any]) -> None:
     kinds = [pa.int64(), pa.float64(), pa.string(), pa.timestamp("us", "UTC")]
     names = ["i", "f", "s", "t"]
     columns = [pa.array(c, k) for c, k in zip(zip(*given_rows, strict=True), kinds, strict=True)]
-    body = io.BytesIO()
-    pq.write_table(pa.table(columns, names), body, row_group_size=3)
+    table, encoder = pa.table(columns, names), ParquetEncoder(Parquet.of({}))
+    groups = [encoder.write(table.slice(at, 3), None) for at in range(0, len(table), 3)]
 
-    found = json.loads(stats(pq.read_metadata(body)))
+    found = json.loads(stats(pq.read_metadata(io.BytesIO(b"".join([*groups, encoder.finish()])))))
 
     assert found["numRecords"] == len(given_rows)
     for name, column in zip(names, columns, strict=True):
@@ -396,8 +416,20 @@ def test_statistics_hold_for_every_row(given_rows: list[Any]) -> None:
             if isinstance(value, datetime):
                 parsed = [datetime.fromisoformat(text) for text in (least, greatest)]
                 assert parsed[0] <= value <= parsed[1]
-            elif not (isinstance(value, float) and math.isnan(value)):  # no bound holds for NaN
-                assert least <= value <= greatest
+            else:
+                assert least <= value <= greatest  # with NaN there are no bounds
+    finite = [each for each in columns[1].drop_null().to_pylist() if math.isfinite(each)]
+    if finite and len(finite) == len(columns[1].drop_null()):
+        assert [found["minValues"]["f"], found["maxValues"]["f"]] == [min(finite), max(finite)]
+
+
+def test_bounds_of_floats_that_do_not_count_nan_are_not_taken() -> None:
+    body = io.BytesIO()
+    pq.write_table(pa.table({"f": [1.0, math.nan]}), body)
+
+    found = json.loads(stats(pq.read_metadata(body)))
+
+    assert (found["maxValues"], found["nullCount"]) == ({}, {"f": 0})
 
 
 def test_what_no_try_can_mend_is_a_conflict(tmp_path: Path) -> None:

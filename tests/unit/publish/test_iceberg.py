@@ -1,6 +1,7 @@
 """The publisher ``Iceberg``: what its options mean, and what does not fit together."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.publish.library_errors import REPEATS
 from tests.support.lake import CLICKS, ORDERS, Landed
-from tests.support.parquet_files import rewritten, with_column
+from tests.support.parquet_files import landed_again, rewritten, with_column
 
 Options = dict[str, Any]
 
@@ -42,6 +43,34 @@ def test_landed_files_become_the_rows_of_a_table_for_each_topic(tmp_path: Path) 
     assert sorted(table.scan().to_arrow()["_offset"].to_pylist()) == [*range(10)]
     paths = table.inspect.files()["file_path"].to_pylist()
     assert paths == [landed.url(landed.keys("clicks")[0])]
+
+
+@pytest.mark.parametrize(
+    ("values", "nulls", "nans", "bounds"),
+    [
+        ([2.5, None, -0.0], 1, 0, (-0.0, 2.5)),
+        ([2.5, math.inf, -1.0], 0, 0, (-1.0, math.inf)),
+        ([2.5, math.nan, None], 1, 1, None),  # Spark takes NaN for the largest number
+        ([math.nan, math.nan, None], 1, None, None),  # Iceberg takes no comparison for true then
+        ([None, None, None], 3, 0, None),
+    ],
+)
+def test_a_file_has_what_is_known_of_its_floating_point_numbers(
+    tmp_path: Path, values: list[Any], nulls: int, nans: int | None, bounds: Any
+) -> None:
+    landed = Landed(tmp_path).land(CLICKS, rows=3).settle()
+    path = Path(landed.url(landed.keys("clicks")[0]).removeprefix("file://"))
+    landed_again(path, with_column("price", values, pa.float64()))
+    catalog = catalog_of(tmp_path)
+    context = landed.context("Iceberg", {"catalog": catalog})
+
+    built(context).publish(context.follower())
+
+    table = load_catalog("landfall", **catalog).load_table("lake.clicks")
+    (metrics,) = table.inspect.files()["readable_metrics"].to_pylist()
+    found = metrics["price"]
+    assert (found["null_value_count"], found["nan_value_count"]) == (nulls, nans)
+    assert repr((found["lower_bound"], found["upper_bound"])) == repr(bounds or (None, None))
 
 
 def test_only_the_topics_that_are_named_are_published(tmp_path: Path) -> None:
