@@ -54,6 +54,11 @@ class Scene:
             keys.append(key)
         return keys
 
+    def slot_of(self, key: str) -> int:
+        """The slot from which an object is visible."""
+        seen = (o for each in self.landed.follower().stretches(-1) for o in each.objects)
+        return next(each.slot for each in seen if each.landed.upload.key == key)
+
     def built(self, **more: Any) -> tuple[Any, Any]:
         context = self.landed.context(self.kind, {**self.options, **more})
         return publisher(context.group, context.entry, context.store), context
@@ -120,6 +125,27 @@ def test_an_object_can_be_skipped(scene: Scene, named: Callable[[Scene, str], st
     scene.land(TEXT)
     scene.publish(skip=[keys[1]])
     assert scene.rows() == TEXTS * 3
+
+
+def test_the_ways_on_of_the_page_in_a_row(scene: Scene) -> None:
+    """Rename the column, leave out what landed before, and give that a table of its own."""
+    keys = stopped(scene)
+    (renamed,) = scene.land(INT64)
+    rewritten(scene.landed, renamed, lambda table: table.rename_columns({"id": "id_number"}))
+
+    scene.publish(skip=[keys[1]])
+
+    assert scene.rows() == TEXTS * 2 + [None] * 10
+    scene.publish(table=scene.options["table"] + "_numbers", skip=[keys[0], keys[2], renamed])
+    assert scene.rows("clicks_numbers") == TEN
+    sample = scene.landed.sample
+    sample.open(generation=sample.state.generation + 1)
+    (other,) = scene.land(DOUBLE)
+    with pytest.raises(Stalled, match="column id is double in the file and string in the table"):
+        scene.publish(skip=[keys[1]])
+    by_generation = scene.options["table"] + "_v{generation}"
+    scene.publish(table=by_generation, startAt=scene.slot_of(other))
+    assert scene.rows("clicks_v2") == TEN
 
 
 def test_a_table_can_begin_at_a_slot(scene: Scene) -> None:
