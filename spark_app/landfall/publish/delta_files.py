@@ -2,7 +2,8 @@
 
 Its statistics come from the footer: rows, and for columns of numbers, dates, times and short text
 the least, the greatest and how many are null, which readers skip files by. Columns with NaN have no
-bounds, because engines differ in where NaN is. Its partition values come from the folders it is in, as Hive writes them.
+bounds, because engines differ in where NaN is. Its partition values come from the folders it is in,
+as Hive writes them.
 
 Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, "Add File", "Per-file Statistics"
 """
@@ -102,26 +103,24 @@ def partition_folders(key: str) -> list[tuple[str, str | None]]:
 
 def stats(footer: pq.FileMetaData) -> str:
     """The statistics of a file in the form of a Delta log."""
-    least, greatest, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
     floats = from_metadata(footer.metadata)
+    ranges = {name: of.range for name, of in floats.items()}
+    nulls = {name: of.nulls for name, of in floats.items()}
+    finite = {n: r for n, r in ranges.items() if r and math.isfinite(r[0]) and math.isfinite(r[1])}
+    least: dict[str, Any] = {name: lower for name, (lower, _) in finite.items()}
+    greatest: dict[str, Any] = {name: upper for name, (_, upper) in finite.items()}
     for column in range(footer.num_columns):
         path = footer.schema.column(column)
         if path.max_repetition_level or "." in path.path or path.path != path.name:
             continue  # lists and members of structures
-        if path.name in floats:
-            nulls[path.name] = floats[path.name].nulls
-            bounds_of_floats = floats[path.name].range
-            if bounds_of_floats and all(map(math.isfinite, bounds_of_floats)):
-                least[path.name], greatest[path.name] = bounds_of_floats
-            continue
+        if path.physical_type in _FLOATS:
+            continue  # Parquet's bounds do not count NaN
         chunks = [footer.row_group(at).column(column) for at in range(footer.num_row_groups)]
         known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
         if len(known) < len(chunks) or not all(each.has_null_count for each in known):
             continue
         nulls[path.name] = sum(each.null_count for each in known)
         bounds = [each for each in known if each.num_values]
-        if path.physical_type in _FLOATS:
-            continue  # Parquet's bounds do not count NaN
         if not bounds or not all(each.has_min_max for each in bounds):
             continue
         lower = _bound(min(each.min for each in bounds), upwards=False)

@@ -156,9 +156,9 @@ class TableFolders:
             first = spec.route.pattern.partition("/")[0]
             if spec.route.topic_path is not None or not HIDDEN.fullmatch(first):
                 raise ValueError(
-                    f"option table: a table in the folder of its topic needs a {path}.route without "
-                    "topicPath, whose pattern begins with a folder such as _landed/, because "
-                    f"VACUUM deletes what is in other folders; pattern is {spec.route.pattern}"
+                    f"option table: a table in the folder of its topic needs a {path}.route "
+                    "without topicPath, whose pattern begins with a folder such as _landed/, "
+                    f"because VACUUM deletes what is in other folders; pattern is {spec.route.pattern}"
                 )
 
     def _above(self, table: str) -> str:

@@ -16,7 +16,9 @@ VALUES = st.lists(st.none() | st.floats(width=32), min_size=1, max_size=8)
 
 def written(*groups: list[float | None], kind: pa.DataType, **options: object) -> pq.FileMetaData:
     encoder = ParquetEncoder(Parquet.of(options))
-    body = [encoder.write(pa.table({"x": pa.array(g, kind), "n": [1] * len(g)}), None) for g in groups]
+    body = [
+        encoder.write(pa.table({"x": pa.array(g, kind), "n": [1] * len(g)}), None) for g in groups
+    ]
     return pq.read_metadata(io.BytesIO(b"".join([*body, encoder.finish()])))
 
 

@@ -255,9 +255,7 @@ def test_vacuum_deletes_no_landed_object_in_the_folder_of_its_table(tmp_path: Pa
     keys = [key for key in landed.keys("clicks") if key.startswith("clicks/_landed/dt=")]
 
     for full in (True, False):
-        table_inside(tmp_path).vacuum(
-            0, dry_run=False, enforce_retention_duration=False, full=full
-        )
+        table_inside(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False, full=full)
 
     assert [k for k in landed.keys("clicks") if k.startswith("clicks/_landed/dt=")] == keys
     kept = table_inside(tmp_path).metadata().configuration
@@ -269,7 +267,7 @@ def test_vacuum_deletes_no_landed_object_in_the_folder_of_its_table(tmp_path: Pa
 def test_objects_that_vacuum_would_delete_keep_a_table_away(tmp_path: Path) -> None:
     landed, context = inside(tmp_path, "_landed/dt=2026-11-21", "dt=2026-11-21")
 
-    with pytest.raises(Stalled, match="VACUUM would delete .*/clicks/dt=2026-11-21/1_0_") as caught:
+    with pytest.raises(Stalled, match=r"VACUUM would delete .*clicks/dt=2026") as caught:
         publish(context)
 
     assert caught.value.reason is Reason.DESTINATION_CONFLICT
@@ -429,7 +427,7 @@ def test_bounds_of_floats_that_do_not_count_nan_are_not_taken() -> None:
 
     found = json.loads(stats(pq.read_metadata(body)))
 
-    assert (found["maxValues"], found["nullCount"]) == ({}, {"f": 0})
+    assert (found["maxValues"], found["nullCount"]) == ({}, {})
 
 
 def test_what_no_try_can_mend_is_a_conflict(tmp_path: Path) -> None:
