@@ -158,7 +158,8 @@ class TableFolders:
                 raise ValueError(
                     f"option table: a table in the folder of its topic needs a {path}.route "
                     "without topicPath, whose pattern begins with a folder such as _landed/, "
-                    f"because VACUUM deletes what is in other folders; pattern is {spec.route.pattern}"
+                    "because VACUUM deletes what is in other folders; pattern is "
+                    f"{spec.route.pattern}"
                 )
 
     def _above(self, table: str) -> str:
