@@ -134,6 +134,7 @@ def test_rows_before_the_damage_are_not_landed_again(files: FeedScene) -> None:
     ("on_change", "code", "landed"),
     [
         ("Stall", ExitCode.STALLED, None),
+        ("Park", ExitCode.STALLED, {0: 1, 1: 1, 3: 1}),
         ("Ignore", ExitCode.OK, {0: 1, 1: 1, 3: 1}),
         ("LandAgain", ExitCode.OK, {0: 1, 1: 2, 2: 1, 3: 1}),
     ],

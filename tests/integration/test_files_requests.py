@@ -95,6 +95,31 @@ def test_a_file_that_is_written_anew_is_landed_or_left_out_for_good(
     assert files.land() is ExitCode.STALLED
 
 
+@pytest.mark.parametrize(
+    ("verb", "landed", "state"),
+    [("retry", {0: 1, 1: 2, 2: 1, 3: 1}, "Success"), ("ignore", once([0, 1, 3]), "Ignored")],
+)
+def test_a_file_that_is_written_anew_waits_alone_until_somebody_decides(
+    files: FeedScene, tmp_path: Path, capsys: Any, verb: str, landed: dict[int, int], state: str
+) -> None:
+    files.put("a.json", rows([0, 1]))
+    assert files.land(onChange="Park") is ExitCode.OK
+    files.put("a.json", rows([1, 2]))
+    files.put("b.json", rows([3]))
+    for _ in range(2):  # a driver that starts finds it as well
+        assert files.land(onChange="Park") is ExitCode.STALLED
+    assert files.landed() == once([0, 1, 3])
+    group = files.file(tmp_path, onChange="Park")
+    assert states(capsys, group, "--look") == {"a.json": "Error", "b.json": "Success"}
+
+    assert main(["files", verb, group, "hits", "a.json", *WHY]) is ExitCode.OK
+
+    assert files.land(onChange="Park") is ExitCode.OK
+    assert files.landed() == landed
+    assert states(capsys, group) == {"a.json": state, "b.json": "Success"}
+    assert files.faults() == []
+
+
 def test_what_cannot_be_decided_is_refused_by_name(
     files: FeedScene, tmp_path: Path, capsys: Any
 ) -> None:

@@ -15,9 +15,10 @@ class FeedStatus:
         pending_bytes: size of their parts that are not landed.
         landed_parts: parts of files that are landed as a whole; most files have one part. With
             `process: External`, those that are done.
-        parked_parts: parts that could not be read.
-        undecided_parts: of these, how many were tried as often as the spec says, so that they stay
-            parked until somebody decides.
+        parked_parts: parts that could not be read, and with `onChange: Park` files that were
+            written anew after they were landed.
+        undecided_parts: parts that could not be read as often as the spec lets them be tried, so
+            that they stay parked until somebody decides.
         ignored_parts: parts that somebody has given up.
         waiting_files: files that may still be written, when the bucket was last looked at.
         looked: when the last look at the bucket ended, ISO 8601; null before the first one.

@@ -26,6 +26,7 @@ MAX_SHOWN = 1000
 """How many files are shown if nobody says how many."""
 CHANGED = {
     "Stall": FileStatus("", 0, LandingState.ERROR, error="was written anew after it was landed"),
+    "Park": FileStatus("", 0, LandingState.ERROR, error="was written anew, and is parked"),
     "Ignore": FileStatus("", 0, LandingState.SUCCESS, error="was written anew, which is ignored"),
     "LandAgain": FileStatus("", 0, LandingState.PENDING, error="was written anew"),
 }

@@ -29,7 +29,7 @@ def files_problem(tp: TopicPartition, feed: ledger.Feed, own: spec.Feed) -> Stal
 
 
 def changed_problem(tp: TopicPartition, names: Sequence[str]) -> Stalled:
-    """Why a feed is stopped of which files were written anew after they were landed."""
+    """What is wrong with files that were written anew after they were landed."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return Stalled(
         Reason.FILE_CHANGED,

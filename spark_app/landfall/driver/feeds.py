@@ -104,10 +104,14 @@ class Feeds:
 
     def problems(self, state: State) -> tuple[Stalled, ...]:
         """What is wrong with feeds, and with files that are not landed: an error for each."""
-        return *self._failures.problems().values(), *(
-            wrong
-            for tp, one in self._specs.items()
-            if tp in state.feeds and (wrong := files_problem(tp, state.feeds[tp], one))
+        return (
+            *self._failures.problems().values(),
+            *(
+                wrong
+                for tp, one in self._specs.items()
+                if tp in state.feeds and (wrong := files_problem(tp, state.feeds[tp], one))
+            ),
+            *filter(None, (opened.changed_problem for opened in self._open.values())),
         )
 
     def statuses(self, state: State) -> tuple[FeedStatus, ...]:

@@ -27,7 +27,12 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.source.files import reader_of_feed
 from landfall.store import Slots, SourceFiles
 
-_ON_CHANGE = {"LandAgain": OnChange.LAND, "Ignore": OnChange.IGNORE, "Stall": OnChange.IGNORE}
+_ON_CHANGE = {
+    "LandAgain": OnChange.LAND,
+    "Ignore": OnChange.IGNORE,
+    "Park": OnChange.IGNORE,
+    "Stall": OnChange.IGNORE,
+}
 
 
 @dataclass(frozen=True)

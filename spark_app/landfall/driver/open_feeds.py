@@ -10,12 +10,14 @@ from landfall.api import spec
 from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import next_step
 from landfall.discovery.looker import FeedLooker, Look
+from landfall.driver.feed_problems import changed_problem
 from landfall.driver.feed_status import feed_status
 from landfall.driver.file_requests import AskedOfFiles, PreparedFiles
 from landfall.driver.left_out import LeftOut
 from landfall.driver.wakeups import Wakeups
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
+from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.part_lists import ListedPart
 from landfall.source.files_log import Listed
 
@@ -116,11 +118,21 @@ class OpenFeed:
             and now - self.parked.get(number, _NEVER) >= self.spec.retry_interval
         )
 
+    @property
+    def changed_problem(self) -> Stalled | None:
+        """What is wrong with files that were written anew, while the feed is landed."""
+        if self.spec.on_change != "Park" or not self.changed:
+            return None
+        return changed_problem(TopicPartition(self.spec.topic, 0), sorted(self.changed))
+
     def status(self, feed: ledger.Feed, checkpoint: int, stopped: Stalled | None) -> FeedStatus:
         """What has become of the files; ``stopped`` is why the feed is stopped, if it is."""
         found = feed_status(self.spec, feed, checkpoint, self.read.get)
-        if stopped:
+        parked = self.changed_problem
+        if wrong := stopped or parked:
             tp = f"{self.spec.topic}/0"
-            found = replace(found, error=str(stopped), next_step=next_step(stopped.reason, tp))
+            found = replace(found, error=str(wrong), next_step=next_step(wrong.reason, tp))
+        if parked:
+            found = replace(found, parked_parts=found.parked_parts + len(self.changed))
         looked = self.ended.isoformat() if self.ended else None
         return replace(found, looked=looked, waiting_files=self.waiting_files)

@@ -86,10 +86,10 @@ class Feed(Model):
     """How often the driver looks at all names, and so finds files whose names are before others'
     that were there first.
     """
-    on_change: Literal["Stall", "Ignore", "LandAgain"] = "Stall"
+    on_change: Literal["Stall", "Park", "Ignore", "LandAgain"] = "Stall"
     """What happens when a file that is landed is written again with other contents. Stall stops the
-    feed until somebody chooses; Ignore leaves the new contents out; LandAgain lands all rows of the
-    new file.
+    feed until somebody chooses; Park leaves that file alone until then, and lands all others;
+    Ignore leaves the new contents out; LandAgain lands all rows of the new file.
     """
     dedupe: Dedupe | None = None
     """Leaves out files that have the contents of another file of the feed, under another name. Such
