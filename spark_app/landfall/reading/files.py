@@ -73,10 +73,13 @@ def chooser(choice: Choice, times: Callable[[File], PartitionTimes]) -> Callable
     Files whose output partition does not say for which times it is are chosen for any time.
 
     Raises:
-        ValueError: a time has no time zone.
+        ValueError: a time has no time zone, or is none.
     """
     for name in ("since", "until"):
-        if (time := choice.get(name)) is not None and time.tzinfo is None:  # type: ignore[attr-defined]  # of datetime
+        time = choice.get(name)
+        if time is not None and not isinstance(time, datetime):
+            raise ValueError(f"{name}: expected a datetime with a time zone, got {time!r}")
+        if time is not None and time.tzinfo is None:
             raise ValueError(f"{name} needs a time zone, got {time}")
     folders = choice.get("output_partition", "").strip("/")
     wanted = {name: _several(values) for name, values in choice.get("where", {}).items()}

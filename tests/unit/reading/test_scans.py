@@ -251,6 +251,8 @@ def test_a_time_without_a_zone_is_refused(landed: Readable) -> None:
 
     with pytest.raises(ValueError, match="since needs a time zone"):
         landfall.open(landed.url).scan("clicks", since=datetime(2026, 11, 21))  # noqa: DTZ001
+    with pytest.raises(ValueError, match="until: expected a datetime with a time zone, got '2026'"):
+        landfall.open(landed.url).scan("clicks", until="2026")  # type: ignore[arg-type]  # wrong
 
 
 @pytest.mark.parametrize("format_", ["Parquet", "Orc", "Json"])
