@@ -6,7 +6,7 @@ publisher-suite``. The documentation of a publisher names an engine only if it i
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -126,7 +126,13 @@ def test_iceberg_tables_that_were_rebuilt_are_read(engines: Engines, tmp_path: P
 
 # ------------------------------------------------------------------------------------------ both
 
-AMOUNTS = ([0.5, -0.0, 7.5], [1.0, math.nan, 3.0], [math.nan] * 3, [None] * 3, [2.0, math.inf, 3.0])
+AMOUNTS: Sequence[Sequence[float | None]] = (
+    [0.5, -0.0, 7.5],
+    [1.0, math.nan, 3.0],
+    [math.nan] * 3,
+    [None] * 3,
+    [2.0, math.inf, 3.0],
+)
 """What ten objects have, two each: no NaN, some, nothing else, nothing at all, an infinity."""
 CONDITIONS = ("amount > 5", "amount <= 0", "amount = 7.5", "amount is null", "amount is not null")
 

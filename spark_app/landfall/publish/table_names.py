@@ -8,10 +8,10 @@ becomes ``_``. Two topics that would share a table by that are refused; with a t
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from landfall.api.spec import TopicSpecs
+from landfall.api.spec import GroupSpec, TopicSpecs
 from landfall.errors import Reason, Stalled
 from landfall.ledger.task_results import LandedObject
 from landfall.publish.context import Context
@@ -152,11 +152,11 @@ class TableFolders:
 
     def _check_routes(self, specs: TopicSpecs) -> None:
         """Return if all objects of each topic land below a folder that VACUUM passes over."""
-        for path, spec in specs.used():
+        for _, spec in _used(self.context, specs) or specs.used():
             first = spec.route.pattern.partition("/")[0]
             if spec.route.topic_path is not None or not HIDDEN.fullmatch(first):
                 raise ValueError(
-                    f"option table: a table in the folder of its topic needs a {path}.route "
+                    "option table: a table in the folder of its topic needs a route "
                     "without topicPath, whose pattern begins with a folder such as _landed/, "
                     "because VACUUM deletes what is in other folders; pattern is "
                     f"{spec.route.pattern}"
@@ -180,17 +180,21 @@ def check_parquet(context: Context, specs: TopicSpecs) -> None:
     Raises:
         ValueError: one does not; the message names the field.
     """
-    topics = [topic for topic in _named(context) if context.is_published(topic)]
-    used = [("", specs.for_topic(topic)) for topic in topics]
-    if not topics and not context.entry.topics:
-        used = [(path, spec) for path, spec in specs.used()]
-    for path, spec in used:
+    for path, spec in _used(context, specs):
         if spec.output.format != "Parquet":
             where = f"{path}.output.format is" if path else "output.format of a topic is"
             raise ValueError(
                 f"type: {context.entry.type} tables are made of Parquet files, but {where} "
                 f"{spec.output.format}"
             )
+
+
+def _used(context: Context, specs: TopicSpecs) -> Sequence[tuple[str, GroupSpec]]:
+    """The specs of the topics that are surely published, with the paths of the fields, if known."""
+    topics = [topic for topic in _named(context) if context.is_published(topic)]
+    if not topics and not context.entry.topics:
+        return [*specs.used()]
+    return [("", specs.for_topic(topic)) for topic in topics]
 
 
 def _filled(template: str, topic: str, generation: int) -> str:

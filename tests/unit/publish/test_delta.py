@@ -336,7 +336,7 @@ def test_a_file_that_is_in_none_of_the_folders_stalls(tmp_path: Path) -> None:
         ("lake.{topic}", "expected the URL of a folder, such as s3://lake/tables/{topic}, got"),
         ("landed/tables/{topic}", "a table must not be in output.url"),
         ("landed", "a table must not be in output.url"),
-        ("landed/{topic}", r"a table in the folder of its topic needs a spec\.route without topic"),
+        ("landed/{topic}", "a table in the folder of its topic needs a route without topicPath"),
         ("", "output.url file://.*/landed/ is in the folder of table file://"),
     ],
 )

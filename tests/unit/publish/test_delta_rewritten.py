@@ -299,7 +299,8 @@ def test_objects_in_the_folder_of_their_table_are_replaced(tmp_path: Path) -> No
         publisher(context.group, context.entry, context.store).publish(context.follower())
 
     publish()
-    replace(Lake(landed, connect=lambda: MemoryTables({}.get), offsets=list, drop=print), 0, 1)
+    lake = Lake(landed, lambda: MemoryTables(landed.store.read), offsets=lambda _: [], drop=print)
+    replace(lake, 0, 1)
     publish()
 
     (path,) = pa.table(DeltaTable(f"{tmp_path}/landed/clicks").get_add_actions())["path"]
