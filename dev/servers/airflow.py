@@ -36,10 +36,7 @@ _SCRIPT = '#!/bin/sh\nexec "$(dirname "$0")/../venv/bin/python" -m airflow "$@"\
 
 
 def _build_into(folder: Path) -> None:
-    cache.run([sys.executable, "-m", "venv", str(folder / "venv")])
-    pip = [str(folder / "venv/bin/python"), "-m", "pip", "install", "-q"]
-    pip += ["--disable-pip-version-check", "--no-deps", "--require-hashes", "-r", str(PINS)]
-    cache.run(pip)
+    cache.virtualenv(folder / "venv", PINS)
     script = folder / "bin/airflow"
     script.parent.mkdir()
     script.write_text(_SCRIPT)

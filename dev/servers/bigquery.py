@@ -24,7 +24,6 @@ PINS = Path(__file__).resolve().parents[2] / "requirements/bigquery-emulator.txt
 OLDEST_PYTHON = (3, 13)
 EXTENSIONS = ("icu", "ducklake", "httpfs", "spatial")
 _MAIN = "from local_bigquery.cli import main; main()"
-_PLATFORM = "import duckdb; print(duckdb.execute('pragma platform').fetchone()[0])"
 
 
 def python() -> str:
@@ -52,22 +51,13 @@ def _pythons() -> Iterator[str]:
 
 
 def _build_into(folder: Path) -> None:
-    cache.run([python(), "-m", "venv", str(folder / "venv")])
-    venv = str(folder / "venv/bin/python")
-    pip = [venv, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-    cache.run([*pip, "--require-hashes", "-r", str(PINS)])
-    platform = subprocess.run([venv, "-c", _PLATFORM], capture_output=True, text=True, check=True)
-    for name in EXTENSIONS:
-        (source,) = folder.glob(f"venv/lib/*/site-packages/duckdb_extension_{name}/extensions/*/*")
-        target = folder / ".duckdb/extensions" / source.parent.name / platform.stdout.strip()
-        target.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
+    own = cache.virtualenv(folder / "venv", PINS, python())
+    cache.copy_duckdb_extensions(own, folder / ".duckdb/extensions", EXTENSIONS)
 
 
 def _build() -> Path:
     GCS.build()
     announcement = "installing local-bigquery, a BigQuery server (once, about a minute, 450 MB)"
-    # A virtual environment knows its own path, so it is made anew where the build ends up.
     return cache.built("bigquery", PINS.read_text(), _build_into, announcement)
 
 

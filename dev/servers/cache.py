@@ -17,6 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 
+_MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+_PLATFORM = "import duckdb; print(duckdb.execute('pragma platform').fetchone()[0])"
+
 
 class Missing(Exception):  # noqa: N818  # names the state
     """This machine lacks something, or a step failed; the message says what to do about it."""
@@ -69,6 +72,64 @@ def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = 
     if done.returncode:
         output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise Missing(f"`{' '.join(argv)}` failed with exit code {done.returncode}:\n{output}")
+
+
+def fetch(artifacts: Mapping[str, str], target: Path, needed_for: str) -> list[Path]:
+    """Download artifacts of Maven Central into a folder; returns their files in the same order.
+
+    Args:
+        artifacts: the SHA-256 of each file, by coordinates ``group:name:version[:type[:class]]``.
+        target: the folder.
+        needed_for: what needs them, for the message if this machine has no Maven.
+
+    Raises:
+        Missing: there is no Maven, a download failed, or a file has another SHA-256.
+    """
+    mvn, files = tool("mvn", needed_for, "maven"), []
+    for artifact, expected in artifacts.items():
+        options = [f"-Dartifact={artifact}", f"-DoutputDirectory={target}"]
+        run([mvn, "-q", "-B", "-C", "-ntp", _MAVEN_COPY, *options])
+        _, name, version, *kind = artifact.split(":")
+        suffix = "".join(f"-{classifier}" for classifier in kind[1:])
+        files.append(target / f"{name}-{version}{suffix}.{kind[0] if kind else 'jar'}")
+        with files[-1].open("rb") as opened:
+            found = hashlib.file_digest(opened, "sha256").hexdigest()
+        if found != expected:
+            raise Missing(f"{artifact} has SHA-256 {found}, expected {expected}")
+    return files
+
+
+def virtualenv(folder: Path, pins: Path, python: str = sys.executable) -> Path:
+    """Make a virtual environment with exactly the pinned packages; returns its Python.
+
+    Call it by that path, also after the folder was renamed: scripts of the environment name the
+    folder where they were made.
+
+    Raises:
+        Missing: an installation failed, or a package has another hash.
+    """
+    run([python, "-m", "venv", str(folder)])
+    own = folder / "bin/python"
+    pip = [str(own), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
+    run([*pip, "--require-hashes", "-r", str(pins)])
+    return own
+
+
+def copy_duckdb_extensions(python: Path, target: Path, names: Sequence[str]) -> None:
+    """Copy extensions of DuckDB from their packages to a folder where DuckDB looks for them.
+
+    Args:
+        python: that of a virtual environment with DuckDB and the packages of its extensions.
+        target: the extension directory.
+        names: of the extensions.
+    """
+    done = subprocess.run([python, "-c", _PLATFORM], capture_output=True, text=True, check=True)
+    packages = python.parents[1]
+    for name in names:
+        (source,) = packages.glob(f"lib/*/site-packages/duckdb_extension_{name}/extensions/*/*")
+        folder = target / source.parent.name / done.stdout.strip()
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, folder)
 
 
 def built(name: str, recipe: str, build: Callable[[Path], None], announcement: str) -> Path:

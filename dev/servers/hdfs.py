@@ -7,12 +7,10 @@ of Maven Central. It listens on the loopback interface, whatever the host.
 ``hdfs://namenode:8020``.
 """
 
-import hashlib
 from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.ports import answers
-from dev.servers.schema_registry import COPY
 from dev.servers.server import Kind
 
 VERSION = "3.5.0"
@@ -42,15 +40,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def _build_into(folder: Path) -> None:
-    mvn = cache.tool("mvn", "the first start of HDFS", "maven")
-    for artifact, expected in _ARTIFACTS.items():
-        options = [f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-        cache.run([mvn, "-q", "-B", "-C", "-ntp", COPY, *options])
-        _, name, version = artifact.split(":")
-        with (folder / f"{name}-{version}.jar").open("rb") as jar:
-            found = hashlib.file_digest(jar, "sha256").hexdigest()
-        if found != expected:
-            raise cache.Missing(f"{artifact} has SHA-256 {found}, expected {expected}")
+    cache.fetch(_ARTIFACTS, folder, "the first start of HDFS")
 
 
 def _build() -> Path:

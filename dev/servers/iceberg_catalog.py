@@ -7,14 +7,13 @@ and ``AWS_ACCESS_KEY_ID`` and ``AWS_SECRET_ACCESS_KEY`` the key.
 ``LANDFALL_ICEBERG_CATALOG`` names the address of an existing catalog to use instead.
 """
 
-import hashlib
 import os
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from dev.servers import cache
-from dev.servers.schema_registry import COPY, java
+from dev.servers.schema_registry import java
 from dev.servers.server import Kind
 
 VERSION = "0.99.0"
@@ -25,13 +24,7 @@ _OPTION = "nessie.catalog.service.s3.default-options"
 
 
 def _build_into(folder: Path) -> None:
-    mvn = cache.tool("mvn", "the first start of the Iceberg catalog", "maven")
-    options = [f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={folder}"]
-    cache.run([mvn, "-q", "-B", "-C", "-ntp", COPY, *options])
-    with _runner(folder).open("rb") as jar:
-        found = hashlib.file_digest(jar, "sha256").hexdigest()
-    if found != SHA256:
-        raise cache.Missing(f"{_runner(folder).name} has SHA-256 {found}, expected {SHA256}")
+    cache.fetch({ARTIFACT: SHA256}, folder, "the first start of the Iceberg catalog")
 
 
 def _runner(folder: Path) -> Path:

@@ -6,7 +6,6 @@ needs a newer Java than Kafka does; where the machine has none, a JDK comes from
 ``LANDFALL_SCHEMA_REGISTRY`` names the address of an existing registry to use instead.
 """
 
-import hashlib
 import os
 import re
 import shutil
@@ -24,7 +23,6 @@ from dev.servers.server import Kind
 VERSION = "3.3.3"
 ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
 SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 PATH = "/apis/ccompat/v7"
 OLDEST_JAVA = 21
 
@@ -73,13 +71,8 @@ def _install_jdk(folder: Path) -> None:
 
 
 def _build_into(folder: Path) -> None:
-    mvn = cache.tool("mvn", "the first start of the schema registry", "maven")
-    options = [f"-Dartifact={ARTIFACT}", f"-DoutputDirectory={folder}"]
-    cache.run([mvn, "-q", "-B", "-C", "-ntp", COPY, *options])
-    archive = folder / f"apicurio-registry-app-{VERSION}-all.tar.gz"
-    found = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if found != SHA256:
-        raise cache.Missing(f"{archive.name} has SHA-256 {found}, expected {SHA256}")
+    needed_for = "the first start of the schema registry"
+    (archive,) = cache.fetch({ARTIFACT: SHA256}, folder, needed_for)
     with tarfile.open(archive) as packed:
         packed.extractall(folder / "apicurio", filter="data")
     archive.unlink()

@@ -5,14 +5,10 @@ deltalake, in a virtual environment of their own: they need another PySpark and 
 Landfall. ``VERSIONS`` are those that the documentation of the publishers names.
 """
 
-import hashlib
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from dev.servers import cache
-from dev.servers.schema_registry import COPY
 
 PINS = Path(__file__).resolve().parents[2] / "requirements/engines.txt"
 JARS = {
@@ -28,10 +24,25 @@ JARS = {
     "org.xerial:sqlite-jdbc:3.50.3.0": (
         "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08"
     ),
+    "org.apache.iceberg:iceberg-aws-bundle:1.12.0": (
+        "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957"
+    ),
+    "org.apache.hadoop:hadoop-aws:3.4.2": (
+        "d2d24e6b715b5656b9d238bf13b6682a07e2004dd36aad74a73aeb854319f4d9"
+    ),
+    "software.amazon.awssdk:apache-client:2.54.17": (
+        "0b00ae3d55c3d1213ca47b5651dc4c2a0080fc9b6192dde3d53c3da6c1811bcb"
+    ),
+    "software.amazon.awssdk:s3-transfer-manager:2.54.17": (
+        "7bef0ea4efd5e0860bab63e08317040951edb51b72a5be734284c28b8324ab87"
+    ),
 }
-"""By Maven coordinates the SHA-256: those for the last Spark that Iceberg has a runtime for."""
+"""By Maven coordinates the SHA-256: those for the last Spark that Iceberg has a runtime for.
+
+S3A (``hadoop-aws``, of the Hadoop in that Spark) takes the AWS SDK from Iceberg's bundle and two
+modules that it lacks, in the bundle's version, instead of a jar of 600 MB.
+"""
 DUCKDB_EXTENSIONS = ("avro", "delta", "httpfs", "iceberg")
-_PLATFORM = "import duckdb; print(duckdb.execute('pragma platform').fetchone()[0])"
 
 
 def home() -> Path:
@@ -41,28 +52,14 @@ def home() -> Path:
         Missing: this machine has no Maven, or an installation failed.
     """
     recipe = f"{PINS.read_text()}{JARS}{DUCKDB_EXTENSIONS}{sys.version_info[:2]}"
-    announcement = (
-        "installing Spark, DuckDB, polars and daft to read tables with (once, about a minute, 1 GB)"
-    )
+    announcement = "installing Spark, DuckDB, polars and daft to read tables with (once, about a minute, 1.1 GB)"
     return cache.built("engines", recipe, _build_into, announcement)
 
 
 def _build_into(folder: Path) -> None:
-    cache.run([sys.executable, "-m", "venv", str(folder / "venv")])
-    venv = str(folder / "venv/bin/python")
-    pip = [venv, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]
-    cache.run([*pip, "--require-hashes", "-r", str(PINS)])
-    _copy_extensions(folder, venv)
-    mvn = cache.tool("mvn", "reading tables with Spark", "maven")
-    jars = folder / "jars"
-    for artifact, sha256 in JARS.items():
-        options = [f"-Dartifact={artifact}", f"-DoutputDirectory={jars}"]
-        cache.run([mvn, "-q", "-B", "-C", "-ntp", COPY, *options])
-        _, name, version = artifact.split(":")
-        with (jars / f"{name}-{version}.jar").open("rb") as jar:
-            found = hashlib.file_digest(jar, "sha256").hexdigest()
-        if found != sha256:
-            raise cache.Missing(f"{artifact} has SHA-256 {found}, expected {sha256}")
+    python = cache.virtualenv(folder / "venv", PINS)
+    cache.copy_duckdb_extensions(python, folder / "duckdb", DUCKDB_EXTENSIONS)
+    cache.fetch(JARS, folder / "jars", "reading tables with Spark")
 
 
 def main() -> None:
@@ -71,16 +68,6 @@ def main() -> None:
         home()
     except cache.Missing as missing:
         sys.exit(str(missing))
-
-
-def _copy_extensions(folder: Path, venv: str) -> None:
-    """Copy DuckDB's extensions from their packages to where DuckDB looks for them."""
-    done = subprocess.run([venv, "-c", _PLATFORM], capture_output=True, text=True, check=True)
-    for name in DUCKDB_EXTENSIONS:
-        (source,) = folder.glob(f"venv/lib/*/site-packages/duckdb_extension_{name}/extensions/*/*")
-        target = folder / "duckdb" / source.parent.name / done.stdout.strip()
-        target.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
 
 
 if __name__ == "__main__":
