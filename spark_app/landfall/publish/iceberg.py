@@ -160,8 +160,10 @@ class Iceberg:
             hidden = (*secret.values(), *(access.secrets if access else ()))
             return {**_CATALOG, **files, **catalog, **secret}, hidden
 
-        connection = Connection(catalog.get("name", "landfall"), connecting)
         lane, settings = (context.group.metadata.name, context.lane), TableSettings.of(read, specs)
+        connection = Connection(
+            catalog.get("name", "landfall"), connecting, of_tables=settings.properties
+        )
         tables = IcebergTables(connection, lane, context.url, settings)
         named = tuple(catalog.get(name, "") for name in ("name", "type", "uri", "warehouse"))
         cursor = context.cursor(destination(context, *named, read.table))

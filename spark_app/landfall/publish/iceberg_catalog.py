@@ -2,7 +2,7 @@
 
 A connection is made when it is first needed, and anew every few minutes and after an error, because
 secrets and credentials change. Requests of a REST catalog have a timeout, which pyiceberg gives
-them none of.
+them none of. A catalog names no Python code (``iceberg_code``).
 """
 
 import time
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from landfall.errors import DestinationDenied, LandfallError, Reason, Stalled
+from landfall.publish.iceberg_code import check_code, refuse_code
 from landfall.publish.library_errors import LibraryErrors
 from landfall.publish.s3_access import MAX_AGE_SECONDS, S3Access
 
@@ -29,11 +30,13 @@ class Connection:
         name: of the catalog, which SQL catalogs keep with every table.
         properties: of pyiceberg's ``load_catalog``, looked up at each new connection.
         secrets: values that belong into no message, as they were looked up last.
+        of_tables: properties of tables that the group's spec names.
     """
 
     name: str
     properties: Callable[[], tuple[Mapping[str, str], tuple[str, ...]]]
     secrets: tuple[str, ...] = ()
+    of_tables: Mapping[str, str] = field(default_factory=dict)
     _catalog: Any = None
     _files: Mapping[str, str] = field(default_factory=dict)
     _since: float = field(default=0.0)
@@ -44,7 +47,9 @@ class Connection:
         if self._catalog is None or time.monotonic() - self._since > MAX_AGE_SECONDS:
             properties, self.secrets = self.properties()
             self._files = properties
-            self._catalog, self._since = _connect(self.name, properties), time.monotonic()
+            catalog = _connect(self.name, properties)
+            refuse_code(catalog, {**self.of_tables, **properties})
+            self._catalog, self._since = catalog, time.monotonic()
         return self._catalog
 
     def file_io(self, url: str) -> Any:
@@ -123,7 +128,12 @@ def _connect(name: str, properties: Mapping[str, str]) -> Any:
     from pyiceberg.catalog.rest import RestCatalog  # noqa: PLC0415  # an extra
 
     class TimedRestCatalog(RestCatalog):
-        """A REST catalog whose requests end."""
+        """A REST catalog whose requests end, and which names no code."""
+
+        def _fetch_config(self) -> None:
+            super()._fetch_config()
+            # The next session would already import what `auth` names.
+            check_code(self.properties, properties, "the catalog's configuration")
 
         def _config_headers(self, session: Any) -> None:
             super()._config_headers(session)
