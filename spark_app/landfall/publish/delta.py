@@ -54,6 +54,8 @@ MAX_TRIES = 20
 """How often a table that others change all the time is looked at again in one pass."""
 _LEAST_SECRET = 4
 """Shorter values of a secret would hide parts of words."""
+_PLAIN = re.compile(r"([A-Za-z0-9:/=._-]|%25)*")
+"""Paths in a log for which it is certain what delta-rs was given to write them."""
 _SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
 """Storage options that belong into no message."""
 _KEEP_REMOVED = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
@@ -213,7 +215,9 @@ class DeltaTables:
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``. The table stays, with its identity and history.
 
-        Its columns stay as well, but for those whose type no file fits.
+        Its columns stay as well, but for those whose type no file fits. Files that it has and is to
+        have stay, too: a version that removes a path and adds it is not valid, and readers take
+        either for the last word.
         """
         with self._errors("refill", table):
             keys = [each.landed.upload.key for each in stretch.objects]
@@ -226,17 +230,53 @@ class DeltaTables:
                 if loaded is None:
                     self._create(table, files[0])
                     continue
+                staying, leaving = self._parted(loaded, files)
+                # Earlier versions removed and added a path in one version: adding it once more
+                # leaves no doubt. One that another writer has spelled would be a second file.
+                in_log = _paths_in_log(loaded)
+                plain = {path.replace("%25", "%") for path in in_log if _PLAIN.fullmatch(path)}
+                table_url = loaded.table_uri
+                alike = {f.key for f in files if (below(table_url, f.url) or f.url) in plain}
                 with suppress(CommitFailedError):  # somebody has changed the table
                     if self._sets_retention(loaded, files):
                         continue
-                    columns = self._columns(loaded, files, replaces_rows=not is_empty)
-                    if is_empty and self._changes_columns(loaded, columns):
-                        continue
-                    changes = FileChanges(stretch.objects)
-                    fields = None if is_empty else columns.fields
-                    self._commit(loaded, stretch, files, changes, fields)
+                    if is_empty or staying:
+                        columns = self._columns(loaded, files)
+                        if self._changes_columns(loaded, columns):
+                            continue
+                        again = [f for f in files if f.key not in staying or f.key in alike]
+                        self._commit(loaded, stretch, again, FileChanges(stretch.objects, leaving))
+                    else:
+                        columns = self._columns(loaded, files, replaces_rows=True)
+                        changes = FileChanges(stretch.objects)
+                        self._commit(loaded, stretch, files, changes, columns.fields)
                     return
         raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+
+    def _parted(
+        self, loaded: DeltaTable, files: Sequence[DeltaFile]
+    ) -> tuple[set[str], tuple[TableFile, ...]]:
+        """The keys of files that a table has as they are, and the files that it has besides.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, some of each, and one that delta-rs cannot remove.
+        """
+        table = loaded.table_uri
+        wanted = {_in_table(table, file.url): file.key for file in files}
+        live = [
+            (each, wanted.get(_in_table(table, absolute(table, each.path))))
+            for each in self._live_files(loaded)
+        ]
+        staying = {key for each, key in live if key is not None and not each.has_deleted_rows}
+        leaving = tuple(each for each, key in live if each.has_deleted_rows or key not in staying)
+        if staying and (kept := next((each for each in leaving if each.has_deleted_rows), None)):
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {table}: rows of {kept.path} are deleted by a deletion vector, "
+                "which cannot be taken away while other files stay; delete the folder of the "
+                "table, and it is made again",
+            )
+        return staying, leaving
 
     def _has_rows(self, loaded: DeltaTable) -> bool:
         """Whether a table has rows of the ledger, or may have some."""
@@ -354,20 +394,27 @@ class DeltaTables:
 
     def _files_of(self, loaded: DeltaTable, keys: Sequence[str]) -> dict[str, TableFile]:
         """The files that a table has of objects, by key, however a writer spells their URIs."""
+        table = loaded.table_uri
+        by_uri = {
+            _spelled_alike(absolute(table, each.path)): each for each in self._live_files(loaded)
+        }
+        url = self.files().url
+        found = {key: _spelled_alike(url(key)) for key in keys}
+        return {key: by_uri[uri] for key, uri in found.items() if uri in by_uri}
+
+    @staticmethod
+    def _live_files(loaded: DeltaTable) -> list[TableFile]:
+        """All files that a table has."""
         # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
-        paths = map(unquote, pa.table(loaded.get_add_actions())["path"].to_pylist())
+        paths = map(unquote, _paths_in_log(loaded))
         with_deleted = set[str]()
         if "deletionVectors" in (loaded.protocol().reader_features or ()):
             vectors = map(unquote, pa.table(loaded.deletion_vectors())["filepath"].to_pylist())
             with_deleted = {_spelled_alike(absolute(loaded.table_uri, path)) for path in vectors}
-        by_uri = {_spelled_alike(absolute(loaded.table_uri, path)): path for path in paths}
-        url = self.files().url
-        found = {key: _spelled_alike(url(key)) for key in keys}
-        return {
-            key: TableFile(by_uri[uri], uri in with_deleted)
-            for key, uri in found.items()
-            if uri in by_uri
-        }
+        return [
+            TableFile(path, _spelled_alike(absolute(loaded.table_uri, path)) in with_deleted)
+            for path in paths
+        ]
 
     def _commit(
         self,
@@ -479,5 +526,22 @@ def _millis(time: str) -> int:
 
 def _spelled_alike(uri: str) -> str:
     """A URI without what writers spell differently: slashes, and ``s3a`` for ``s3``."""
+    scheme, _, rest = _one_slash(uri).partition(":")
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}"
+
+
+def _one_slash(uri: str) -> str:
+    """A URI with no slash after its scheme: by this readers compare absolute paths."""
     scheme, _, rest = uri.partition(":")
-    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest.lstrip('/')}"
+    return f"{scheme}:{rest.lstrip('/')}"
+
+
+def _in_table(table: str, uri: str) -> str:
+    """By what readers compare the paths of files: equal ones are one file to them."""
+    inside = below(table, uri)
+    return _one_slash(uri) if inside is None else inside
+
+
+def _paths_in_log(loaded: DeltaTable) -> list[str]:
+    paths: list[str] = pa.table(loaded.get_add_actions())["path"].to_pylist()
+    return paths

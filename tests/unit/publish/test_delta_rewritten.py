@@ -2,11 +2,13 @@
 
 import json
 import logging
+import shutil
 import struct
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -340,5 +342,55 @@ def test_a_rebuild_is_the_way_out_of_a_restore_to_a_version_that_left_the_log(la
 
     lake.landed.publisher(lake.connect()).reset(lake.landed.follower())
 
+    lake.publish()
+    assert lake.is_whole()
+
+
+def respell(lake: Lake) -> None:
+    """Name a landed file by another spelling of its URI."""
+    old = path_of(lake, 0)
+    size = Path(old.removeprefix("file://")).stat().st_size
+    write_version(lake, removed(old), added(old.replace("file:///", "file:/"), size))
+
+
+CHANGES: dict[str, Callable[[Lake], object]] = {
+    "nothing": lambda _: None,
+    "one file is rewritten": lambda lake: rewrite(lake, 0, without=[3]),
+    "all files are rewritten": lambda lake: rewrite(lake, 0, 1),
+    "one file is spelled differently": respell,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_rebuild_names_no_file_twice(lake: Lake, change: str) -> None:
+    """Of a path that a version removes and adds, Spark takes the last action: rows were missing."""
+    CHANGES[change](lake)
+    before = DeltaTable(str(folder(lake))).version()
+
+    lake.landed.publisher(lake.connect()).reset(lake.landed.follower())
+
+    assert lake.is_whole()
+    table = DeltaTable(str(folder(lake)))
+    assert len(table.file_uris()) == 2
+    assert table.version() == before + 1
+    log = (folder(lake) / f"_delta_log/{before + 1:020}.json").read_text().splitlines()
+    actions = [json.loads(line) for line in log]
+    paths = [each[kind]["path"] for each in actions for kind in ("add", "remove") if kind in each]
+    named = [unquote(path).replace("file:///", "file:/") for path in paths]
+    assert len(named) == len({*named})
+    lake.landed.land(CLICKS).settle()
+    lake.publish()
+    assert lake.is_whole()
+
+
+def test_the_way_out_of_a_deletion_vector_beside_files_that_stay(lake: Lake) -> None:
+    delete_row_by_vector(lake, 0, 7)
+
+    with pytest.raises(Stalled, match="delete the folder of the table") as caught:
+        lake.landed.publisher(lake.connect()).reset(lake.landed.follower())
+
+    assert caught.value.reason is Reason.DESTINATION_CONFLICT
+    assert path_of(lake, 0) in str(caught.value)
+    shutil.rmtree(folder(lake))
     lake.publish()
     assert lake.is_whole()
