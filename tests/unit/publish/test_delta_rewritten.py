@@ -383,6 +383,21 @@ def test_a_rebuild_names_no_file_twice(lake: Lake, change: str) -> None:
     assert lake.is_whole()
 
 
+def test_a_rebuild_mends_what_earlier_rebuilds_did(lake: Lake) -> None:
+    paths = [path_of(lake, number) for number in (0, 1)]
+    size = Path(paths[0].removeprefix("file://")).stat().st_size
+    write_version(lake, *(added(path, size) for path in paths), *map(removed, paths))
+    version = DeltaTable(str(folder(lake))).version() + 1
+
+    lake.landed.publisher(lake.connect()).reset(lake.landed.follower())
+
+    log = (folder(lake) / f"_delta_log/{version:020}.json").read_text()
+    actions = [json.loads(line) for line in log.splitlines()]
+    assert sorted(each["add"]["path"] for each in actions if "add" in each) == sorted(paths)
+    assert not [each for each in actions if "remove" in each]
+    assert lake.is_whole()
+
+
 def test_the_way_out_of_a_deletion_vector_beside_files_that_stay(lake: Lake) -> None:
     delete_row_by_vector(lake, 0, 7)
 
