@@ -148,7 +148,7 @@ class Warehoused:
         kinds = Kinds(self.landed.store, lambda _: PARQUET)
         schedule = Schedule(self.clock, self.clock.sleep)
         staging = InPlace(lambda key: f"gs://b/{key}")
-        runner = Runner(self.warehouse, staging, kinds.format_of, {}, schedule)
+        runner = Runner(self.warehouse, staging, kinds.format_of, {}, schedule, kinds.problem_of)
         settings = LoadSettings("project", self.limits, kinds.of, lambda: self.start)
         return LoadedTables(Chains(self.landed.store, (GROUP, LANE), name), runner, settings)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from deltalake import Field, Schema
 
+from landfall.api.column_names import is_reserved
 from landfall.publish.delta_files import DeltaFile
 
 _WIDTHS: Sequence[Sequence[str]] = (("byte", "short", "integer", "long"), ("float", "double"))
@@ -69,6 +70,12 @@ class _Merging:
                     file,
                     f"its column {name} differs from column {other} by case only, and a Delta "
                     "table has one of them; rename it in the group",
+                )
+            if name.casefold() not in self.fields and is_reserved("Delta", name):
+                raise self._refusal(
+                    file,
+                    f"its column {name} has a name that Delta Lake or Spark reserves; rename it in "
+                    "the group, and leave out by `skip` what has landed with it",
                 )
 
     def _add_column(self, file: DeltaFile, new: Field) -> None:

@@ -52,5 +52,5 @@ def test_a_machine_without_maven_says_what_needs_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
 
-    with pytest.raises(cache.Missing, match="a test needs `mvn`.*apt-get install maven"):
+    with pytest.raises(cache.Missing, match=r"a test needs `mvn`.*apt-get install maven"):
         cache.fetch({"org.one:one:1.0": SHA256}, tmp_path, "a test")

@@ -13,6 +13,7 @@ import pytest
 import requests
 from google.api_core import exceptions
 from google.auth import exceptions as auth_exceptions
+from google.auth.credentials import AnonymousCredentials
 
 from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Stalled
 from landfall.ledger.object_names import parse_key
@@ -21,7 +22,12 @@ from landfall.publish.bigquery.loads import Begin as Beginning
 from landfall.publish.bigquery.loads import LoadedObject, job_id
 from landfall.publish.bigquery.options import checked, table_name
 from landfall.publish.bigquery.staging import Bucket, CopiedToBucket, InPlace
-from landfall.publish.bigquery.warehouse import translated_errors
+from landfall.publish.bigquery.warehouse import (
+    BigQueryWarehouse,
+    LoadRequest,
+    TableSettings,
+    translated_errors,
+)
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.store.memory import MemoryStore
@@ -251,3 +257,29 @@ def test_copies_of_another_chain_are_left_alone() -> None:
 
     assert first != second
     assert bucket.held == {second.removeprefix("gs://b/"): body}
+
+
+@pytest.mark.parametrize(
+    ("format_", "types"),
+    [(PARQUET, {"NUMERIC", "BIGNUMERIC", "STRING"}), (AVRO, {"NUMERIC", "BIGNUMERIC", "STRING"})],
+)
+def test_a_load_has_room_for_all_decimals(format_: str, types: set[str]) -> None:
+    credentials: Any = AnonymousCredentials()  # type: ignore[no-untyped-call]  # no types
+    client = BigQueryWarehouse(TableSettings(), "p", credentials, "http://127.0.0.1:1")
+
+    load = LoadRequest("p.d.t", ["gs://b/o"], format_, replaces=False, creates=True, labels={})
+
+    assert set(client._config(load).to_api_repr()["load"]["decimalTargetTypes"]) == types
+
+
+def test_the_columns_of_avro_files_are_looked_at_as_well() -> None:
+    store, body = MemoryStore(), io.BytesIO()
+    fields = [{"name": name, "type": "string"} for name in ("userId", "userid")]
+    schema = {"type": "record", "name": "r", "fields": fields}
+    fastavro.writer(body, schema, [{"userId": "a", "userid": "b"}])
+    store.create("a", body.getvalue())
+    each = LoadedObject(1, "a", len(body.getvalue()), 0)
+
+    problem = Kinds(store, lambda _: AVRO).problem_of(each)
+
+    assert problem.startswith("columns userId and userid are one name in BigQuery; rename one")

@@ -7,12 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from landfall.errors import DestinationAway, LandfallError, Reason, Retry, Stalled
 from landfall.publish.bigquery.loads import KEPT_LOADS, Limits, LoadedObject
 from landfall.store import file
 from tests.support.bigquery import LateRequests, Warehoused, faults, spoil
+from tests.support.catalogs import parquet_of
 from tests.support.lake import CLICKS, ORDERS, Killed, killed_at, publish_at_once
 
 TABLE = "lake.clicks"
@@ -101,6 +103,38 @@ def test_a_failure_that_passes_is_tried_again_under_another_id_after_a_while(
     made.publish()
     assert len(made.warehouse.jobs) == 3
     assert made.is_whole
+
+
+def test_a_quota_says_what_it_counts(made: Warehoused) -> None:
+    made.landed.land(CLICKS).settle()
+    made.warehouse.failures = [("quotaExceeded", "no luck")]
+
+    with pytest.raises(Retry, match=r"no luck; a table takes 1,500 loads a day, one for each sch"):
+        made.publish()
+
+
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        (["_PARTITION_key"], "column _PARTITION_key has a name that BigQuery reserves"),
+        (["userId", "userid"], "columns userId and userid are one name in BigQuery"),
+    ],
+)
+def test_columns_that_no_table_can_have_are_refused_before_a_job(
+    made: Warehoused, columns: list[str], problem: str
+) -> None:
+    good, sample = made.landed.sample.body, made.landed.sample
+    sample.body = parquet_of(**dict.fromkeys(columns, pa.string()))
+    made.landed.land(CLICKS).land(CLICKS)
+    sample.body = good
+    made.landed.land(CLICKS).settle()
+    bad = made.landed.keys("clicks")[:2]
+
+    with pytest.raises(Stalled, match=f"object {bad[0]}, {bad[1]}: {problem}; rename one"):
+        made.publish()
+
+    assert made.offsets() == [*range(20, 30)]
+    assert [job.load is None for job in made.warehouse.jobs.values()] == [True, False]
 
 
 def test_a_bad_object_is_named_and_holds_up_no_other(made: Warehoused) -> None:

@@ -233,6 +233,25 @@ def test_columns_of_a_delta_table_that_differ_by_case_are_named(
     assert scene.rows() == TEN
 
 
+@pytest.mark.parametrize("name", ["_metadata", "_Change_Type"])
+def test_a_column_of_a_schema_with_a_name_that_delta_reserves_is_named(
+    tmp_path: Path, name: str
+) -> None:
+    scene = Scene(tmp_path, "Delta")
+    scene.land(INT32)
+    scene.publish()
+    (key,) = scene.land(INT32)
+    rewritten(scene.landed, key, with_column(name, TEN))
+
+    with pytest.raises(Stalled, match=f"its column {name} has a name that Delta Lake") as caught:
+        scene.publish()
+
+    assert caught.value.reason is Reason.DESTINATION_CONFLICT
+    assert scene.landed.url(key) in str(caught.value)
+    scene.publish(skip=[key])
+    assert scene.rows() == TEN
+
+
 @pytest.mark.parametrize("more", [{"startAt": -1}, {"startAt": "Now"}, {"skip": "a"}])
 def test_wrong_options_are_refused(scene: Scene, more: dict[str, Any]) -> None:
     with pytest.raises(Stalled, match=rf"\$\.{next(iter(more))}") as caught:

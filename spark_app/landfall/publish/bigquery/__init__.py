@@ -102,7 +102,12 @@ class BigQuery:
             self._start,
         )
         runner = Runner(
-            services.warehouse, services.staging, kinds.format_of, labels, services.schedule
+            services.warehouse,
+            services.staging,
+            kinds.format_of,
+            labels,
+            services.schedule,
+            kinds.problem_of,
         )
         tables = LoadedTables(Chains(context.store, lane, context.name), runner, settings)
         choice = Choice(skip=skipped(read.skip, context.url("")))

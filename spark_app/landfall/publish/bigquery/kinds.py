@@ -11,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from landfall.api.column_names import is_reserved, same_but_case
 from landfall.publish.bigquery.loads import LoadedObject
 from landfall.store import Slots
 
@@ -23,6 +25,20 @@ FORMATS = {"Avro": AVRO, "Parquet": PARQUET, "Json": JSON}
 WORKERS = 8
 _READ_BYTES = 1 << 16
 _SCHEMA = b"avro.schema"
+_UNREADABLE = (ValueError, EOFError, OSError, pa.ArrowException)  # pyarrow's of a footer: OSError
+_WAY_OUT = "rename one in the group, and leave out by `skip` what has landed with it"
+
+
+class _AvroField(msgspec.Struct):
+    """A column of an Avro file, as far as it is read."""
+
+    name: str
+
+
+class _AvroRecord(msgspec.Struct):
+    """The schema of an Avro file, as far as it is read."""
+
+    fields: list[_AvroField] = []
 
 
 class Kinds:
@@ -45,13 +61,42 @@ class Kinds:
         with ThreadPoolExecutor(WORKERS) as pool:
             return list(pool.map(self._kind, objects))
 
+    def problem_of(self, each: LoadedObject) -> str:
+        """Why no table can have the columns of an object; "" if one can, or it cannot be read.
+
+        BigQuery would refuse the job, with other words for each reason.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        try:
+            names = self._names(each)
+        except _UNREADABLE:
+            return ""
+        for name in names:
+            if is_reserved("BigQuery", name):
+                return f"column {name} has a name that BigQuery reserves; {_WAY_OUT}"
+        for two in same_but_case(names):
+            return f"columns {two[0]} and {two[1]} are one name in BigQuery; {_WAY_OUT}"
+        return ""
+
+    def _names(self, each: LoadedObject) -> list[str]:
+        match self.format_of(each.key):
+            case "PARQUET":
+                return list(self._parquet(each).names)
+            case "AVRO":
+                fields = msgspec.json.decode(self._avro(each), type=_AvroRecord).fields
+                return [field.name for field in fields]
+        return []
+
     def _kind_of(self, each: LoadedObject) -> str:
         found = self.format_of(each.key)
         if found == JSON:
             return found
         try:
-            schema = self._avro(each) if found == AVRO else self._parquet(each)
-        except (ValueError, EOFError, OSError, pa.ArrowException):  # pyarrow's of a footer: OSError
+            is_avro = found == AVRO
+            schema = self._avro(each) if is_avro else self._parquet(each).serialize().to_pybytes()
+        except _UNREADABLE:
             return f"{found} {each.key}"
         return f"{found} {hashlib.sha256(schema).hexdigest()}"
 
@@ -67,10 +112,9 @@ class Kinds:
                     raise
                 size *= 16
 
-    def _parquet(self, each: LoadedObject) -> bytes:
+    def _parquet(self, each: LoadedObject) -> Any:
         with pa.PythonFile(_Ranges(self._slots, each), mode="r") as file:
-            schema: Any = pq.read_schema(file)
-        return bytes(schema.remove_metadata().serialize())
+            return pq.read_schema(file).remove_metadata()
 
 
 def _avro_schema(stream: io.BytesIO) -> bytes:

@@ -4,7 +4,7 @@ What is done depends on the load and on the state of its job alone: whoever come
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -68,6 +68,14 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class _Refusal:
+    """Why no job is run for objects, and which."""
+
+    message: str
+    objects: tuple[ObjectId, ...]
+
+
+@dataclass(frozen=True)
 class Runner:
     """Runs jobs.
 
@@ -77,6 +85,8 @@ class Runner:
         format_of: the format of an object by its key, as BigQuery calls it.
         labels: of the jobs.
         schedule: see there.
+        problem_of: why no table can have the columns of an object; "" if one can. Objects of one
+            load have the same columns.
     """
 
     warehouse: Warehouse
@@ -84,6 +94,7 @@ class Runner:
     format_of: Callable[[str], str]
     labels: Mapping[str, str]
     schedule: Schedule
+    problem_of: Callable[[LoadedObject], str] = lambda _: ""
 
     def finish(self, chain: Chain, intent: Intent) -> Outcome:
         """Bring the job of a load to its end, and record how it ended.
@@ -92,7 +103,7 @@ class Runner:
             Retry: it is not at its end, or nobody answers.
             Stalled: BigQuery refuses the job, or nobody can know whether it ran.
         """
-        job, refused = _ref(chain, intent), ""
+        job, refused = _ref(chain, intent), None
         state = self.warehouse.find(job)
         if state is None:
             self._check_is_known(intent)
@@ -112,18 +123,24 @@ class Runner:
             self.warehouse.use_up(job)
         return self._conclude(chain, intent, self._watched(job, intent, self.warehouse.find(job)))
 
-    def _submit(self, job: JobRef, chain: str, intent: Intent) -> str:
-        """Submit the job. If an object is lost its id is used up, and it is said which."""
+    def _submit(self, job: JobRef, chain: str, intent: Intent) -> _Refusal | None:
+        """Submit the job. If an object is lost or cannot be loaded, its id is used up."""
         if not intent.objects:
             self.warehouse.use_up(job)
-            return ""
+            return None
+        if problem := self.problem_of(intent.objects[0]):
+            self.warehouse.use_up(job)
+            ids = tuple(each.id for each in intent.objects)
+            named, _ = _named(ids)
+            return _Refusal(f"table {intent.table}: object {named}: {problem}", ids)
         try:
             uris = self.staging.stage(chain, intent.objects)
         except Stalled as error:
             if error.reason is not Reason.OBJECT_LOST:
                 raise
             self.warehouse.use_up(job)
-            return str(error)
+            lost = tuple(each.id for each in intent.objects if each.key in str(error))
+            return _Refusal(str(error), lost)
         load = LoadRequest(
             intent.table,
             uris,
@@ -133,7 +150,7 @@ class Runner:
             {**self.labels, LABEL: intent.digest},
         )
         self.warehouse.submit(job, load)
-        return ""
+        return None
 
     def _check_is_known(self, intent: Intent) -> None:
         if loads.is_forgotten(intent, self.schedule.now()):
@@ -158,7 +175,7 @@ class Runner:
         return state
 
     def _conclude(
-        self, chain: Chain, intent: Intent, state: JobState, refused: str = ""
+        self, chain: Chain, intent: Intent, state: JobState, refused: _Refusal | None = None
     ) -> Outcome:
         outcome = self._outcome(intent, state, refused)
         chain.conclude(outcome)
@@ -168,14 +185,15 @@ class Runner:
                 self.staging.release(chain.begin.chain, intent.objects)
         return outcome
 
-    def _outcome(self, intent: Intent, state: JobState, refused: str) -> Outcome:
+    def _outcome(self, intent: Intent, state: JobState, refused: _Refusal | None) -> Outcome:
         now = self.schedule.now()
         if not intent.objects:
             return loads.loaded(intent, 0)
         if not state.is_load:
-            named = tuple(each.id for each in intent.objects if each.key in refused)
-            message = refused or f"table {intent.table}: load {intent.number} was given up"
-            return loads.failed(intent, message, named, now, passes=not refused)
+            if refused:
+                return loads.failed(intent, refused.message, refused.objects, now, passes=False)
+            message = f"table {intent.table}: load {intent.number} was given up"
+            return loads.failed(intent, message, (), now, passes=True)
         if state.labels.get(LABEL) != intent.digest:
             # Only a record that was deleted and created again has another content than its job.
             raise DestinationAway(
@@ -198,7 +216,15 @@ def _ref(chain: Chain, intent: Intent) -> JobRef:
 
 def _message(intent: Intent, state: JobState, named: tuple[ObjectId, ...]) -> str:
     """What a job says about its failure, with the objects that it is about."""
-    keys = [each.key for each in named or intent.objects]
-    objects = ", ".join(keys[:_SHOWN]) + (f" and {len(keys) - _SHOWN} more" * (len(keys) > _SHOWN))
-    which = "object" if named or len(keys) == 1 else f"one of {len(keys)} objects"
-    return f"table {intent.table}: {which} {objects}: {state.reason}: {state.message}"
+    objects, count = _named(named or [each.id for each in intent.objects])
+    which = "object" if named or count == 1 else f"one of {count} objects"
+    hint = ""
+    if state.reason == "quotaExceeded":
+        hint = "; a table takes 1,500 loads a day, one for each schema of a pass: raise minInterval"
+    return f"table {intent.table}: {which} {objects}: {state.reason}: {state.message}{hint}"
+
+
+def _named(objects: Sequence[ObjectId]) -> tuple[str, int]:
+    """The keys of the first objects, as text, and how many objects there are."""
+    keys, count = ", ".join(each.key for each in objects[:_SHOWN]), len(objects)
+    return keys + (f" and {count - _SHOWN} more" if count > _SHOWN else ""), count

@@ -42,6 +42,8 @@ PASSING = frozenset(
 )
 """Reasons of errors after which the same may succeed."""
 DONE = "DONE"
+_DECIMALS = ("NUMERIC", "BIGNUMERIC", "STRING")
+"""The first that has room for the precision and scale of a column is its type."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,9 @@ class BigQueryWarehouse:
         creates = load.creates and made.creates
         config.create_disposition = "CREATE_IF_NEEDED" if creates else "CREATE_NEVER"
         config.labels = dict(load.labels)
+        if load.format in {"AVRO", "PARQUET"}:
+            # By default NUMERIC alone: 29 digits before the point, 9 after it.
+            config.decimal_target_types = _DECIMALS
         if load.format == "AVRO":
             config.use_avro_logical_types = True
         if load.format == "NEWLINE_DELIMITED_JSON":
