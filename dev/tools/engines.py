@@ -52,7 +52,9 @@ def home() -> Path:
         Missing: this machine has no Maven, or an installation failed.
     """
     recipe = f"{PINS.read_text()}{JARS}{DUCKDB_EXTENSIONS}{sys.version_info[:2]}"
-    announcement = "installing Spark, DuckDB, polars and daft to read tables with (once, about a minute, 1.1 GB)"
+    announcement = (
+        "installing Spark, DuckDB, polars and daft to read tables with (once, a minute, 1.1 GB)"
+    )
     return cache.built("engines", recipe, _build_into, announcement)
 
 

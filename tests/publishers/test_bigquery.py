@@ -17,6 +17,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +261,39 @@ def test_a_column_that_comes_later_is_added(published: Published) -> None:
     table = f"`{PROJECT}.{published.dataset}.clicks`"
     found = published.query.query_and_wait(f"select count(name), count(price) from {table}")
     assert [tuple(row.values()) for row in found] == [(10, 10)]
+
+
+def test_values_are_those_of_the_files(published: Published) -> None:
+    at = datetime(2026, 11, 21, 4, 0, 0, 123456, UTC)
+    row = {
+        "price": Decimal("1234567890.12"),
+        "exact": Decimal("12345678901234567890.123456789012345678"),
+        "day": at.date(),
+        "at": at,
+        "text": "é",
+    }
+    decimals = {"price": pa.decimal128(12, 2), "exact": pa.decimal128(38, 18)}
+    others = {"day": pa.date32(), "at": pa.timestamp("us", "UTC"), "text": pa.string()}
+
+    def of_values(offsets: Any) -> bytes:
+        columns = {"_offset": pa.array(offsets, pa.int64())}
+        for name, kind in {**decimals, **others}.items():
+            columns[name] = pa.array([row[name]] * len(offsets), kind)
+        body = io.BytesIO()
+        pq.write_table(pa.table(columns), body)
+        return body.getvalue()
+
+    published.landed.sample.body = of_values
+    published.landed.land(CLICKS).settle()
+    published.publish()
+
+    table = f"{PROJECT}.{published.dataset}.clicks"
+    columns = ", ".join(row)
+    found = published.query.query_and_wait(f"select {columns} from `{table}` limit 1")
+    assert [dict(each.items()) for each in found] == [row]
+    query = f"select sum(price) from `{table}` where day = '2026-11-21'"
+    assert [each[0] for each in published.query.query_and_wait(query)] == [10 * row["price"]]
+    published.check()
 
 
 def test_without_rights_nothing_is_done_and_it_is_said(published: Published) -> None:

@@ -16,6 +16,8 @@ import pytest
 from tests.support.engines import EngineError, Engines
 from tests.support.parquet_files import landed_again, with_column
 from tests.support.published import COLUMNS, PublishedOrders, rows_of
+from tests.support.s3 import Bucket
+from tests.support.table_places import TablePlaces
 
 pytestmark = pytest.mark.xdist_group("engines")
 suite = pytest.mark.full
@@ -37,11 +39,19 @@ def ids(table: PublishedOrders) -> list[int]:
     return [row["id"] for row in table.spark("select id from {t} order by id")]
 
 
+@pytest.fixture
+def s3_access(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """A bucket that the publisher reaches by the environment, as a driver does."""
+    for name, value in bucket.server.env.items():
+        monkeypatch.setenv(name, value)
+    return bucket
+
+
 # --------------------------------------------------------------------------------------- Iceberg
 
 
 def test_iceberg_tables_are_read_and_changed_by_others(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Iceberg", engines).land(0, 40, 100).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines).land(0, 40, 100).publish()
 
     assert table.spark(EVERYTHING) == rows_of(range(100))
     assert table.spark(ON_SECOND_DAY) == [{"n": 50}]
@@ -59,7 +69,7 @@ def test_iceberg_tables_are_read_and_changed_by_others(engines: Engines, tmp_pat
 def test_iceberg_tables_are_updated_merged_and_compacted_by_spark(
     engines: Engines, tmp_path: Path
 ) -> None:
-    table = PublishedOrders(tmp_path, "Iceberg", engines).land(0, 40, 100).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines).land(0, 40, 100).publish()
 
     table.spark("update {t} set customer = 'gone' where id = 7")
     table.spark(
@@ -78,7 +88,7 @@ def test_iceberg_tables_are_updated_merged_and_compacted_by_spark(
 
 @suite
 def test_filters_on_times_of_iceberg_tables_skip_files(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Iceberg", engines).land(0, 40, 100).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines).land(0, 40, 100).publish()
     files = f"select distinct input_file_name() f from {{t}} where ts >= {SECOND_DAY}"
 
     assert len(table.spark(files)) == 2
@@ -89,7 +99,7 @@ def test_filters_on_times_of_iceberg_tables_skip_files(engines: Engines, tmp_pat
 
 @suite
 def test_earlier_snapshots_of_iceberg_tables_are_read(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Iceberg", engines).land(0, 40).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines).land(0, 40).publish()
     ((first,),) = (
         row.values()
         for row in table.spark("select snapshot_id from landfall.lake.orders.snapshots")
@@ -104,7 +114,11 @@ def test_earlier_snapshots_of_iceberg_tables_are_read(engines: Engines, tmp_path
 @suite
 def test_iceberg_tables_whose_columns_changed_are_read(engines: Engines, tmp_path: Path) -> None:
     narrow = [{**c, "type": "Int32"} if c["name"] == "id" else c for c in COLUMNS[:2]]
-    table = PublishedOrders(tmp_path, "Iceberg", engines, columns=narrow).land(0, 40).publish()
+    table = (
+        PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines, columns=narrow)
+        .land(0, 40)
+        .publish()
+    )
 
     table.evolve(COLUMNS).land(40, 100).publish()
 
@@ -115,7 +129,7 @@ def test_iceberg_tables_whose_columns_changed_are_read(engines: Engines, tmp_pat
 
 @suite
 def test_iceberg_tables_that_were_rebuilt_are_read(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Iceberg", engines).land(0, 40, 100).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines).land(0, 40, 100).publish()
     table.spark("delete from {t} where id < 5")
 
     table.rebuild()
@@ -176,7 +190,7 @@ def test_filters_on_floats_lose_no_row_by_statistics(
 
 
 def test_delta_tables_are_read_and_changed_by_others(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Delta", engines).land(0, 40, 100).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Delta", engines).land(0, 40, 100).publish()
 
     assert table.spark(EVERYTHING) == rows_of(range(100))
     assert table.spark(ON_SECOND_DAY) == [{"n": 50}]
@@ -191,7 +205,7 @@ def test_delta_tables_are_read_and_changed_by_others(engines: Engines, tmp_path:
 
 @suite
 def test_delta_tables_are_updated_and_merged_by_spark(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Delta", engines).land(0, 40, 100).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Delta", engines).land(0, 40, 100).publish()
 
     table.spark("update {t} set customer = 'gone' where id = 7")
     table.spark(
@@ -209,7 +223,7 @@ def test_delta_tables_are_updated_and_merged_by_spark(engines: Engines, tmp_path
 
 @suite
 def test_earlier_versions_of_delta_tables_are_read(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Delta", engines).land(0, 40).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Delta", engines).land(0, 40).publish()
     first = table.spark("describe history {t} limit 1")[0]["version"]
 
     table.land(40, 100).publish()
@@ -219,7 +233,11 @@ def test_earlier_versions_of_delta_tables_are_read(engines: Engines, tmp_path: P
 
 @suite
 def test_delta_tables_whose_columns_changed_are_read(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Delta", engines, columns=COLUMNS[:2]).land(0, 40).publish()
+    table = (
+        PublishedOrders(TablePlaces(tmp_path), "Delta", engines, columns=COLUMNS[:2])
+        .land(0, 40)
+        .publish()
+    )
 
     table.evolve(COLUMNS).land(40, 100).publish()
 
@@ -230,7 +248,7 @@ def test_delta_tables_whose_columns_changed_are_read(engines: Engines, tmp_path:
 
 @suite
 def test_delta_tables_that_were_rebuilt_are_read(engines: Engines, tmp_path: Path) -> None:
-    table = PublishedOrders(tmp_path, "Delta", engines).land(0, 40, 100).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Delta", engines).land(0, 40, 100).publish()
     table.spark("delete from {t} where id < 5")
 
     table.rebuild()
@@ -288,7 +306,105 @@ def test_engines_that_cannot_read_delta_tables_say_so(
 
     If one of them learns it, this fails: name it in the page then.
     """
-    table = PublishedOrders(tmp_path, "Delta", engines).land(0, 40).publish()
+    table = PublishedOrders(TablePlaces(tmp_path), "Delta", engines).land(0, 40).publish()
+    ask = table.duckdb if engine == "duckdb" else partial(table.ask, engine)
+
+    with pytest.raises(EngineError):
+        ask(EVERYTHING)
+
+
+# ------------------------------------------------------------------------------------------- S3
+
+
+def test_tables_on_s3_are_read_and_changed_by_others(
+    engines: Engines, tmp_path: Path, s3_access: Bucket
+) -> None:
+    places = [TablePlaces(tmp_path, each) for each in (s3_access, s3_access.server.create_bucket())]
+    iceberg = PublishedOrders(places[0], "Iceberg", engines).land(0, 40, 100).publish()
+    delta = PublishedOrders(places[1], "Delta", engines).land(0, 40, 100).publish()
+
+    assert iceberg.duckdb(ON_SECOND_DAY) == [{"n": 50}]
+    for table in (iceberg, delta):
+        assert table.spark(EVERYTHING) == rows_of(range(100))
+        table.spark("delete from {t} where id < 5")
+        assert ids(table.land(100, 120).publish()) == [*range(5, 120)]
+    assert iceberg.ask("polars", EVERYTHING) == rows_of(range(5, 120))
+    assert delta.ask("deltalake", EVERYTHING) == rows_of(range(5, 120))
+
+
+@suite
+@pytest.mark.parametrize("catalog", ["sql", "rest"])
+def test_iceberg_tables_on_s3_are_read_by_everybody(
+    engines: Engines,
+    tmp_path: Path,
+    s3_access: Bucket,
+    request: pytest.FixtureRequest,
+    catalog: str,
+) -> None:
+    rest = request.getfixturevalue("iceberg_catalog") if catalog == "rest" else ""
+    places = TablePlaces(tmp_path, s3_access, rest)
+    topic = f"orders_{s3_access.name.replace('-', '_')}"
+    table = PublishedOrders(places, "Iceberg", engines, topic=topic).land(0, 40, 100).publish()
+
+    assert table.spark(EVERYTHING) == rows_of(range(100))
+    assert table.spark(ON_SECOND_DAY) == [{"n": 50}]
+    assert table.duckdb(EVERYTHING) == rows_of(range(100))
+    assert table.duckdb(ON_SECOND_DAY) == [{"n": 50}]
+    assert table.ask("polars", EVERYTHING) == rows_of(range(100))
+    assert table.ask("pyiceberg", "id = 9")[0]["amount"] == 2.25
+
+    table.spark("delete from {t} where id < 5")
+    table.spark(
+        "call landfall.system.rewrite_data_files(table => 'lake.{topic}', "
+        "options => map('rewrite-all', 'true'))".replace("{topic}", topic)
+    )
+
+    assert table.ask("daft", EVERYTHING) == rows_of(range(5, 100))
+    assert ids(table.land(100, 120).publish()) == [*range(5, 120)]
+
+
+@suite
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_delta_tables_on_s3_are_read_by_who_knows_the_scheme(
+    engines: Engines, tmp_path: Path, s3_access: Bucket, scheme: str
+) -> None:
+    """What docs/publishers/delta.md says of each engine and scheme."""
+    places, options = TablePlaces(tmp_path, s3_access), {"scheme": scheme}
+    table = PublishedOrders(places, "Delta", engines, options=options).land(0, 40, 100).publish()
+
+    assert table.spark(EVERYTHING) == rows_of(range(100))
+    assert table.ask("kernel", EVERYTHING) == rows_of(range(100))
+    if scheme == "s3":
+        assert table.ask("deltalake", EVERYTHING) == rows_of(range(100))
+    else:
+        with pytest.raises(EngineError, match="No suitable object store found for s3a"):
+            table.ask("deltalake", EVERYTHING)
+
+
+@suite
+def test_spark_without_a_setting_reads_delta_tables_by_s3a_alone(
+    engines: Engines, tmp_path: Path, s3_access: Bucket
+) -> None:
+    places = [TablePlaces(tmp_path, each) for each in (s3_access, s3_access.server.create_bucket())]
+    schemes = [{"scheme": scheme} for scheme in ("s3", "s3a")]
+    tables = [
+        PublishedOrders(place, "Delta", engines, options=options, is_plain_spark=True)
+        for place, options in zip(places, schemes, strict=True)
+    ]
+
+    with pytest.raises(EngineError, match=r"FAILED_READ_FILE.*s3://"):
+        tables[0].land(0, 40).publish().spark(EVERYTHING)
+
+    assert tables[1].land(0, 40).publish().spark(EVERYTHING) == rows_of(range(40))
+
+
+@suite
+@pytest.mark.parametrize("engine", ["duckdb", "polars", "daft"])
+def test_engines_that_cannot_read_delta_tables_on_s3_say_so(
+    engines: Engines, tmp_path: Path, s3_access: Bucket, engine: str
+) -> None:
+    table = PublishedOrders(TablePlaces(tmp_path, s3_access), "Delta", engines)
+    table.land(0, 40).publish()
     ask = table.duckdb if engine == "duckdb" else partial(table.ask, engine)
 
     with pytest.raises(EngineError):

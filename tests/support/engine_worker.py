@@ -31,7 +31,10 @@ def spark() -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
+        # One, so that actions of a version keep their order: with more, what it does is by chance.
         "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
@@ -63,22 +66,68 @@ def duckdb_session(name: str) -> Any:
 
     del name
     connection = duckdb.connect(config={"extension_directory": str(HOME / "duckdb")})
-    connection.execute("SET timezone = 'UTC'; LOAD iceberg; LOAD delta;")
+    connection.execute("SET timezone = 'UTC'; LOAD avro; LOAD httpfs; LOAD iceberg; LOAD delta;")
     return connection
 
 
 def run_duckdb(request: dict[str, Any]) -> list[dict[str, Any]]:
-    found = duckdb_session(request["session"]).execute(request["query"])
+    session = duckdb_session(request["session"])
+    if s3 := request.get("s3"):
+        host = s3["endpoint"].partition("://")[2]
+        session.execute(
+            f"CREATE OR REPLACE SECRET (TYPE s3, KEY_ID '{s3['key']}', SECRET '{s3['secret']}', "
+            f"ENDPOINT '{host}', REGION 'us-east-1', URL_STYLE 'path', USE_SSL false)"
+        )
+    found = session.execute(request["query"])
     names = [column[0] for column in found.description]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def pyiceberg_table(request: dict[str, Any]) -> Any:
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.table import StaticTable
+
+    if catalog := request.get("catalog"):
+        return load_catalog("landfall", **catalog).load_table(request["table"])
+    return StaticTable.from_metadata(request["table"], of_pyiceberg(request))
+
+
+def of_pyiceberg(request: dict[str, Any]) -> dict[str, str]:
+    """Properties of pyiceberg that reach the store."""
+    if not (s3 := request.get("s3")):
+        return {}
+    return {
+        "s3.endpoint": s3["endpoint"],
+        "s3.access-key-id": s3["key"],
+        "s3.secret-access-key": s3["secret"],
+        "s3.region": "us-east-1",
+    }
+
+
+def of_object_store(request: dict[str, Any]) -> dict[str, str]:
+    """Storage options of delta-rs, of its kernel and of polars."""
+    if not (s3 := request.get("s3")):
+        return {}
+    return {
+        "aws_endpoint_url": s3["endpoint"],
+        "aws_access_key_id": s3["key"],
+        "aws_secret_access_key": s3["secret"],
+        "aws_region": "us-east-1",
+        "aws_allow_http": "true",
+    }
 
 
 def run_polars(request: dict[str, Any]) -> list[dict[str, Any]]:
     import polars as pl
 
-    scan = {"iceberg": pl.scan_iceberg, "delta": pl.scan_delta}[request["format"]]
-    found = pl.SQLContext(t=scan(request["table"])).execute(request["query"])
-    return list(found.collect().to_dicts())
+    options = of_object_store(request) or None
+    if request["format"] == "parquet":
+        table = pl.scan_parquet(request["table"], hive_partitioning=True)
+    elif request["format"] == "iceberg":
+        table = pl.scan_iceberg(pyiceberg_table(request), storage_options=options)
+    else:
+        table = pl.scan_delta(request["table"], storage_options=options)
+    return list(pl.SQLContext(t=table).execute(request["query"]).collect().to_dicts())
 
 
 def run_kernel(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -86,35 +135,43 @@ def run_kernel(request: dict[str, Any]) -> list[dict[str, Any]]:
     import polars as pl
     import polars_deltalake
 
-    found = pl.SQLContext(t=polars_deltalake.scan_delta(request["table"]))
-    return list(found.execute(request["query"]).collect().to_dicts())
+    options = of_object_store(request)
+    table = polars_deltalake.scan_delta(request["table"], storage_options=options)
+    return list(pl.SQLContext(t=table).execute(request["query"]).collect().to_dicts())
 
 
 def run_daft(request: dict[str, Any]) -> list[dict[str, Any]]:
     import daft
 
+    config = None
+    if s3 := request.get("s3"):
+        config = daft.io.IOConfig(
+            s3=daft.io.S3Config(
+                region_name="us-east-1",
+                endpoint_url=s3["endpoint"],
+                key_id=s3["key"],
+                access_key=s3["secret"],
+            )
+        )
     if request["format"] == "iceberg":
-        from pyiceberg.table import StaticTable
-
-        table = daft.read_iceberg(StaticTable.from_metadata(request["table"]))
+        table = daft.read_iceberg(pyiceberg_table(request), io_config=config)
     else:
-        table = daft.read_deltalake(request["table"])
+        table = daft.read_deltalake(request["table"], io_config=config)
     return list(daft.sql(request["query"], t=table).to_pylist())
 
 
 def run_pyiceberg(request: dict[str, Any]) -> list[dict[str, Any]]:
-    from pyiceberg.table import StaticTable
-
-    table = StaticTable.from_metadata(request["table"])
-    return list(table.scan(row_filter=request["query"]).to_arrow().to_pylist())
+    scan = pyiceberg_table(request).scan(row_filter=request["query"])
+    return list(scan.to_arrow().to_pylist())
 
 
 def run_deltalake(request: dict[str, Any]) -> list[dict[str, Any]]:
     import pyarrow  # noqa: ICN001
     from deltalake import DeltaTable, QueryBuilder
 
-    builder = QueryBuilder().register("t", DeltaTable(request["table"]))
-    return list(pyarrow.table(builder.execute(request["query"]).read_all()).to_pylist())
+    table = DeltaTable(request["table"], storage_options=of_object_store(request))
+    found = QueryBuilder().register("t", table).execute(request["query"])
+    return list(pyarrow.table(found.read_all()).to_pylist())
 
 
 def plain(value: object) -> object:

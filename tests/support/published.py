@@ -1,10 +1,9 @@
-"""A group that lands by the product's own code, and publishes tables in folders of this machine."""
+"""A group that lands by the product's own code, and publishes tables that other engines read."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from landfall.ledger.offsets import TopicPartition
@@ -17,8 +16,8 @@ from tests.support.engines import Engines
 from tests.support.engines import Rows as Found
 from tests.support.landed_group import Backup, backup_group
 from tests.support.slice_landing import Rows
+from tests.support.table_places import TablePlaces
 
-ORDERS = TopicPartition("orders", 0)
 DAYS = [datetime(2026, 11, day, 4, tzinfo=UTC) for day in (20, 21)]
 COLUMNS: list[dict[str, Any]] = [
     {"name": "id", "type": "Int64", "nullable": False},
@@ -40,57 +39,43 @@ class PublishedOrders:
     """A topic that lands as typed Parquet files by date, and a table of it.
 
     Attributes:
-        root: a folder: ``landed`` is the output, ``catalog.db`` and ``warehouse`` are Iceberg's.
+        places: where landed files and tables are.
         kind: the type of the publisher.
         engines: what reads the table.
         columns: ``spec.decode.columns``.
         options: more options of the publisher.
-        is_around: whether the folder of a Delta table has the topic's objects in it.
+        topic: a topic of its own, where a catalog is shared by tests.
+        is_plain_spark: whether Spark knows S3 as ``s3a`` alone, as Apache's does.
     """
 
-    root: Path
+    places: TablePlaces
     kind: str
     engines: Engines
     columns: list[dict[str, Any]] = field(default_factory=lambda: COLUMNS)
     options: dict[str, Any] = field(default_factory=dict)
-    is_around: bool = False
+    topic: str = "orders"
+    is_plain_spark: bool = False
 
     def __post_init__(self) -> None:
-        output = {"url": f"file://{self.root}/landed", "format": "Parquet"}
+        output = {**self.places.output, "format": "Parquet"}
+        options = self.places.options(self.kind) | self.options
         spec = {
             "decode": {
                 "format": "Json",
                 "timestamp": {"field": "ts"},
                 "columns": self.columns,
             },
-            "route": {"pattern": "_landed/dt={date}" if self.is_around else "dt={date}"},
-            "publish": [{"name": "lake", "type": self.kind, "options": self.places | self.options}],
+            "route": {"pattern": "dt={date}"},
+            "publish": [{"name": "lake", "type": self.kind, "options": options}],
         }
         store = open_store(backup_group(output, **spec).spec.output)
-        log: dict[TopicPartition, Rows] = {ORDERS: [order(number) for number in range(1000)]}
+        self.tp = TopicPartition(self.topic, 0)
+        log: dict[TopicPartition, Rows] = {self.tp: [order(number) for number in range(1000)]}
         self.landed = Backup(log, output, spec, store)
-
-    @property
-    def places(self) -> dict[str, Any]:
-        """The options that say where the table is."""
-        if self.kind == "Delta":
-            return {"table": f"file://{self.folder.parent}/{{topic}}"}
-        return {"table": "lake.{topic}", "catalog": self.catalog}
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the Delta table."""
-        return self.root / ("landed" if self.is_around else "delta") / "orders"
-
-    @property
-    def catalog(self) -> dict[str, str]:
-        """What connects to the Iceberg catalog."""
-        uri = f"sqlite:///{self.root}/catalog.db"
-        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.root}/warehouse"}
 
     def land(self, *bounds: int) -> "PublishedOrders":
         """Land ranges of offsets, one COMMIT each, and let the ledger say that all is visible."""
-        self.landed.land(*bounds, tp=ORDERS)
+        self.landed.land(*bounds, tp=self.tp)
         self.landed.settle()
         return self
 
@@ -121,45 +106,93 @@ class PublishedOrders:
 
     def spark(self, query: str) -> Found:
         """Ask Spark; ``{t}`` is the table."""
+        return self.engines.ask(
+            "spark",
+            query.format(t=self.spark_table),
+            session=f"{self.places.url}{self.places.rest}",
+            conf=self._conf(),
+        )
+
+    @property
+    def spark_table(self) -> str:
+        """The name of the table in Spark."""
         if self.kind == "Delta":
-            table = f"delta.`{self.folder}`"
-            return self.engines.ask("spark", query.format(t=table))
-        name = "spark.sql.catalog.landfall"
-        conf = {
+            return f"delta.`{self.location}`"
+        return f"landfall.lake.{self.topic}"
+
+    @property
+    def location(self) -> str:
+        """The folder of the Delta table, as engines have to name it."""
+        url = f"{self.places.url}/delta/{self.topic}".removeprefix("file://")
+        return url.replace("s3://", "s3a://") if self.is_plain_spark else url
+
+    def _conf(self) -> dict[str, str]:
+        """The settings of a session of Spark."""
+        s3, name, uri = self.places.s3, "spark.sql.catalog.landfall", self.places.catalog["uri"]
+        conf = dict[str, str]()
+        if s3:
+            conf |= {
+                "fs.s3a.endpoint": s3["endpoint"],
+                "fs.s3a.access.key": s3["key"],
+                "fs.s3a.secret.key": s3["secret"],
+            }
+            if not self.is_plain_spark:
+                conf["fs.s3.impl"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+        if self.kind == "Delta":
+            return conf
+        if self.places.rest:
+            conf |= {f"{name}.type": "rest", f"{name}.uri": uri, f"{name}.warehouse": "w"}
+        else:
+            conf |= {
+                f"{name}.type": "jdbc",
+                f"{name}.uri": uri.replace("sqlite:///", "jdbc:sqlite:"),
+                f"{name}.warehouse": self.places.catalog["warehouse"],
+                f"{name}.jdbc.schema-version": "V1",
+            }
+        if s3:
+            conf |= {
+                f"{name}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+                f"{name}.s3.endpoint": s3["endpoint"],
+                f"{name}.s3.path-style-access": "true",
+                f"{name}.s3.access-key-id": s3["key"],
+                f"{name}.s3.secret-access-key": s3["secret"],
+                f"{name}.client.region": "us-east-1",
+            }
+        return {
+            **conf,
             name: "org.apache.iceberg.spark.SparkCatalog",
-            f"{name}.type": "jdbc",
-            f"{name}.uri": f"jdbc:sqlite:{self.root}/catalog.db",
-            f"{name}.warehouse": f"file://{self.root}/warehouse",
-            f"{name}.jdbc.schema-version": "V1",
             f"{name}.cache-enabled": "false",
         }
-        query = query.format(t="landfall.lake.orders")
-        return self.engines.ask("spark", query, session=str(self.root), conf=conf)
 
     @property
     def metadata(self) -> str:
         """The current metadata of the Iceberg table."""
-        from pyiceberg.catalog import load_catalog
-
-        return load_catalog("landfall", **self.catalog).load_table("lake.orders").metadata_location
+        found: str = self.places.load(self.topic).metadata_location
+        return found
 
     def duckdb(self, query: str) -> Found:
         """Ask DuckDB; ``{t}`` is the table."""
         scan = (
-            f"delta_scan('file://{self.folder}')"
+            f"delta_scan('{self.places.url}/delta/{self.topic}')"
             if self.kind == "Delta"
             else f"iceberg_scan('{self.metadata}')"
         )
-        return self.engines.ask("duckdb", query.format(t=scan))
+        return self.engines.ask(
+            "duckdb",
+            query.format(t=scan),
+            session=str(self.places.root) if self.places.bucket else "",
+            s3=self.places.s3,
+        )
 
     def ask(self, engine: str, query: str) -> Found:
         """Ask another engine; ``{t}`` is the table."""
-        place = (
-            {"table": str(self.folder), "format": "delta"}
-            if self.kind == "Delta"
-            else {"table": self.metadata, "format": "iceberg"}
-        )
-        return self.engines.ask(engine, query.format(t="t"), **place)
+        place: dict[str, Any] = {"table": self.location, "format": "delta"}
+        if self.kind == "Iceberg":
+            place = {"table": self.metadata, "format": "iceberg"}
+            if self.places.rest:
+                catalog = {**self.places.files, **self.places.catalog}
+                place |= {"table": f"lake.{self.topic}", "catalog": catalog}
+        return self.engines.ask(engine, query.format(t="t"), s3=self.places.s3, **place)
 
 
 def rows_of(numbers: Sequence[int]) -> Found:
