@@ -1,4 +1,4 @@
-"""Where tests keep landed files and the tables that are published of them: folders, or an S3."""
+"""Where tests keep landed files and the tables that are published of them: folders, or a bucket."""
 
 from dataclasses import dataclass
 from functools import cached_property

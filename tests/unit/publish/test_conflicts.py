@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
-from pyiceberg.catalog.sql import SqlCatalog
 
 from landfall.errors import Reason, Stalled
 from landfall.publish.building import publisher
 from tests.support.lake import CLICKS, Landed
 from tests.support.parquet_files import rewritten, with_column
+from tests.support.table_places import TablePlaces
 
 INT32, INT64, TEXT = pa.int32(), pa.int64(), pa.string()
 FLOAT, DOUBLE = pa.float32(), pa.float64()
@@ -28,19 +28,11 @@ class Scene:
     kind: str
 
     def __post_init__(self) -> None:
-        self.landed = Landed(self.root)
-        (self.root / "tables").mkdir()
+        self.landed, self.places = Landed(self.root), TablePlaces(self.root)
 
     @property
     def options(self) -> dict[str, Any]:
-        if self.kind == "Delta":
-            return {"table": f"file://{self.root}/tables/{{topic}}"}
-        return {"table": "lake.{topic}", "catalog": self.catalog}
-
-    @property
-    def catalog(self) -> dict[str, str]:
-        uri = f"sqlite:///{self.root}/catalog.db"
-        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.root}/tables"}
+        return self.places.options(self.kind)
 
     def land(self, *kinds: pa.DataType) -> list[str]:
         """Land an object for each type; returns their keys."""
@@ -74,12 +66,10 @@ class Scene:
     def rows(self, table: str = "clicks") -> list[Any]:
         """The values of ``id``, in the order of the offsets."""
         if self.kind == "Delta":
-            found = QueryBuilder().register("t", DeltaTable(f"{self.root}/tables/{table}"))
+            found = QueryBuilder().register("t", DeltaTable(f"{self.root}/delta/{table}"))
             rows = pa.table(found.execute("select id from t order by _offset").read_all())
         else:
-            catalog = SqlCatalog("landfall", **self.catalog)
-            scan = catalog.load_table(f"lake.{table}").scan()
-            rows = scan.to_arrow().sort_by("_offset").select(["id"])
+            rows = self.places.load(table).scan().to_arrow().sort_by("_offset").select(["id"])
         found_rows: list[Any] = rows["id"].to_pylist()
         return found_rows
 
@@ -184,12 +174,12 @@ def test_a_rebuild_that_fails_leaves_the_table_as_it_was(scene: Scene) -> None:
 def test_a_rebuild_of_a_delta_table_changes_the_type_of_a_column(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "Delta")
     keys = stopped(scene)
-    before = DeltaTable(f"{tmp_path}/tables/clicks").metadata()
+    before = DeltaTable(f"{tmp_path}/delta/clicks").metadata()
 
     scene.rebuild(skip=[keys[0], keys[2]])
 
     assert scene.rows() == TEN
-    after = DeltaTable(f"{tmp_path}/tables/clicks").metadata()
+    after = DeltaTable(f"{tmp_path}/delta/clicks").metadata()
     assert (after.id, after.partition_columns) == (before.id, before.partition_columns)
 
 
@@ -197,15 +187,15 @@ def test_a_wider_column_keeps_what_a_delta_table_is(tmp_path: Path) -> None:
     scene = Scene(tmp_path, "Delta")
     scene.land(INT32)
     scene.publish()
-    DeltaTable(f"{tmp_path}/tables/clicks").alter.set_table_properties(
+    DeltaTable(f"{tmp_path}/delta/clicks").alter.set_table_properties(
         {"delta.logRetentionDuration": "interval 5 days"}
     )
-    before = DeltaTable(f"{tmp_path}/tables/clicks").metadata()
+    before = DeltaTable(f"{tmp_path}/delta/clicks").metadata()
     scene.land(INT64)
 
     scene.publish()
 
-    after = DeltaTable(f"{tmp_path}/tables/clicks").metadata()
+    after = DeltaTable(f"{tmp_path}/delta/clicks").metadata()
     assert (after.id, after.configuration, after.partition_columns) == (
         before.id,
         before.configuration,
