@@ -169,7 +169,7 @@ def test_filters_on_floats_lose_no_row_by_statistics(
     engines: Engines, tmp_path: Path, kind: str, engine: str, is_nan: str
 ) -> None:
     """A condition finds the rows for which the same engine says that it holds, file by file."""
-    table = PublishedOrders(tmp_path, kind, engines, is_around=kind == "Delta")
+    table = PublishedOrders(TablePlaces(tmp_path, is_around=kind == "Delta"), kind, engines)
     for n, amounts in enumerate(AMOUNTS):
         before = {*(tmp_path / "landed").rglob("*.parquet")}
         table.land(6 * n, 6 * n + 6)
@@ -261,7 +261,8 @@ def test_delta_tables_that_were_rebuilt_are_read(engines: Engines, tmp_path: Pat
 def test_delta_tables_around_their_objects_are_read_by_all(
     engines: Engines, tmp_path: Path
 ) -> None:
-    table = PublishedOrders(tmp_path, "Delta", engines, is_around=True).land(0, 40, 100).publish()
+    places = TablePlaces(tmp_path, is_around=True)
+    table = PublishedOrders(places, "Delta", engines).land(0, 40, 100).publish()
 
     assert table.duckdb(EVERYTHING) == rows_of(range(100))
     assert table.duckdb(ON_SECOND_DAY) == [{"n": 50}]
@@ -277,12 +278,13 @@ def test_vacuum_by_spark_deletes_no_landed_object(
     engines: Engines, tmp_path: Path, is_around: bool
 ) -> None:
     """A minute's retention is as good as over; only LITE with the check off deletes: ADR 0049."""
-    table = PublishedOrders(tmp_path, "Delta", engines, is_around=is_around).land(0, 40).publish()
+    places = TablePlaces(tmp_path, is_around=is_around)
+    table = PublishedOrders(places, "Delta", engines).land(0, 40).publish()
     table.spark("optimize {t}")
     table.spark("delete from {t} where id < 5")
     table.land(40, 60)  # not in the table yet
     landed = sorted((tmp_path / "landed/orders").rglob("[0-9]*_[0-9]*_*.parquet"))
-    for path in [*landed, *table.folder.glob("_delta_log/*.json")]:
+    for path in [*landed, *Path(table.location).glob("_delta_log/*.json")]:
         os.utime(path, (0, 0))
 
     for kind in ("", " lite"):

@@ -65,7 +65,7 @@ class PublishedOrders:
                 "timestamp": {"field": "ts"},
                 "columns": self.columns,
             },
-            "route": {"pattern": "dt={date}"},
+            "route": {"pattern": "_landed/dt={date}" if self.places.is_around else "dt={date}"},
             "publish": [{"name": "lake", "type": self.kind, "options": options}],
         }
         store = open_store(backup_group(output, **spec).spec.output)
@@ -123,7 +123,7 @@ class PublishedOrders:
     @property
     def location(self) -> str:
         """The folder of the Delta table, as engines have to name it."""
-        url = f"{self.places.url}/delta/{self.topic}".removeprefix("file://")
+        url = f"{self.places.delta}/{self.topic}".removeprefix("file://")
         return url.replace("s3://", "s3a://") if self.is_plain_spark else url
 
     def _conf(self) -> dict[str, str]:
@@ -173,7 +173,7 @@ class PublishedOrders:
     def duckdb(self, query: str) -> Found:
         """Ask DuckDB; ``{t}`` is the table."""
         scan = (
-            f"delta_scan('{self.places.url}/delta/{self.topic}')"
+            f"delta_scan('{self.places.delta}/{self.topic}')"
             if self.kind == "Delta"
             else f"iceberg_scan('{self.metadata}')"
         )

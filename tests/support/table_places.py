@@ -18,15 +18,22 @@ class TablePlaces:
         root: a folder of the test; a SQL catalog is always here.
         bucket: where landed files and tables are; None for ``root``.
         rest: the address of an Iceberg REST catalog to use instead of a SQL catalog.
+        is_around: whether the folder of a Delta table has its topic's objects in it.
     """
 
     root: Path
     bucket: Bucket | None = None
     rest: str = ""
+    is_around: bool = False
 
     @property
     def url(self) -> str:
         return self.bucket.url if self.bucket else f"file://{self.root}"
+
+    @property
+    def delta(self) -> str:
+        """The folder with a folder for each Delta table."""
+        return f"{self.url}/{'landed' if self.is_around else 'delta'}"
 
     @property
     def output(self) -> dict[str, Any]:
@@ -37,7 +44,7 @@ class TablePlaces:
     def options(self, kind: str) -> dict[str, Any]:
         """The options of a publisher that say where its tables are."""
         if kind == "Delta":
-            return {"table": f"{self.url}/delta/{{topic}}"}
+            return {"table": f"{self.delta}/{{topic}}"}
         if kind != "Iceberg":
             return {}
         return {"table": f"{DATABASE}.{{topic}}", "catalog": self.catalog}
