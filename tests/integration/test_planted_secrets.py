@@ -1,4 +1,8 @@
-"""Secrets are set wherever possible and searched for in all that a driver logs and serves."""
+"""Secrets are set wherever possible and searched for in all that a driver logs and serves.
+
+So are values of payloads, which belong in dead letters only. What the operator makes of a driver's
+status is searched, too.
+"""
 
 import json
 import random
@@ -6,14 +10,22 @@ import signal
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
 from dev.servers.ports import PORTS
-from landfall.api.contract import EXECUTORS_PATH, ExitCode
+from landfall.api.contract import EXECUTORS_PATH, ExitCode, Status
+from landfall_operator.core.desired_state import desired_state
+from landfall_operator.core.snapshot import StatusReport
+from landfall_operator.reporting.event_texts import condition_events
+from landfall_operator.reporting.group_status import report
+from tests.support.cluster_model import World, group
 from tests.support.independent_audit import events
 from tests.support.kafka import Message
 from tests.support.landing import PATIENCE, Scene
@@ -180,6 +192,49 @@ def test_a_driver_that_cannot_start_leaks_no_secret(
     assert pod.end() == code, pod.said
     assert pod.termination.read_text()
     assert leaks(scene, pod, tmp_path) == set()
+
+
+SSN = "078-05-1120"
+
+
+@pytest.mark.parametrize("policy", ["DeadLetter", "Fail"])
+def test_a_driver_shows_no_value_of_a_bad_payload(
+    scene: Scene, secrets: Path, processes: Processes, tmp_path: Path, policy: str
+) -> None:
+    is_landed = policy == "DeadLetter"
+    topic = scene.topic()
+    bad = [json.dumps({"ssn": f"{SSN} John Doe"}).encode(), SSN.encode()]
+    scene.kafka.produce(topic, [*events(range(20)), *map(Message, bad)])
+    careful = document(scene)
+    careful["spec"]["badRecords"] = {"policy": policy}
+    careful["spec"]["transforms"] = [{"use": "Cast", "options": {"ssn": "Int64"}}]
+    pod = processes.pod(careful, "discreet")
+
+    status = pod.until(
+        lambda s: s["commits"]["total"] if is_landed else s["partitions"][0]["blocked"],
+        "landed or blocked",
+    )
+
+    letters = scene.bucket.keys("_landfall/scene/dead-letters/")
+    assert bool(letters) == is_landed
+    shown = [*everything(scene, pod, tmp_path), *operated(status)]
+    found = {where for where, text in shown if "078-05" in text or "John Doe" in text}
+    assert found == set(letters)
+    if not is_landed:
+        assert "offset 20: transform: cast: ssn: expected Int64" in str(dict(operated(status)))
+
+
+def operated(status: Any) -> Iterator[tuple[str, str]]:
+    """The resource's status and the Events that the operator makes of a driver's status."""
+    world = World(group("good"))
+    world.run(timedelta(minutes=5))
+    observed = world.observe()
+    (driver,) = observed.drivers.values()
+    said = replace(driver, report=StatusReport(msgspec.convert(status, Status), observed.now))
+    after = replace(observed, drivers={driver.revision: said})
+    before, made = (report(each, desired_state(each)) for each in (observed, after))
+    yield "resource", made.model_dump_json()
+    yield "Events", str(list(condition_events(before, made)))
 
 
 def test_a_leaked_secret_would_be_found(

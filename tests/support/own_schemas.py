@@ -1,9 +1,12 @@
 """Groups whose columns come from the payloads' schemas, landed into a store in memory."""
 
+import io
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from landfall.ledger.task_results import LandedSlice
 from landfall.schemas.cached import registry_at
@@ -108,3 +111,13 @@ def landed(
 def is_data(key: str) -> bool:
     """Whether a key is not that of dead letters."""
     return not key.startswith("_landfall/")
+
+
+def reasons(objects: dict[str, bytes]) -> list[str]:
+    """The column ``error`` of the dead letters among objects."""
+    return [
+        row["error"]
+        for key, body in objects.items()
+        if not is_data(key)
+        for row in pq.ParquetFile(io.BytesIO(body)).read().to_pylist()
+    ]

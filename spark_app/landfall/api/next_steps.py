@@ -28,6 +28,9 @@ stands for a file that the message names. The other reasons stop the whole group
 of landing: the spec, the store or the ledger must be mended, and no record can replace that.
 """
 
+SEE_VALUE = "landfall try shows its value"
+"""What follows a bad record's reason where nothing may quote its payload."""
+
 FILE_PLACEHOLDER = "GROUP.yaml"
 """Stands for the group's file in a next step whose reader has one."""
 

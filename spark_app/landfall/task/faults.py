@@ -7,6 +7,7 @@ network is no fault of a record: such exceptions, and ``LandfallError``, are pas
 that no single record causes.
 """
 
+import os
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import landfall
 from landfall.errors import LandfallError
 
 _ROOT = Path(landfall.__file__).parent
+_MAX_CAUSES = 10
 _PASSED_ON = (LandfallError, MemoryError, OSError)
 
 
@@ -35,11 +37,38 @@ class StageFault(Exception):  # noqa: N818  # it is raised by nobody but ``stage
     @property
     def summary(self) -> str:
         """The kind of exception and where it was raised; quotes nothing of a record."""
-        place = traceback.extract_tb(self.error.__traceback__)[-1]
-        path = Path(place.filename)
-        shown = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else Path(*path.parts[-2:])
-        kind = type(self.error).__name__
-        return f"unexpected {kind} at {shown}:{place.lineno}, please report it"
+        return f"{summary_of(self.error)}, please report it"
+
+
+def summary_of(error: BaseException) -> str:
+    """The kind of exception and where it was raised, without its text, which may quote a payload.
+
+    Of an error of the system, such as a full disk, the text follows from its number and is shown.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {_shown(frames[-1])}" if frames else ""
+    number = error.errno if isinstance(error, OSError) else None
+    said = f": {os.strerror(number)}" if isinstance(number, int) else ""
+    return f"unexpected {type(error).__name__}{place}{said}"
+
+
+def stack_of(error: BaseException) -> str:
+    """The traceback of an exception and of those that led to it, without their texts."""
+    shown: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(shown) < _MAX_CAUSES:
+        frames = traceback.extract_tb(cause.__traceback__)
+        lines = (f"  {_shown(frame)} in {frame.name}" for frame in frames)
+        shown.append("\n".join([f"{type(cause).__name__}, raised in", *lines]))
+        hidden = None if cause.__suppress_context__ else cause.__context__
+        cause = cause.__cause__ or hidden
+    return "\nafter ".join(shown)
+
+
+def _shown(frame: traceback.FrameSummary) -> str:
+    path = Path(frame.filename)
+    shown = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else Path(*path.parts[-2:])
+    return f"{shown}:{frame.lineno}"
 
 
 def is_panic(error: BaseException) -> bool:

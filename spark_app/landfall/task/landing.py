@@ -12,12 +12,12 @@ single records cause it, they become dead letters that say "unexpected", and the
 slice is read once more, and each chunk is encoded by itself before it counts, so that its culprits
 are found. Any other unexpected exception fails the slice as ``Retry``, so that the batch is retried
 with backoff. Its message says "unexpected" and where it was raised, and the log has its traceback,
-so that it is not mistaken for an outage of the store.
+so that it is not mistaken for an outage of the store. Neither has the exception's own text, which
+may quote a payload; nor has any result: see ``landfall.task.reasons``.
 """
 
 import logging
 import time
-import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +26,8 @@ from functools import cached_property
 import numpy as np
 from msgspec import UNSET
 
+from landfall.api.next_steps import SEE_VALUE
+from landfall.api.spec import TopicSpecs
 from landfall.api.values import plural
 from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
 from landfall.ledger import folders, object_names
@@ -37,10 +39,11 @@ from landfall.store import Uploads
 from landfall.task import Batch, dead_letters
 from landfall.task.dead_letters import DeadLetterEncoder
 from landfall.task.destinations import Destinations
-from landfall.task.faults import StageFault, is_panic
+from landfall.task.faults import StageFault, is_panic, stack_of, summary_of
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes, output_key
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
+from landfall.task.reasons import PublicReasons
 from landfall.task.rows import payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
 
@@ -262,6 +265,12 @@ class _SliceLanding:
         """The stages of the slice's topic; what is wrong with them is the slice's error."""
         return self._context.deps.partitioners.for_topic(self._slice.topic_partition.topic)
 
+    @cached_property
+    def _reasons(self) -> PublicReasons:
+        """What results and errors may say about bad records of the slice's topic."""
+        specs = TopicSpecs.of(self._group.spec)
+        return PublicReasons.of(specs.for_topic(self._slice.topic_partition.topic))
+
     def _land(self, chunks: Iterator[Records]) -> list[SealedObject]:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""
         budget, limits = self._context.memory.buffer_bytes, self._context.batch.limits
@@ -325,9 +334,9 @@ class _SliceLanding:
                 raise Stalled(
                     Reason.BAD_RECORDS,
                     f"{self._slice.topic_partition}: {plural(len(refused), 'bad record')}, "
-                    f"the first at {_describe(refused[0], records)}",
+                    f"the first at {_describe(refused[0], records, self._reasons)}; {SEE_VALUE}",
                 )
-        errors = [_describe(b, records) for b in bad[:_MAX_ERRORS]]
+        errors = [_describe(b, records, self._reasons) for b in bad[:_MAX_ERRORS]]
         self._counts.dead_lettered += len(bad)
         self._counts.unexpected += sum(b.is_unexpected for b in bad)
         self._counts.errors += errors[: _MAX_ERRORS - len(self._counts.errors)]
@@ -422,8 +431,8 @@ class _SliceLanding:
         return self._failed
 
 
-def _describe(bad: BadRecord, records: Records) -> str:
-    text = f"offset {records.offsets[bad.row]}: {bad.stage}: {bad.error}"
+def _describe(bad: BadRecord, records: Records, reasons: PublicReasons) -> str:
+    text = f"offset {records.offsets[bad.row]}: {reasons.reason(bad)}"
     return text[:_MAX_ERROR_CHARACTERS]
 
 
@@ -432,8 +441,7 @@ def _as_landfall_error(error: BaseException, slice_: Slice) -> LandfallError:
     if isinstance(error, LandfallError):
         log.warning("slice failed", extra={"slice": str(slice_), "error": str(error)})
         return error
-    log.error("slice failed unexpectedly", extra={"slice": str(slice_)}, exc_info=error)
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return Retry(
-        f"{slice_}: unexpected {type(error).__name__} at {place.filename}:{place.lineno}: {error}"
+    log.error(
+        "slice failed unexpectedly", extra={"slice": str(slice_), "traceback": stack_of(error)}
     )
+    return Retry(f"{slice_}: {summary_of(error)}")

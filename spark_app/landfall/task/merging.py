@@ -9,7 +9,6 @@ Where duplicates are left out, objects are read twice: first their keys, then th
 """
 
 import logging
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from landfall.registry import output_format
 from landfall.store import Store
 from landfall.task.checked_objects import CheckedObject, as_lost, checked, range_reader
 from landfall.task.duplicates import Fingerprints
+from landfall.task.faults import stack_of, summary_of
 from landfall.task.outputs import MAX_PARTS
 from landfall.task.uploading import ObjectUpload, Uploader
 
@@ -153,10 +153,8 @@ class _Merging:
         if isinstance(error, LandfallError):
             log.warning("objects not merged", extra={"folder": folder, "why": str(error)})
             return NotMerged(folder, error)
-        log.error("objects not merged", extra={"folder": folder}, exc_info=error)
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"unexpected {type(error).__name__} at {place.filename}:{place.lineno}: {error}"
-        return NotMerged(folder, Retry(f"{folder}: {what}"))
+        log.error("objects not merged", extra={"folder": folder, "traceback": stack_of(error)})
+        return NotMerged(folder, Retry(f"{folder}: {summary_of(error)}"))
 
     def _by_schema(self) -> list[list[Mergeable]]:
         """The objects, apart where their rows have schemas of their own."""

@@ -40,7 +40,7 @@ def test_as_many_as_min_count_and_more_than_max_ratio_stop_it() -> None:
     assert error.reason is Reason.BAD_RECORDS
     assert str(error) == (
         "a/0: 100 of 9999 records within 3600s are bad, 100 of them in [0, 9999), "
-        "more than maxRatio 0.01 allows; first: offset 7: no json"
+        "more than maxRatio 0.01 allows; first: offset 7: no json; landfall try shows its value"
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 
+from landfall.api.next_steps import SEE_VALUE
 from landfall.api.spec import BadRecords
 from landfall.api.values import format_duration
 from landfall.errors import Reason, Stalled
@@ -77,7 +78,7 @@ class BadRecordHistory:
             Reason.BAD_RECORDS,
             f"{tp}: {bad} of {records} records within {format_duration(limits.window)} are bad, "
             f"{new} of them in {offsets}, "
-            f"more than maxRatio {limits.max_ratio:g} allows; first: {first}",
+            f"more than maxRatio {limits.max_ratio:g} allows; first: {first}; {SEE_VALUE}",
         )
 
     def _recent(self, tp: TopicPartition, now: datetime) -> tuple[_Count, ...]:
