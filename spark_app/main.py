@@ -21,7 +21,8 @@ if __name__ == "__main__":
 import argparse
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from landfall.api import group_file
 from landfall.api.contract import (
@@ -29,10 +30,12 @@ from landfall.api.contract import (
     CONTROL_TOKEN_FILE,
     HTTP_PORT,
     KNOWN_LEDGER,
+    LEDGER_ANCHOR,
     PEERS,
     REVISION,
     TERMINATION_FILE,
     ExitCode,
+    LedgerAnchor,
     LedgerPosition,
 )
 from landfall.cli.numbers import port
@@ -43,8 +46,9 @@ from landfall.errors import Reason, Retry, Stalled, StoreDenied
 from landfall.logs import log_as_json
 
 log = logging.getLogger("landfall.main")
+_Value = TypeVar("_Value")
 
-_OF_THE_SPEC = frozenset({Reason.SPEC_INVALID, Reason.LEDGER_BEHIND})
+_OF_THE_SPEC = frozenset({Reason.SPEC_INVALID, Reason.LEDGER_BEHIND, Reason.LEDGER_REWRITTEN})
 """Reasons that an edit of the resource ends."""
 
 
@@ -76,24 +80,28 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
 
 def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Options:
     token = environment.get(CONTROL_TOKEN_FILE)
-    known = environment.get(KNOWN_LEDGER, "")
     return Options(
         stays=True,
         http_host=arguments.host,
         http_port=arguments.http_port,
         revision=environment.get(REVISION, ""),
         peers=environment.get(PEERS, ""),
-        known_ledger=_position(known) if known else None,
+        known_ledger=_of_ledger(KNOWN_LEDGER, LedgerPosition.parse, environment),
+        anchor=_of_ledger(LEDGER_ANCHOR, LedgerAnchor.parse, environment),
         control=Control(Path(token), arguments.host, arguments.control_port) if token else None,
         begun=BEGUN,
     )
 
 
-def _position(text: str) -> LedgerPosition:
+def _of_ledger(
+    name: str, parse: Callable[[str], _Value], environment: Mapping[str, str]
+) -> _Value | None:
+    """What an environment variable says of the ledger; None if it is unset."""
+    text = environment.get(name, "")
     try:
-        return LedgerPosition.parse(text)
+        return parse(text) if text else None
     except ValueError as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{KNOWN_LEDGER}: {error}") from error
+        raise Stalled(Reason.SPEC_INVALID, f"{name}: {error}") from error
 
 
 def _arguments() -> argparse.Namespace:

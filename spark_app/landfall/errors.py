@@ -31,6 +31,7 @@ class Reason(StrEnum):
     BAD_RECORDS = "BadRecordsOverLimit"
     LEDGER_BROKEN = "LedgerBroken"
     LEDGER_BEHIND = "LedgerBehind"
+    LEDGER_REWRITTEN = "LedgerRewritten"
     OBJECT_LOST = "ObjectLost"
     DESTINATION_CONFLICT = "DestinationConflict"
 

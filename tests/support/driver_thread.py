@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
-from landfall.api.contract import ExitCode, LedgerPosition, Phase, Status
+from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Phase, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
@@ -32,6 +32,7 @@ class DriverThread:
     Attributes:
         look_interval: how often it looks at the lane by itself; a test says ``wake`` otherwise.
         known_ledger: what it knows of the group's ledger.
+        anchor: likewise.
         is_owner_working: whether it finds the process that owns the lane at work.
         new_planner: makes what plans REPLACEs.
         statuses: all that it has posted.
@@ -47,6 +48,7 @@ class DriverThread:
     runner: Runner | None = None
     look_interval: timedelta = timedelta(hours=1)
     known_ledger: LedgerPosition | None = None
+    anchor: LedgerAnchor | None = None
     is_owner_working: Callable[[], bool] = lambda: False
     new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
     statuses: list[Status] = field(default_factory=list)
@@ -73,7 +75,11 @@ class DriverThread:
             lambda writer, report: Driver(self.group, writer, deps, report),
             StatusReporter(self._post, self.waits_for.append),
             ContenderOptions(
-                self.revision, self.look_interval, self.known_ledger, self.is_owner_working
+                self.revision,
+                self.look_interval,
+                self.known_ledger,
+                self.anchor,
+                self.is_owner_working,
             ),
         )
         self._thread = threading.Thread(target=self._run, daemon=True)

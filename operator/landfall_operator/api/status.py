@@ -97,6 +97,11 @@ class LedgerStatus(Model):
     """Epoch of its last OPEN."""
     slot: Count
     """A slot that it has in this epoch; the last one is up to a tenth higher."""
+    sha256: str | None = None
+    """SHA-256 of that slot, which stands for all slots before it, too. Drivers refuse a ledger in
+    which the slot has another; ``landfall fsck --anchor`` checks it. Absent if the driver that
+    landed there reports none.
+    """
 
 
 class RateStatus(Model):

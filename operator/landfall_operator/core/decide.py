@@ -28,7 +28,11 @@ from landfall_operator.api.verbs import Verb, annotation
 from landfall_operator.core import actions, trials
 from landfall_operator.core.actions import Action
 from landfall_operator.core.desired_state import DesiredState
-from landfall_operator.core.known_ledger import is_accepted, position_for_drivers
+from landfall_operator.core.known_ledger import (
+    anchor_for_drivers,
+    is_accepted,
+    position_for_drivers,
+)
 from landfall_operator.core.ownership import is_intact
 from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.requests import Answer
@@ -129,6 +133,7 @@ def _object_actions(
                 desired.group,
                 desired.scaling.desired,
                 position_for_drivers(observed, desired.ledger),
+                anchor_for_drivers(observed, desired.ledger),
             ),
         )
     created: list[Action] = []

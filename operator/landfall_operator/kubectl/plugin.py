@@ -119,7 +119,7 @@ def parser() -> argparse.ArgumentParser:
     new("resume", "let the operator work on the group again")
     new(
         _ACCEPT_LEDGER,
-        "let a driver go on with a ledger that is shorter than the group's was (LedgerBehind)",
+        "let a driver go on with another ledger than the group's (LedgerBehind, LedgerRewritten)",
     )
     for name, summary in IN_THE_POD.items():
         more = f"All further arguments are those of `{_there(name)}`; its --help lists them."

@@ -16,6 +16,7 @@ from landfall.api.contract import (
     GROUP_FILE,
     HTTP_PORT,
     KNOWN_LEDGER,
+    LEDGER_ANCHOR,
     PEERS,
     REVISION,
 )
@@ -247,7 +248,7 @@ def _pod(owner: Owner, group: ConsumerGroup, image: str, context: OperatorContex
 
 _OF_DRIVERS = frozenset(
     {
-        *(GROUP_FILE, REVISION, PEERS, CONTROL_TOKEN_FILE, EXECUTORS, KNOWN_LEDGER),
+        *(GROUP_FILE, REVISION, PEERS, CONTROL_TOKEN_FILE, EXECUTORS, KNOWN_LEDGER, LEDGER_ANCHOR),
         *("POD_NAME", "POD_UID", "POD_IP", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"),
     }
 )

@@ -25,6 +25,7 @@ from landfall_operator.api.revisions import (
 from landfall_operator.objects import names
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
+    ANCHOR_KEY,
     BLOCK_PORT,
     DRIVER_PORT,
     EXECUTORS_KEY,
@@ -126,16 +127,21 @@ def restored(config: Json, name: str) -> Json:
     return with_hash({**rest, "metadata": {**config["metadata"], "name": name}})
 
 
-def live_settings(owner: Owner, group: ConsumerGroup, executors: int, ledger: str = "") -> Json:
+def live_settings(
+    owner: Owner, group: ConsumerGroup, executors: int, ledger: str = "", anchor: str = ""
+) -> Json:
     """The ConfigMap with what changes while drivers run: executor count, and the spec in force.
 
-    A driver that starts while no operator runs starts with this count, and with the position that
-    the ledger has reached at least. The operator itself reads the spec back, as the last valid one.
+    A driver that starts while no operator runs starts with this count, with the position that the
+    ledger has reached at least, and with the hash of the slot there.
+    The operator itself reads the spec back, as the last valid one.
     """
     base = _object(owner, "v1", "ConfigMap", names.driver_name(owner.name), revision_of(group))
     data = {"group.json": group_file(group), EXECUTORS_KEY: str(executors)}
     if ledger:
         data[LEDGER_KEY] = ledger
+    if anchor:
+        data[ANCHOR_KEY] = anchor
     return with_hash({**base, "data": data})
 
 

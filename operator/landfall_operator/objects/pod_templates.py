@@ -27,6 +27,7 @@ from landfall.api.contract import (
     GROUP_FILE,
     HTTP_PORT,
     KNOWN_LEDGER,
+    LEDGER_ANCHOR,
     PEERS,
     REVISION,
 )
@@ -51,6 +52,7 @@ from landfall_operator.objects.resources import (
 
 EXECUTORS_KEY = "executors"
 LEDGER_KEY = "ledger"
+ANCHOR_KEY = "anchor"
 """Key of the desired executor count in the ConfigMap with live settings."""
 CONFIG_VOLUME = "group"
 """Volume of the driver's pod with the ConfigMap of its revision."""
@@ -286,7 +288,7 @@ def _environment(group: ConsumerGroup) -> list[Json]:
     }
     fields = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IP": "status.podIP"}
     live = driver_name(group.metadata.name)
-    settings = {EXECUTORS: EXECUTORS_KEY, KNOWN_LEDGER: LEDGER_KEY}
+    settings = {EXECUTORS: EXECUTORS_KEY, KNOWN_LEDGER: LEDGER_KEY, LEDGER_ANCHOR: ANCHOR_KEY}
     # Optional: a driver starts without them, with the count in spark-defaults.conf.
     return [
         *(

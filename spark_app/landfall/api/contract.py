@@ -15,6 +15,7 @@ that crashed continues by itself. If another revision owns the lane, the driver 
 executors, reads nothing, and waits in ``Phase.STANDBY`` for YIELD or ``TakeOver``, which fences it.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -50,6 +51,10 @@ operator's command replaces it.
 KNOWN_LEDGER = "LANDFALL_KNOWN_LEDGER"
 """Environment variable: the ``LedgerPosition`` that the group's ledger has reached. A driver
 refuses a ledger that has not: it is another store's, or an old copy. Unset if none is known.
+"""
+LEDGER_ANCHOR = "LANDFALL_LEDGER_ANCHOR"
+"""Environment variable: a ``LedgerAnchor`` of the group's ledger. A driver refuses a ledger in
+which that slot is another one: its history was rewritten. Unset if none is known.
 """
 
 VERSION = 4
@@ -177,6 +182,41 @@ class LedgerPosition:
     def reaches(self, other: "LedgerPosition") -> bool:
         """Whether a ledger at this position may be one that was at the other before."""
         return self.epoch >= other.epoch and self.slot >= other.slot
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerAnchor:
+    """A slot of a ledger and its hash, kept where the writers of the ledger's store cannot write.
+
+    The hash stands for all slots up to this one, because each names that of the slot before.
+    """
+
+    position: LedgerPosition
+    sha256: str
+    """SHA-256 (hex) of the slot's bytes."""
+
+    def __str__(self) -> str:
+        return f"{self.position}:{self.sha256}"
+
+    @classmethod
+    def parse(cls, text: str) -> "LedgerAnchor":
+        """The anchor that ``str`` gives this text for.
+
+        Raises:
+            ValueError: it gives it for none.
+        """
+        position, _, sha256 = text.partition(":")
+        if not is_sha256(sha256):
+            raise ValueError(
+                f"{text!r} is not a slot of a ledger and its hash, EPOCH/SLOT:SHA256, such as "
+                "3/120:5d41…"
+            )
+        return cls(LedgerPosition.parse(position), sha256)
+
+
+def is_sha256(text: str) -> bool:
+    """Whether a text is a SHA-256 as hashes of slots are written."""
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +430,8 @@ class Status:
     """The driver's ``VERSION`` of this contract; drivers of version 1 do not report it."""
     slot: int = -1
     """The last slot of the ledger that this process knows; -1 if it knows none."""
+    tip: str = ""
+    """SHA-256 (hex) of that slot; empty if it knows none, and of older drivers."""
     publishers: tuple[PublisherStatus, ...] = ()
     """Those of ``spec.publish`` that this driver runs. Drivers before version 3 report none."""
     completeness: tuple[TopicCompleteness, ...] = ()

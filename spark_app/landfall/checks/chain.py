@@ -5,7 +5,8 @@ at the first slot that violates an invariant, because later slots build on a bro
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -30,6 +31,8 @@ from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 
+NO_ANCHORS: Mapping[int, str] = MappingProxyType({})
+
 
 class Chain:
     """A ledger as far as it was checked without a finding.
@@ -38,11 +41,12 @@ class Chain:
         state: the state after the last good slot.
         slots, commits, slices, snapshots, replaces: how many of each were checked.
         leases: those of parts of files, and what became of them.
+        anchors: the hashes that slots must have, by their number.
     """
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, anchors: Mapping[int, str] = NO_ANCHORS) -> None:
         """Start before slot 0 of this group's ledger."""
-        self._group = group
+        self._group, self.anchors = group, anchors
         self.state = State()
         self.slots = self.commits = self.slices = self.snapshots = self.replaces = 0
         self.leases = LeaseCounts()
@@ -64,6 +68,9 @@ class Chain:
             # The checks above found nothing, so this is a rule that only the fold knows.
             expected = "a record that may follow here"
             return Finding(Invariant.I1, expected, str(error), slot=self.state.seq + 1)
+        expected = self.anchors.get(after.seq, after.tip)
+        if after.tip != expected:
+            return _of_anchor(after.seq, expected, f"hash {after.tip[:12]}")
         self.state = after
         self.slots += 1
         self._count(checked)
@@ -106,6 +113,9 @@ class Chain:
                 "no such slot",
                 slot=self.state.seq + 1,
             )
+        last = max(self.anchors, default=-1)
+        if last > self.state.seq:
+            return _of_anchor(last, self.anchors[last], "no such slot")
         if self._missing_snapshot:
             return Finding(
                 Invariant.I1,
@@ -146,6 +156,10 @@ class Chain:
                     self._counted[s.piece.topic_partition] += counted
             case _:
                 pass
+
+
+def _of_anchor(slot: int, sha256: str, got: str) -> Finding:
+    return Finding(Invariant.I1, f"hash {sha256[:12]}, which the anchor names", got, slot=slot)
 
 
 class _Header(msgspec.Struct):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall import __version__
+from landfall.api.contract import LedgerAnchor
 from landfall.cli.backfill_arguments import add_backfill
 from landfall.cli.file_arguments import add_files
 from landfall.cli.migrate_arguments import add_migrate
@@ -210,8 +211,14 @@ Nothing is changed, and a driver may be running.
 fsck reads no records. To read the landed records back, use verify; to compare them with Kafka,
 use audit.
 
+Slots are chained by hashes without a key. So whoever may write to the bucket can change a slot,
+its objects, and all hashes after it; only a hash that is kept elsewhere shows that. With --anchor,
+all slots up to the anchor's are those that were there when it was taken. The operator keeps one in
+the resource's status.ledger; status --json shows that of the last slot.
+
 examples:
   landfall fsck group.yaml
+  landfall fsck group.yaml --anchor 3/120:9f86d081884c7d659a2feaa0c55ad015…
   landfall fsck group.yaml --deep              # download every object, compare checksums
 """,
     )
@@ -219,6 +226,21 @@ examples:
     command.add_argument(
         "--deep", action="store_true", help="read every object and compare its checksum"
     )
+    command.add_argument(
+        "--anchor",
+        action="append",
+        default=[],
+        type=_anchor,
+        metavar="EPOCH/SLOT:SHA256",
+        help="a slot and its hash, as they were once; may be given several times",
+    )
+
+
+def _anchor(text: str) -> LedgerAnchor:
+    try:
+        return LedgerAnchor.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _locate(commands: Any) -> None:

@@ -44,6 +44,11 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
 
 READ_BYTES = 2**20
+WITHOUT_ANCHOR = (
+    "without --anchor, a ledger that somebody rewrote as a whole, together with its objects, "
+    "passes this check"
+)
+"""The chain of hashes has no key: who may write all of it can write another one."""
 MAX_FINDINGS = 5
 """How many findings of an invariant are printed; the others are only counted."""
 _OBJECT_INVARIANTS = {Invariant.I3, Invariant.I5, Invariant.I6}
@@ -92,16 +97,23 @@ class Report:
 def fsck(arguments: argparse.Namespace) -> ExitCode:
     """Check a group and print a line per invariant; the exit code is FAULT if one is violated."""
     opened = GroupStore.of(arguments.group)
-    report = examine(opened, deep=arguments.deep)
+    anchors = {anchor.position.slot: anchor.sha256 for anchor in arguments.anchor}
+    report = examine(opened, deep=arguments.deep, anchors=anchors)
     if not report.chain.slots and not report.findings:
         raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     _show(report, deep=arguments.deep)
     return ExitCode.FAULT if report.findings else ExitCode.OK
 
 
-def examine(opened: GroupStore, *, deep: bool) -> Report:
-    """Check the ledger and, if it is sound, the objects; ``deep`` reads the bytes of each."""
-    report, names = Report(Chain(opened.name)), NamedObjects()
+def examine(opened: GroupStore, *, deep: bool, anchors: Mapping[int, str] | None = None) -> Report:
+    """Check the ledger and, if it is sound, the objects.
+
+    Args:
+        opened: the group.
+        deep: whether the bytes of each object are read.
+        anchors: the hashes that slots must have, by their number.
+    """
+    report, names = Report(Chain(opened.name, anchors or {})), NamedObjects()
     try:
         report.findings += _check_slots(opened, report, names)
         report.findings += _check_schemas(opened, report.schemas)
@@ -353,6 +365,8 @@ def _show(report: Report, *, deep: bool) -> None:
         if len(found) > MAX_FINDINGS:
             out.print(f"            and {console.count(len(found) - MAX_FINDINGS)} more")
     out.print(_other_counts(report))
+    if not report.chain.anchors:
+        out.print(WITHOUT_ANCHOR)
 
 
 def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
@@ -362,9 +376,10 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
     ranges = counted(chain.slices, "range")
     topic_partitions = counted(len(chain.state.members), "topic partition")
     named = counted(report.named, "object")
+    anchors = f", {counted(len(chain.anchors), 'anchor')}" if chain.anchors else ""
     leases = f", {counted(chain.leases.leases, 'LEASE')}" if chain.leases.leases else ""
     return {
-        Invariant.I1: f"{slots}, {snapshots}",
+        Invariant.I1: f"{slots}, {snapshots}{anchors}",
         Invariant.I2: f"{ranges} of {topic_partitions}",
         Invariant.I3: counted(report.visible, "visible object"),
         Invariant.I4: counted(report.named, "key"),

@@ -9,7 +9,7 @@ from operator import attrgetter
 import msgspec
 from rich.markup import escape
 
-from landfall.api.contract import ExitCode
+from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
 from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import next_step
 from landfall.api.spec.publish import PublisherEntry
@@ -85,6 +85,7 @@ class GroupProgress:
         complete_until: by topic, the event time before which everything has landed, ISO 8601.
         feeds: what has become of the files of each feed, as far as the ledger says.
         unapplied_replacements: REPLACEs that are not known to be done.
+        anchor: the last slot and its hash, for ``landfall fsck --anchor``; empty without a ledger.
     """
 
     group: str
@@ -104,6 +105,7 @@ class GroupProgress:
     complete_until: Mapping[str, str] = field(default_factory=dict)
     feeds: tuple[FeedStatus, ...] = ()
     unapplied_replacements: int = 0
+    anchor: str = ""
 
 
 def status(arguments: argparse.Namespace) -> ExitCode:
@@ -137,6 +139,11 @@ def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> Gro
         publishers=tuple(_publisher(opened, e, state.seq) for e in opened.group.spec.publish),
         feeds=read_feeds(opened, state, file),
     )
+
+
+def _anchor(state: State) -> str:
+    position = LedgerPosition(state.epoch, state.seq)
+    return str(LedgerAnchor(position, state.tip)) if state.seq >= 0 else ""
 
 
 def _publisher(opened: GroupStore, entry: PublisherEntry, slot: int) -> PublisherProgress:
@@ -196,6 +203,7 @@ def _progress(
         epoch=state.epoch,
         holding=state.holding,
         slots=state.seq + 1,
+        anchor=_anchor(state),
         lag_records=None if source_error else sum(lags),
         last_commit=state.last_commit_time,
         unapplied_commits=len(state.unapplied),

@@ -24,12 +24,12 @@ from enum import Enum
 from threading import RLock
 
 from landfall import __version__
-from landfall.api.contract import LANE, ExitCode, LedgerPosition, Phase
+from landfall.api.contract import LANE, ExitCode, LedgerAnchor, LedgerPosition, Phase
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, LeaseRequest, Outcome, Request
 from landfall.driver.deps import DriverDeps
 from landfall.driver.existing_objects import check_root_free
-from landfall.driver.known_ledger import check_known
+from landfall.driver.known_ledger import check_anchor, check_known
 from landfall.driver.loop import Driver
 from landfall.driver.status import (
     DriverProgress,
@@ -74,12 +74,14 @@ class ContenderOptions:
         revision: of its software and spec; empty to open the lane at once, whoever owns it.
         look_interval: between two looks at a lane that another process owns.
         known_ledger: what the ledger has reached at least; None if nothing is known.
+        anchor: a slot that the ledger has, with its hash; likewise.
         is_owner_working: whether another process shows that it owns the lane and makes progress.
     """
 
     revision: str = ""
     look_interval: timedelta = LOOK_INTERVAL
     known_ledger: LedgerPosition | None = None
+    anchor: LedgerAnchor | None = None
     is_owner_working: Callable[[], bool] = lambda: False
 
 
@@ -193,7 +195,8 @@ class LaneContender:
 
         Raises:
             Stalled: OUTPUT_OCCUPIED, the ledger is empty but the output root holds data objects;
-                LEDGER_BEHIND, it is not the ledger that this group had; LEDGER_BROKEN.
+                LEDGER_BEHIND, LEDGER_REWRITTEN, it is not the ledger that this group had;
+                LEDGER_BROKEN.
             Retry: no executor can run tasks. An unavailable store is waited for instead, because a
                 restarted process would take longer than most outages.
         """
@@ -226,10 +229,12 @@ class LaneContender:
         while not self._stop_reason:
             try:
                 state = self._lane.read()
+                root = self.group.spec.ledger_root
+                check_known(state, self.options.known_ledger, root)
+                check_anchor(self._lane, state, self.options.anchor, root)
             except Retry as error:
                 self._wait_for_store(error)
             else:
-                check_known(state, self.options.known_ledger, self.group.spec.ledger_root)
                 return state
         return None
 

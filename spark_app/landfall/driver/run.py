@@ -13,7 +13,7 @@ from types import FrameType
 
 import stamina
 
-from landfall.api.contract import ExitCode, LedgerPosition
+from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
 from landfall.api.hidden_columns import hidden_columns
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.verbs import Answer, Request, RetryRequest
@@ -82,6 +82,7 @@ class Options:
             it.
         peers: a host name with the addresses of all drivers of the group; empty if it is alone.
         known_ledger: what the group's ledger has reached at least; None if nothing is known.
+        anchor: a slot of the group's ledger with its hash; None if nothing is known.
         control: where to accept control commands, if anywhere.
         begun: what this process has begun of Spark's start already.
     """
@@ -95,6 +96,7 @@ class Options:
     revision: str = ""
     peers: str = ""
     known_ledger: LedgerPosition | None = None
+    anchor: LedgerAnchor | None = None
     control: Control | None = None
     begun: EarlyStart | None = None
 
@@ -200,6 +202,7 @@ def _contender_options(options: Options) -> ContenderOptions:
     return ContenderOptions(
         options.revision,
         known_ledger=options.known_ledger,
+        anchor=options.anchor,
         is_owner_working=lambda: bool(options.peers) and is_any_working(options.peers),
     )
 

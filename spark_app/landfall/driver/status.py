@@ -241,6 +241,7 @@ def standby_status(
     return Status(
         contract=VERSION,
         slot=state.seq,
+        tip=state.tip,
         version=__version__,
         group=group.metadata.name,
         namespace=group.metadata.namespace,

@@ -1,4 +1,7 @@
+import hashlib
+import json
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,15 +10,15 @@ import pytest
 from msgspec import structs
 
 from landfall import ledger
-from landfall.api.contract import ExitCode
+from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
 from landfall.cli import main
-from landfall.cli.fsck import examine
+from landfall.cli.fsck import WITHOUT_ANCHOR, examine
 from landfall.cli.group_store import GroupStore
 from landfall.errors import Reason
 from landfall.ledger import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
-from landfall.objects import ObjectStat
+from landfall.objects import ObjectStat, Part, multipart_etag
 from landfall.store.file import FileStore
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
@@ -80,6 +83,61 @@ def test_a_ledger_that_was_cut_off_before_its_head_is_broken(
     two_commits.sample.store.overwrite(object_names.head_key(GROUP, LANE), b'{"seq":9}')
 
     assert broken(fsck(two_commits, capsys)[1]) == ["I1"]
+
+
+def rewrite(landed: Landed, old: bytes, new: bytes) -> None:
+    """Change landed bytes and all that vouches for them, as who may write to the bucket can."""
+    content = landed.object.read_bytes().replace(old, new)
+    landed.object.write_bytes(content)
+    etag, tip, key = hashlib.md5(content).hexdigest(), "", landed.object.relative_to(landed.root)
+    for path in sorted((landed.root / "_landfall" / GROUP / LANE).glob("*/*.json")):
+        body = json.loads(path.read_bytes())
+        is_changed = body["header"]["prev"] != tip
+        body["header"]["prev"] = tip
+        for made in (o for s in body.get("slices", ()) for o in s.get("objects", ())):
+            if made["upload"]["key"] == str(key):
+                made["upload"]["parts"][0]["etag"], made["crc32"] = etag, zlib.crc32(content)
+                is_changed = True
+                vouch(landed.root, made["upload"]["upload_id"], Part(etag, len(content)))
+        if is_changed:
+            path.write_bytes(json.dumps(body).encode())
+        tip = ledger.digest(path.read_bytes())
+
+
+def vouch(root: Path, upload: str, part: Part) -> None:
+    """Rewrite what a folder keeps about an upload."""
+    for path in (root / ".landfall-staging" / "owners").glob("*/*.json"):
+        owner = json.loads(path.read_bytes())
+        if owner["upload_id"] == upload:
+            path.write_text(json.dumps({**owner, "etag": multipart_etag([part])}))
+
+
+def test_a_rewritten_history_is_found_by_an_anchor_only(
+    two_commits: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = GroupStore.of(Path(two_commits.file)).lane.read()
+    anchor = str(LedgerAnchor(LedgerPosition(state.epoch, state.seq), state.tip))
+    code, text = fsck(two_commits, capsys, "--deep", "--anchor", anchor)
+    assert (code, broken(text), "1 anchor\n" in text) == (ExitCode.OK, [], True)
+    assert WITHOUT_ANCHOR not in text
+
+    rewrite(two_commits, b'"o":1}', b'"o":9}')
+
+    code, text = fsck(two_commits, capsys, "--deep")
+    assert (code, broken(text)) == (ExitCode.OK, [])
+    assert WITHOUT_ANCHOR in text.replace("\n", " ")
+    code, text = fsck(two_commits, capsys, "--anchor", anchor)
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I1"])
+    assert f"expected hash {anchor.partition(':')[2][:12]}, which the anchor names" in text
+
+
+def test_a_ledger_that_ends_before_its_anchor_is_broken(
+    two_commits: Landed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, text = fsck(two_commits, capsys, "--anchor", f"1/99:{'ab' * 32}")
+
+    assert (code, broken(text)) == (ExitCode.FAULT, ["I1"])
+    assert "slot 99: expected hash abababababab, which the anchor names, got no such slot" in text
 
 
 def test_an_overlap_is_named(landed: Make, capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,6 +53,8 @@ def test_lag_is_the_end_offset_minus_the_checkpoint(opened: GroupStore) -> None:
         1,
         3,
     )
+    state = opened.lane.read()
+    assert progress.anchor == f"1/2:{state.tip}"
 
 
 def test_a_deleted_topic_has_no_known_lag(opened: GroupStore) -> None:

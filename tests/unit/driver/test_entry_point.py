@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import GROUP_FILE, KNOWN_LEDGER, PEERS, ExitCode, LedgerPosition
+from landfall.api.contract import (
+    GROUP_FILE,
+    KNOWN_LEDGER,
+    LEDGER_ANCHOR,
+    PEERS,
+    ExitCode,
+    LedgerAnchor,
+    LedgerPosition,
+)
 from landfall.driver import run
 from landfall.driver.handover import ContenderOptions
 from landfall.driver.run import Options, drive, run_group
@@ -23,6 +31,8 @@ from tests.support.fakes import FakeRunner, group
 from tests.support.lent_spark import lending
 from tests.support.processes import ENTRY
 
+HASH = "ab" * 32
+ANCHOR = LedgerAnchor(LedgerPosition(3, 120), HASH)
 PEER = "clicks-driver.logs.svc"
 
 
@@ -59,12 +69,13 @@ def test_the_known_ledger_and_the_peers_are_read(entry: ModuleType, tmp_path: Pa
         given.append(options)
         return ExitCode.OK
 
-    started(entry, tmp_path, run_group, **{KNOWN_LEDGER: "3/120", PEERS: PEER})
+    known = {KNOWN_LEDGER: "3/120", LEDGER_ANCHOR: f"3/120:{HASH}"}
+    started(entry, tmp_path, run_group, **known, **{PEERS: PEER})
     started(entry, tmp_path, run_group, **{KNOWN_LEDGER: ""})
 
-    assert [(o.known_ledger, o.peers) for o in given] == [
-        (LedgerPosition(3, 120), PEER),
-        (None, ""),
+    assert [(o.known_ledger, o.anchor, o.peers) for o in given] == [
+        (LedgerPosition(3, 120), ANCHOR, PEER),
+        (None, None, ""),
     ]
 
 
@@ -78,6 +89,8 @@ def test_a_known_ledger_that_cannot_be_read_starts_nothing(
 
     assert started(entry, tmp_path, run_group, **{KNOWN_LEDGER: "3"}) is ExitCode.USAGE
     assert (tmp_path / "log").read_text().startswith("SpecInvalid: LANDFALL_KNOWN_LEDGER: '3' is")
+    assert started(entry, tmp_path, run_group, **{LEDGER_ANCHOR: "3/1"}) is ExitCode.USAGE
+    assert "LANDFALL_LEDGER_ANCHOR: '3/1' is" in (tmp_path / "log").read_text()
 
 
 def test_a_ledger_that_is_behind_is_a_fault_of_the_spec(entry: ModuleType, tmp_path: Path) -> None:
@@ -112,11 +125,13 @@ def test_the_known_ledger_and_the_peers_reach_the_contender(
     monkeypatch.setattr(run, "is_any_working", is_any_working)
     store = MemoryStore()
 
-    for options in (Options(peers=PEER, known_ledger=LedgerPosition(3, 120)), Options()):
+    known = Options(peers=PEER, known_ledger=LedgerPosition(3, 120), anchor=ANCHOR)
+    for options in (known, Options()):
         with pytest.raises(Contending):
             drive(group(), store, FakeRunner(store), options)
 
     assert [each.known_ledger for each in given] == [LedgerPosition(3, 120), None]
+    assert [each.anchor for each in given] == [ANCHOR, None]
     assert [each.is_owner_working() for each in given] == [True, False]
     assert asked == [PEER]
 

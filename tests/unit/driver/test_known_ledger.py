@@ -1,12 +1,12 @@
-"""A driver refuses a ledger that is shorter than the group's was."""
+"""A driver refuses a ledger that is shorter than the group's was, or has another history."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.api.contract import LANE, ExitCode, LedgerPosition
-from landfall.driver.known_ledger import check_known
-from landfall.errors import Reason, Stalled
+from landfall.api.contract import LANE, ExitCode, LedgerAnchor, LedgerPosition
+from landfall.driver.known_ledger import check_anchor, check_known
+from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.store.memory import MemoryStore
@@ -80,3 +80,57 @@ def test_what_a_driver_reports_is_what_the_next_one_may_ask_for(log: FakeLog) ->
     assert second.stop() is ExitCode.OK
     assert Lane(store, "fake", LANE).read().seq > known.slot
     assert landed_offsets(store) == written_offsets(log)
+
+
+HASH = "ab" * 32
+ANCHORS = st.builds(LedgerAnchor, POSITIONS, st.text("0123456789abcdef", min_size=64, max_size=64))
+
+
+@given(ANCHORS)
+def test_an_anchor_is_read_back_from_its_text(anchor: LedgerAnchor) -> None:
+    assert LedgerAnchor.parse(str(anchor)) == anchor
+
+
+@pytest.mark.parametrize("text", ["", "3/4", "3/4:", f"3:{HASH}", "3/4:ab", f"3/4:{HASH.upper()}"])
+def test_other_texts_are_no_anchor(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a (slot|position) of a ledger"):
+        LedgerAnchor.parse(text)
+
+
+def test_what_a_driver_reports_is_the_anchor_of_the_next_one(log: FakeLog) -> None:
+    store = MemoryStore()
+    first = DriverThread(store, log, "old").start()
+    status = first.until_landed()
+    anchor = LedgerAnchor(LedgerPosition(status.epoch, status.slot), status.tip)
+    assert first.stop() is ExitCode.OK
+    log.write("a", 40, 9)
+
+    second = DriverThread(store, log, "old", anchor=anchor).start()
+
+    second.until_landed()
+    assert second.stop() is ExitCode.OK
+    assert landed_offsets(store) == written_offsets(log)
+
+
+def test_a_ledger_with_another_history_is_refused_and_stays_as_it_is(log: FakeLog) -> None:
+    store = MemoryStore()
+    first = DriverThread(store, log, "old").start()
+    status = first.until_landed()
+    assert first.stop() is ExitCode.OK
+    anchor = LedgerAnchor(LedgerPosition(status.epoch, status.slot), HASH)
+    before = sorted(stat.key for stat in store.list_after(""))
+
+    second = DriverThread(store, log, "old", anchor=anchor).start()
+
+    with pytest.raises(Stalled, match=f"slot {status.slot} has the hash") as refused:
+        second.end()
+    assert refused.value.reason is Reason.LEDGER_REWRITTEN
+    assert sorted(stat.key for stat in store.list_after("")) == before
+
+
+def test_a_slot_that_was_rolled_up_since_is_looked_for_again() -> None:
+    lane = Lane(MemoryStore(), "fake", LANE)
+    state = State(seq=5, epoch=1, epochs=(0,))
+
+    with pytest.raises(Retry, match="slot 3 of the ledger is elsewhere"):
+        check_anchor(lane, state, LedgerAnchor(LedgerPosition(1, 3), HASH), group().spec.output)

@@ -296,6 +296,7 @@ def test_what_no_command_helps_has_no_next_step() -> None:
         Reason.LEDGER_BROKEN,
         Reason.DESTINATION_CONFLICT,
         Reason.LEDGER_BEHIND,
+        Reason.LEDGER_REWRITTEN,
     }
 
     assert set(Reason) - NEXT_STEPS.keys() == whole
