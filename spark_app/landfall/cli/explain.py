@@ -13,6 +13,7 @@ import yaml
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.hidden_columns import hidden_columns
+from landfall.api.plain_http import plain_http
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.spec.publish import PublisherEntry
 from landfall.api.spec.stores import SCHEMES
@@ -51,6 +52,7 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
     if note := not_landed(group, topic):
         yield f"# {note}"
     yield from (f"# warning: {warning}" for warning in hidden_columns(specs.for_topic(topic)))
+    yield from (f"# warning: {field}: {warning}" for field, warning in plain_http(group.spec))
     spec = specs.for_topic(topic).model_dump(mode="json", by_alias=True)
     output = group.spec.output
     accessed = set() if output.kind == "file" else {output.access_field}

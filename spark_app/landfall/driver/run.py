@@ -15,6 +15,7 @@ import stamina
 
 from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
 from landfall.api.hidden_columns import hidden_columns
+from landfall.api.plain_http import plain_http
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.verbs import Answer, Request, RetryRequest
 from landfall.clock import SteadyClock
@@ -118,6 +119,8 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
             log.warning(
                 "column hidden by a folder", extra={"field": f"{path}.route", "why": warning}
             )
+    for name, warning in plain_http(group.spec):
+        log.warning("secret without encryption", extra={"field": name, "why": warning})
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.OK
