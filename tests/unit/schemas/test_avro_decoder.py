@@ -23,6 +23,7 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.avro import EVENT, Declared, encoded
+from tests.support.own_schemas import reasons
 from tests.support.schema_registry import FakeRegistry, schema_registry
 from tests.support.slice_landing import TP, FakeReader, content, group, is_empty
 
@@ -350,5 +351,7 @@ def test_an_id_that_nobody_knows_is_a_dead_letter(registry: FakeRegistry) -> Non
 
     assert isinstance(result, LandedSlice)
     assert (result.landed, result.dead_lettered) == (1, 1)
-    assert result.errors == ("offset 101: decode: avro: schema id 7 is not in the registry",)
-    assert any("who=b" in key for key in content(result, store))
+    assert result.errors == ("offset 101: decode: avro",)
+    objects = content(result, store)
+    assert reasons(objects) == ["avro: schema id 7 is not in the registry"]
+    assert any("who=b" in key for key in objects)
