@@ -42,8 +42,13 @@ class Tour:
         arguments = ("-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "5m", *values)
         self.kubectl.install("landfall", CHART, *arguments)
         self.story.show(self.kubectl("get", "pods", "-n", SYSTEM))
+        labels = {"landfall.dev/watch": "true"}
         objects: list[dict[str, Any]] = [
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": NAMESPACE, "labels": labels},
+            }
         ]
         for name, bucket in self._secrets().items():
             metadata = {"name": name, "namespace": NAMESPACE}

@@ -120,7 +120,7 @@ class Operator:
         )
         self._queue = WorkQueue(reconciler.reconcile, metrics)
         self._namespaces = Namespaces(
-            self._kube, self._cache, self._queue.wake, settings.namespaces, settings.interval
+            self._kube, self._forget, settings.labelled or settings.namespaces, settings.interval
         )
         self._first_lists = FirstLists(self._kube, self._cache, self._queue.wake)
         passes = BackfillPass(
@@ -150,7 +150,7 @@ class Operator:
         settings = self._settings
         log.info(
             "starting",
-            extra={"version": __version__, "namespaces": ",".join(settings.namespaces) or "all"},
+            extra={"version": __version__, "namespaces": _scope(settings)},
         )
         server = await http.serve(
             self._metrics.registry, self._healthy, self._ready, settings.host, settings.port
@@ -201,7 +201,9 @@ class Operator:
         try:
             if not self._kube.serves(GROUP):
                 return "the CustomResourceDefinition of ConsumerGroups"
-            if not self._settings.namespaces:
+            if labelled := self._settings.labelled:
+                self._kube.may_list("Namespace", None, labelled.label)
+            elif not self._settings.namespaces:
                 watcher.check_rights(self._kube, ())
         except Retry as error:
             return f"the API server: {error}"
@@ -213,6 +215,12 @@ class Operator:
             run_kopf(registry, namespaces, changed, self._take_signals),
             self._first_lists.list(namespaces),
         )
+
+    def _forget(self, namespace: str) -> None:
+        """Leave the groups of a namespace alone, until it is watched again."""
+        self._first_lists.forget(namespace)
+        for key in self._cache.forget(namespace):
+            self._queue.wake(key)
 
     def _take_signals(self) -> None:
         """Let SIGTERM and SIGINT end this process, and not only kopf, which takes them, too."""
@@ -226,7 +234,7 @@ class Operator:
     async def _resync(self) -> None:
         while True:
             await asyncio.sleep(RESYNC_SECONDS)
-            if self._namespaces.problem:
+            if self._namespaces.problem or self._namespaces.is_idle:
                 continue
             try:
                 missed = await watcher.resync(self._kube, self._cache, self._namespaces.watched)
@@ -238,7 +246,8 @@ class Operator:
                 log.warning("resync failed: %s", error)
 
     def _knows_groups(self) -> bool:
-        return self._first_lists.complete and not self._namespaces.problem
+        nothing = self._namespaces.problem or self._namespaces.is_idle
+        return self._first_lists.complete and not nothing
 
     def _snapshot(self) -> OperatorSnapshot:
         return OperatorSnapshot(
@@ -247,6 +256,7 @@ class Operator:
             oldest_pass=self._queue.oldest,
             namespaces=dict.fromkeys(self._namespaces.configured, True)
             | dict.fromkeys(self._namespaces.dropped, False),
+            unwatched=dict(self._namespaces.unwatched),
         )
 
     def _healthy(self) -> tuple[bool, str]:
@@ -262,7 +272,16 @@ class Operator:
             return self._lease.on_standby, "on standby" if self._lease.on_standby else "starting"
         if self._namespaces.problem:
             return False, self._namespaces.problem
+        if self._namespaces.is_idle:
+            return True, "leading; no namespace carries the label that it looks for"
         return self._first_lists.complete, f"leading; groups: {len(self._queue)}"
+
+
+def _scope(settings: Settings) -> str:
+    """Which namespaces the operator manages, for the log."""
+    if settings.labelled:
+        return f"labelled {settings.labelled.label}"
+    return ",".join(settings.namespaces) or "all"
 
 
 def connection() -> Configuration:

@@ -5,6 +5,7 @@ A flag wins over its variable, and an empty variable counts as not set.
 
 import argparse
 import json
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from typing import Any
 from uuid import uuid4
 
 from landfall import __version__
-from landfall_operator.objects.names import OPERATOR
+from landfall_operator.objects.names import OPERATOR, is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
+from landfall_operator.objects.rbac import Account
+from landfall_operator.runtime.namespaces import Labelled
 from landfall_operator.runtime.reconciler import INTERVAL
 
 _POD_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -34,7 +37,9 @@ class Settings:
     """The settings of one operator.
 
     Attributes:
-        namespaces: The namespaces whose groups the operator manages; empty for all.
+        namespaces: The namespaces whose groups the operator manages; empty for all, or for those
+            that are ``labelled``.
+        labelled: How the namespaces are found whose groups the operator manages, if by a label.
         namespace: The namespace of the operator and of its lease.
         lease: The name of the lease.
         holder: The operator's name in the lease.
@@ -48,6 +53,7 @@ class Settings:
     """
 
     namespaces: tuple[str, ...]
+    labelled: Labelled | None
     namespace: str
     lease: str
     holder: str
@@ -62,11 +68,23 @@ class Settings:
 
 def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Parse the command line and the environment; exits on a wrong flag, as argparse does."""
-    parsed = _parser(environment).parse_args(arguments)
+    parser = _parser(environment)
+    parsed = parser.parse_args(arguments)
     namespaces = parsed.namespace or _items(environment.get("LANDFALL_NAMESPACES", ""))
+    if reserved := [name for name in namespaces if is_reserved(name)]:
+        parser.error(f"--namespace {reserved[0]}: groups in kube-* namespaces are not managed")
+    if namespaces and parsed.namespace_label:
+        parser.error("--namespace and --namespace-label exclude each other")
     pod = environment.get("POD_NAME")
     return Settings(
         namespaces=tuple(sorted(set(namespaces))),
+        labelled=Labelled(
+            parsed.namespace_label,
+            parsed.namespace_role,
+            Account(parsed.own_namespace, parsed.service_account),
+        )
+        if parsed.namespace_label
+        else None,
         namespace=parsed.own_namespace,
         lease=parsed.lease,
         # Outside of a pod, two operators on one machine must not share a name: each would think
@@ -100,6 +118,13 @@ def _interval(text: str) -> float:
     return seconds
 
 
+def _label(text: str) -> str:
+    """A label as ``key=value``, or nothing."""
+    if text and not re.fullmatch(r"[A-Za-z0-9./_-]+=[A-Za-z0-9._-]+", text):
+        raise ValueError(text)
+    return text
+
+
 def _peers(text: str) -> tuple[Json, ...]:
     """Peers of a NetworkPolicy. An empty one would be every pod of the group's namespace."""
     peers = json.loads(text or "[]")
@@ -113,6 +138,24 @@ _READERS = (
     "NetworkPolicy; empty for everyone"
 )
 _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
+    (
+        "--namespace-label",
+        "",
+        "manage the groups of the namespaces with this label, as key=value",
+        {"type": _label},
+    ),
+    (
+        "--namespace-role",
+        "",
+        "ClusterRole that the operator binds itself to in each namespace with that label, if any",
+        {},
+    ),
+    (
+        "--service-account",
+        OPERATOR,
+        "the operator's ServiceAccount, for these bindings",
+        {},
+    ),
     (
         "--image",
         f"landfall-spark:{__version__}",
@@ -187,7 +230,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action="append",
         metavar="NAME",
         help="manage the groups of this namespace; may be repeated "
-        "[LANDFALL_NAMESPACES, comma-separated; all namespaces]",
+        "[LANDFALL_NAMESPACES, comma-separated; all but kube-*]",
     )
     own = environment.get("POD_NAMESPACE") or _pod_namespace()
     parser.add_argument(

@@ -191,7 +191,7 @@ class Environment:
             name: Scene(stack.kafka, stack.s3.create_bucket(), scene.prefix) for name in GROUPS
         }
         groups = {
-            name: LiveGroup(stack.cluster, stack.cluster.create_namespace(), scenes[name])
+            name: LiveGroup(stack.cluster, stack.create_namespace(), scenes[name])
             for name in GROUPS
         }
         made = cls(place, stack, proxy, disk, groups, folder)

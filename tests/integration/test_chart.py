@@ -1,5 +1,6 @@
 """The chart renders objects that a real API server accepts, and rejects unknown values."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 from landfall_operator import settings
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import OPERATOR
+from landfall_operator.runtime.namespaces import Labelled
 from tests.support import helm
 from tests.support.chart_values import DIGEST, EVERYTHING, REGISTRY, SCENARIOS
 from tests.support.cluster import Cluster
@@ -41,6 +43,8 @@ def test_a_strict_linter_finds_nothing(values: Values) -> None:
 def test_the_api_server_accepts_every_object_with_every_field(
     values: Values, control_plane: Cluster, namespace: str
 ) -> None:
+    with suppress(KubectlRefused):  # it may exist
+        control_plane.kubectl("create", "namespace", "logs")
     known = [
         m
         for m in rendered(values, namespace)
@@ -115,7 +119,9 @@ def test_the_operator_reads_the_environment_of_its_pod(values: Values) -> None:
         [], {**environment(manifests), "POD_NAME": "pod", "POD_NAMESPACE": "landfall"}
     )
 
-    assert parsed.namespaces == tuple(sorted(values.get("watch", {}).get("namespaces", ())))
+    listed = tuple(values.get("watch", {}).get("namespaces", ()))
+    assert parsed.namespaces == (() if listed == ("*",) else listed)
+    assert (parsed.labelled is None) == bool(listed)
     assert parsed.port == pod["spec"]["containers"][0]["ports"][0]["containerPort"]
     assert parsed.context.operator_labels == the("Service", manifests)["spec"]["selector"]
     assert parsed.context.operator_labels.items() <= pod["metadata"]["labels"].items()
@@ -160,11 +166,41 @@ def test_a_disruption_budget_comes_with_the_second_replica() -> None:
     assert the("PodDisruptionBudget", rendered(EVERYTHING))["spec"]["maxUnavailable"] == 1
 
 
-def test_by_default_the_operator_has_rights_in_all_namespaces() -> None:
-    manifests = rendered({"rbac": {"aggregate": False}})
+def cluster_roles(values: Values) -> tuple[dict[str, Any], set[str]]:
+    """The rules of the operator's ClusterRoles by name, and those that are bound in the cluster."""
+    manifests = rendered({**values, "rbac": {**values.get("rbac", {}), "aggregate": False}})
+    rules = {role["metadata"]["name"]: role["rules"] for role in of_kind("ClusterRole", manifests)}
+    bindings = of_kind("ClusterRoleBinding", manifests)
+    return rules, {binding["roleRef"]["name"] for binding in bindings}
 
-    assert the("ClusterRole", manifests)["rules"] == list(rbac.GROUPS)
-    assert [role["metadata"]["namespace"] for role in of_kind("Role", manifests)] == ["landfall"]
+
+def test_by_default_the_operator_has_no_rights_but_in_namespaces_with_the_label() -> None:
+    manifests = rendered({})
+    role = f"landfall-{operator_pod(manifests)['spec']['serviceAccountName']}"
+
+    rules, bound = cluster_roles({})
+
+    assert rules == {
+        role: list(rbac.GROUPS),
+        f"{role}-labelled": list(rbac.labelled(role)),
+        f"{role}-finalizers": list(rbac.FINALIZERS),
+    }
+    assert bound == {f"{role}-labelled", f"{role}-finalizers"}
+    account = rbac.Account("landfall", operator_pod(manifests)["spec"]["serviceAccountName"])
+    parsed = settings.read([], {**environment(manifests), "POD_NAMESPACE": "landfall"})
+    assert parsed.labelled == Labelled("landfall.dev/watch=true", role, account)
+
+
+def test_for_all_namespaces_the_operator_has_its_rights_in_the_cluster() -> None:
+    rules, bound = cluster_roles(SCENARIOS["all namespaces"])
+
+    assert list(rules.values()) == [list(rbac.GROUPS)]
+    assert bound == set(rules)
+
+
+def test_all_namespaces_stand_alone() -> None:
+    with pytest.raises(Refused, match="must be the only entry"):
+        rendered({"watch": {"namespaces": ["*", "logs"]}})
 
 
 def test_with_namespaces_it_may_elsewhere_only_let_groups_go() -> None:
@@ -175,7 +211,7 @@ def test_with_namespaces_it_may_elsewhere_only_let_groups_go() -> None:
     assert the("ClusterRole", manifests)["rules"] == list(rbac.FINALIZERS)
     assert rules == {
         "default": list(rbac.GROUPS),
-        "kube-public": list(rbac.GROUPS),
+        "logs": list(rbac.GROUPS),
         "landfall": rules["landfall"],
     }
     assert {resource for rule in rules["landfall"] for resource in rule["resources"]} == {"leases"}
@@ -204,7 +240,9 @@ def test_every_role_is_bound_to_the_operators_account(values: Values) -> None:
     assert all(binding["subjects"] == [subject] for binding in bindings)
     bound = {(b["metadata"].get("namespace"), b["roleRef"]["name"]) for b in bindings}
     made = {(r["metadata"].get("namespace"), r["metadata"]["name"]) for r in roles}
-    assert bound == {(where, name) for where, name in made if name not in aggregated}
+    # The operator binds itself to the role with its rights, in each namespace with the label.
+    by_itself = environment(manifests).get("LANDFALL_NAMESPACE_ROLE")
+    assert bound == {(where, name) for where, name in made if name not in {*aggregated, by_itself}}
     assert operator_pod(manifests)["spec"]["serviceAccountName"] == account["name"]
 
 
@@ -217,6 +255,8 @@ def test_every_role_is_bound_to_the_operators_account(values: Values) -> None:
         ({"image": {"operator": {"digest": "sha256:12"}}}, ["/image/operator/digest"]),
         ({"watch": {"namespaces": "logs"}}, ["/watch/namespaces", "array"]),
         ({"watch": {"namespaces": ["Logs"]}}, ["/watch/namespaces/0", "Logs"]),
+        ({"watch": {"namespaces": ["kube-system"]}}, ["/watch/namespaces/0"]),
+        ({"watch": {"label": "landfall.dev/watch"}}, ["/watch/label"]),
         ({"monitoring": {"interval": "often"}}, ["/monitoring/interval"]),
         (
             {"monitoring": {"rules": {"overrides": {"LandfallStalled": {"expression": "1"}}}}},

@@ -12,7 +12,11 @@ from kubernetes import client
 from dev.kube.cluster import EXISTING, ControlPlane
 from tests.support import helm
 from tests.support.cluster import Cluster
-from tests.support.helm import CHART
+from tests.support.groups import Groups, document
+from tests.support.helm import CHART, Values
+from tests.support.waiting import eventually
+
+GROUPS = "consumergroups.landfall.dev"
 
 
 @pytest.fixture
@@ -57,3 +61,28 @@ def test_a_release_is_installed_upgraded_with_its_definition_and_removed_without
     assert client.AppsV1Api(own_cluster.admin).list_namespaced_deployment(namespace).items == []
     assert "clickstream" in own_cluster.kubectl("get", "consumergroups", "-n", namespace)
     helm.run(at, namespace, "install", str(CHART))  # adopts what the first release left
+
+
+def test_an_upgrade_that_would_leave_groups_alone_is_refused(own_cluster: Cluster) -> None:
+    namespace, at = own_cluster.create_namespace(), own_cluster.kubeconfig
+    groups = Groups(own_cluster, own_cluster.create_namespace())
+    everywhere: Values = {"watch": {"namespaces": ["*"]}}
+    # a release before the label watched all namespaces by default
+    helm.run(at, namespace, "install", str(CHART), values=everywhere)
+    eventually(lambda: own_cluster.kubectl("get", "crd", "-o", "name"), lambda seen: GROUPS in seen)
+    own_cluster.kubectl("wait", "--for=condition=Established", "--timeout=240s", "crd", GROUPS)
+    groups.create(document())
+
+    default: Values = {"watch": {"namespaces": []}}
+    with pytest.raises(helm.Refused, match=f"label namespace {groups.namespace} ") as refused:
+        helm.run(at, namespace, "upgrade", str(CHART), values=default)
+
+    (command,) = re.findall(r"kubectl (label .*)", str(refused.value))
+    (option,) = re.findall(r"--set '(.*)'", str(refused.value))
+    helm.run(at, namespace, "upgrade", str(CHART), "--set", option)
+    own_cluster.kubectl(*command.split())
+    notes = helm.run(at, namespace, "upgrade", str(CHART), values=default)
+    assert "landfall.dev/watch=true" in notes
+    # once it goes by labels, groups elsewhere may be those of another release
+    own_cluster.kubectl("label", "namespace", groups.namespace, "landfall.dev/watch-")
+    helm.run(at, namespace, "upgrade", str(CHART), values=default)

@@ -10,10 +10,13 @@ import pytest
 
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import OPERATOR
-from tests.support.cluster import Cluster
+from tests.rights.grants import single
+from tests.support.api_audit_log import Account
+from tests.support.cluster import Cluster, Refused
 from tests.support.fake_kubelet import Kubelet
 from tests.support.groups import Groups, document, install
-from tests.support.operators import PATIENCE, Operators
+from tests.support.helm import rendered
+from tests.support.operators import PATIENCE, Operators, Running
 from tests.support.waiting import eventually
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -145,6 +148,131 @@ def test_groups_of_a_lost_namespace_are_let_go_when_they_are_deleted(site: Site)
         site.other.kubectl("delete", "consumergroup", name, f"--timeout={PATIENCE:.0f}s")
 
         assert site.other.list() == []
+
+
+@dataclass
+class LabelledSite:
+    """An operator with what the chart gives it by default, in its own namespace.
+
+    Attributes:
+        cluster: The cluster, which all tests share: the label is this test's own.
+        label: The label that it looks for, as ``key=value``.
+        own: Its own namespace, without the label.
+        groups: The groups of a namespace, without the label at first.
+        operators: Starts the operator.
+    """
+
+    cluster: Cluster
+    label: str
+    own: str
+    groups: Groups
+    operators: Operators
+
+    @property
+    def role(self) -> str:
+        return f"{self.own}-{OPERATOR}"
+
+    def lead(self) -> Running:
+        options = ("--namespace-label", self.label, "--namespace-role", self.role)
+        running = self.operators.start(*options, everywhere=True)
+        running.wait_until_leading()
+        return running
+
+    def set_label(self, label: str) -> None:
+        self.cluster.kubectl("label", "namespace", self.groups.namespace, label)
+
+    def may(self, verb: str, resource: str) -> bool:
+        """Whether the operator has a right in the namespace of the groups."""
+        account = f"system:serviceaccount:{self.own}:{OPERATOR}"
+        try:
+            self.groups.kubectl("auth", "can-i", verb, resource, "--as", account)
+        except Refused:
+            return False
+        return True
+
+
+@pytest.fixture
+def labelled(control_plane: Cluster, namespace: str, tmp_path: Path) -> Iterator[LabelledSite]:
+    install(control_plane)
+    label = f"landfall.dev/watch=test-{uuid4().hex[:6]}"
+    values = {"fullnameOverride": "landfall", "watch": {"label": label}, "crds": {"install": False}}
+    kinds = {"ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    objects = [
+        each
+        for each in rendered({**values, "rbac": {"aggregate": False}}, namespace)
+        if each["kind"] in kinds or "Role" in each["kind"]
+    ]
+    batch = {"apiVersion": "v1", "kind": "List", "items": objects}
+    control_plane.kubectl("apply", "-f", "-", manifest=batch)
+    other = control_plane.create_namespace()
+    operators = Operators(control_plane, namespace, tmp_path)
+    with Kubelet(control_plane, other).running(), operators.clearing():
+        yield LabelledSite(control_plane, label, namespace, Groups(control_plane, other), operators)
+    control_plane.kubectl("delete", "-f", "-", "--wait=false", manifest=batch)
+    control_plane.delete_namespace(other)
+
+
+def test_a_namespace_is_managed_while_it_has_the_label(labelled: LabelledSite) -> None:
+    groups, name = labelled.groups, f"here-{uuid4().hex[:6]}"
+    account = Account(labelled.cluster, labelled.own, OPERATOR)
+
+    def phase() -> str:
+        return str(groups.read(name).get("status", {}).get("phase"))
+
+    groups.create(document(name))
+    operator = labelled.lead()
+    unwatched = ("landfall_operator_unwatched_groups", groups.namespace)
+    eventually(lambda: operator.metric(unwatched[0], namespace=unwatched[1]), bool, PATIENCE)
+    assert "does not manage" in operator.said
+    assert phase() == "None"
+    assert not labelled.may("get", "secrets")
+
+    labelled.set_label(labelled.label)
+
+    eventually(phase, lambda seen: seen == "Running", PATIENCE)
+    assert labelled.may("get", "secrets")
+    assert operator.metric(unwatched[0], namespace=unwatched[1]) == 0
+    assert watched(operator, groups.namespace) == 1
+
+    labelled.set_label("landfall.dev/watch-")
+    eventually(lambda: labelled.may("get", "secrets"), lambda may: not may, PATIENCE)
+    groups.patch(name, {"spec": {"state": "Suspended"}})
+    eventually(lambda: operator.metric("landfall_operator_groups"), lambda n: n == 0, PATIENCE)
+    assert "no longer carries the label" in operator.said
+    assert phase() == "Running"
+
+    labelled.set_label(labelled.label)
+
+    eventually(phase, lambda seen: seen == "Suspended", PATIENCE)
+    groups.kubectl("delete", "consumergroup", name, f"--timeout={PATIENCE:.0f}s")
+    assert operator.popen.poll() is None
+    assert [
+        request for request in account.asked() if "ValidatingAdmission" in request.refused
+    ] == []
+    needed = {right for right in single(rbac.labelled(labelled.role)) if right.verb != "bind"}
+    assert needed <= {request.right for request in account.asked()}
+
+
+def test_a_labelled_namespace_is_deleted_with_its_groups(labelled: LabelledSite) -> None:
+    groups, name = labelled.groups, f"gone-{uuid4().hex[:6]}"
+    labelled.set_label(labelled.label)
+    operator = labelled.lead()
+    groups.create(document(name))
+    eventually(
+        lambda: groups.read(name).get("status", {}).get("phase"),
+        lambda seen: seen == "Running",
+        PATIENCE,
+    )
+
+    labelled.cluster.delete_namespace(groups.namespace)
+
+    eventually(
+        lambda: labelled.cluster.has_namespace(groups.namespace),
+        lambda is_there: not is_there,
+        PATIENCE,
+    )
+    eventually(lambda: operator.ask("/readyz")[1], lambda text: "no namespace" in text, PATIENCE)
+    assert operator.popen.poll() is None
 
 
 def watched(operator: Any, namespace: str) -> float:

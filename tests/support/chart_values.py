@@ -44,9 +44,10 @@ EVERYTHING: Values = {
 SCENARIOS: dict[str, Values] = {
     "default": {},
     "some namespaces": {
-        "watch": {"namespaces": ["default", "kube-public"]},
+        "watch": {"namespaces": ["default", "logs"]},
         "rbac": {"aggregate": False},
     },
+    "all namespaces": {"watch": {"namespaces": ["*"]}},
     "air-gapped": {"image": {"registry": REGISTRY, "pullSecrets": ["pull"]}},
     "bare": {
         "crds": {"install": False},

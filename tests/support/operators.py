@@ -123,7 +123,7 @@ class Operators:
         self.cluster.allow(self.namespace, OPERATOR, [*rules, *rbac.own(OPERATOR)])
 
     def start(self, *options: str, everywhere: bool = False) -> Running:
-        """Start another operator, of this namespace or of the whole cluster."""
+        """Start another operator, of this namespace or of those that the options name."""
         number = len(self.begun)
         log = self.folder / f"operator-{number}.log"
         command = [

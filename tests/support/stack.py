@@ -54,11 +54,17 @@ class Stack:
         made.install()
         return made
 
+    def create_namespace(self) -> str:
+        """Create a namespace whose groups the operator manages."""
+        name = self.cluster.create_namespace()
+        self.cluster.kubectl("label", "namespace", name, "landfall.dev/watch=true")
+        return name
+
     @contextmanager
     def group(self) -> Iterator[LiveGroup]:
         """A group, not applied yet, with its own namespace and bucket; deleted after the block."""
         scene = Scene(self.kafka, self.s3.create_bucket())
-        made = LiveGroup(self.cluster, self.cluster.create_namespace(), scene)
+        made = LiveGroup(self.cluster, self.create_namespace(), scene)
         try:
             yield made
         finally:

@@ -9,6 +9,12 @@ LANDFALL_LOG_LEVEL: {{ .Values.operator.logLevel | quote }}
 {{- with .Values.drivers.networkPolicy.from }}
 LANDFALL_METRICS_READERS: {{ toJson . | quote }}
 {{- end }}
-LANDFALL_NAMESPACES: {{ join "," .Values.watch.namespaces | quote }}
+{{- $mode := include "landfall.watchMode" . }}
+LANDFALL_NAMESPACES: {{ eq $mode "listed" | ternary (join "," .Values.watch.namespaces) "" | quote }}
+{{- if eq $mode "labelled" }}
+LANDFALL_NAMESPACE_LABEL: {{ .Values.watch.label | quote }}
+LANDFALL_NAMESPACE_ROLE: {{ .Values.rbac.create | ternary (include "landfall.clusterName" .) "" | quote }}
+LANDFALL_SERVICE_ACCOUNT: {{ include "landfall.account" . | quote }}
+{{- end }}
 LANDFALL_OPERATOR_LABELS: {{ range $name, $value := include "landfall.selector" . | fromYaml }}{{ $name }}={{ $value }},{{ end }}
 {{- end }}

@@ -47,8 +47,3 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- $name := (ne $registry "") | ternary (printf "%s/%s" $registry .image.repository) .image.repository -}}
 {{- if .image.digest }}{{ $name }}@{{ .image.digest }}{{ else }}{{ $name }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
-
-{{/* "true" if the operator watches all namespaces, else empty. */}}
-{{- define "landfall.clusterWide" -}}
-{{- if not .Values.watch.namespaces }}true{{ end }}
-{{- end }}

@@ -60,6 +60,23 @@ namespace that is deleted, whose groups would otherwise keep it from going: thei
   verbs: [patch]
 {{- end }}
 
+{{/*
+The operator's RBAC rules in the whole cluster where it watches the namespaces with a label: it binds itself to the role
+with its rights in each of them, and the ValidatingAdmissionPolicy refuses any other place.
+*/}}
+{{- define "landfall.labelledRights" -}}
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [rolebindings]
+  verbs: [list, create, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles]
+  verbs: [bind]
+  resourceNames: [{{ include "landfall.clusterName" . }}]
+{{- end }}
+
 {{/* The operator's RBAC rules in its own namespace, whichever namespaces it watches: it holds its Lease there. */}}
 {{- define "landfall.ownRights" -}}
 - apiGroups: [coordination.k8s.io]

@@ -23,6 +23,8 @@ ACCEPT_LEDGER = "landfall.dev/accept-ledger"
 """Annotation of a group that is to go on with the ledger that its driver refuses."""
 FINALIZER = "landfall.dev/drain"
 """Finalizer that keeps a group until its driver has drained."""
+RESERVED = "kube-"
+"""How the names of Kubernetes' own namespaces begin: the operator does nothing in them."""
 OPERATOR = "landfall-operator"
 """The operator's name: field manager, value of managed-by, default name of its Lease."""
 
@@ -86,6 +88,11 @@ def scale_selector(group: str) -> str:
 def reference(manifest: Mapping[str, Any]) -> str:
     """The object's ``Kind/name``."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
+
+
+def is_reserved(namespace: str) -> bool:
+    """Whether a namespace is Kubernetes' own."""
+    return namespace.startswith(RESERVED)
 
 
 def hash_of(manifest: Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
 """The RBAC rules that the operator needs, and no more: the only place that defines them. Pure.
 
 The operator needs ``GROUPS`` in every namespace with groups (as a Role in each, or once as a
-ClusterRole), ``FINALIZERS`` in the whole cluster, and ``own`` in its own namespace. The chart
+ClusterRole), ``FINALIZERS`` in the whole cluster, and ``own`` in its own namespace. Where it
+watches the namespaces that carry a label, it also needs ``labelled`` in the whole cluster: with it,
+it binds itself to the ClusterRole with ``GROUPS`` in each of them. The chart
 repeats the rules (``templates/_rights.tpl``), and the operator's integration tests run with exactly
 these.
 
@@ -12,16 +14,27 @@ lists them.
 """
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from landfall_operator.api.backfill import PLURAL as BACKFILLS
 from landfall_operator.api.crd import PLURAL
 from landfall_operator.api.definition import GROUP
 from landfall_operator.api.yaml_text import yaml_text
+from landfall_operator.objects import names
 from landfall_operator.objects.manifests import DRIVER_RULES
 from landfall_operator.objects.names import OPERATOR
+from landfall_operator.objects.overlay import Json
 
 Rule = dict[str, list[str]]
+BINDING_LABELS = {names.COMPONENT: "namespace-rights"}
+"""By these labels the operator finds the RoleBindings that it made for itself."""
+
+
+class Account(NamedTuple):
+    """The ServiceAccount of the operator."""
+
+    namespace: str
+    name: str
 
 
 def _rule(group: str, resources: str, verbs: str) -> Rule:
@@ -60,6 +73,38 @@ groups and backfills could not be removed, and the namespace would never go.
 """
 
 
+def labelled(role: str) -> tuple[Rule, ...]:
+    """The rules for the whole cluster of an operator that watches the namespaces with a label.
+
+    It binds itself to ``role``, the ClusterRole with ``GROUPS``, where the label is, and nowhere
+    else: the chart's ValidatingAdmissionPolicy refuses the rest. ``bind`` allows it to grant this
+    role's rights, which it does not have itself.
+    """
+    bind = _rule("rbac.authorization.k8s.io", "clusterroles", "bind")
+    return (
+        _rule("", "namespaces", "list"),
+        _rule("rbac.authorization.k8s.io", "rolebindings", "list create delete"),
+        {**bind, "resourceNames": [role]},
+    )
+
+
+def namespace_binding(namespace: str, role: str, account: Account) -> Json:
+    """The RoleBinding by which the operator has its rights in a namespace with the label."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {
+            "name": role,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/managed-by": OPERATOR, **BINDING_LABELS},
+        },
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [
+            {"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}
+        ],
+    }
+
+
 def own(lease: str) -> tuple[Rule, ...]:
     """The rules for the operator's namespace: its Lease; ``create`` cannot be limited by name."""
     leases = "coordination.k8s.io", "leases"
@@ -71,6 +116,7 @@ def documents() -> dict[str, Any]:
     return {
         "groups": list(GROUPS),
         "finalizers": list(FINALIZERS),
+        "labelled": list(labelled(f"landfall-{OPERATOR}")),
         "own": list(own(OPERATOR)),
     }
 

@@ -17,6 +17,7 @@ from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator.api.backfill import KIND
 from landfall_operator.core.backfill_snapshot import RETRY, status_of
 from landfall_operator.core.backfills import is_settled
+from landfall_operator.objects.names import is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.backfill_metrics import BackfillSnapshot
 from landfall_operator.runtime.backfill_pass import BackfillPass
@@ -125,7 +126,7 @@ class Backfills:
         try:
             while True:
                 page = await asyncio.to_thread(self._kube.page, KIND, namespace, "", rest)
-                found += page.items
+                found += (b for b in page.items if not is_reserved(b["metadata"]["namespace"]))
                 if not (rest := page.rest):
                     self._scope.on_listed(namespace, found, page.version)
                     break

@@ -48,6 +48,10 @@ class FirstLists:
         if self.listed & {_ALL, key[0]}:
             self._wake(key)
 
+    def forget(self, namespace: str) -> None:
+        """Make a namespace that is not watched any more be listed whole when it comes back."""
+        self.listed -= {namespace}
+
     async def list(self, namespaces: tuple[str, ...]) -> None:
         """List what was not watched before, wake its groups, and list it once more; does not end.
 

@@ -91,6 +91,7 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         Kind("ConsumerGroup", "landfall.dev", "v1alpha1", "consumergroups"),
         Kind("Backfill", "landfall.dev", "v1alpha1", "backfills"),
+        Kind("Namespace", "", "v1", "namespaces"),
         Kind("Pod", "", "v1", "pods"),
         Kind("Deployment", "apps", "v1", "deployments"),
         Kind("ControllerRevision", "apps", "v1", "controllerrevisions"),

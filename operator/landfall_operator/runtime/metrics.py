@@ -35,12 +35,14 @@ class OperatorSnapshot:
         groups: The number of groups that it manages.
         oldest_pass: Seconds since the last pass over the group that has waited longest.
         namespaces: Whether each configured namespace is watched; empty for the whole cluster.
+        unwatched: The number of groups in each namespace without the label that it looks for.
     """
 
     is_leader: bool
     groups: int
     oldest_pass: float
     namespaces: Mapping[str, bool] = field(default_factory=dict)
+    unwatched: Mapping[str, int] = field(default_factory=dict)
 
 
 class Metrics:
@@ -150,3 +152,11 @@ class _OperatorCollector(Collector):
         for namespace, is_watched in operator.namespaces.items():
             watched.add_metric([namespace], float(is_watched))
         yield watched
+        unwatched = GaugeMetricFamily(
+            "landfall_operator_unwatched_groups",
+            "Groups of a namespace without the label that the operator looks for",
+            labels=["namespace"],
+        )
+        for namespace, groups in operator.unwatched.items():
+            unwatched.add_metric([namespace], groups)
+        yield unwatched

@@ -22,7 +22,7 @@ from landfall_operator.core.sample_history import SampleHistory
 from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, sample_of
 from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json
-from landfall_operator.objects.pod_templates import OperatorContext
+from landfall_operator.objects.pod_templates import OperatorContext, account_of
 from landfall_operator.reporting.event_texts import condition_events, rollout_event
 from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.publishers import publisher_events
@@ -50,6 +50,13 @@ EXECUTORS_INTERVAL = timedelta(minutes=1)
 """Time between two looks at the executors' pods of a group while executors are missing."""
 FIRST_POLLS = 3
 """How often the first pass after a start polls a running driver that does not answer."""
+SHARED_ACCOUNT = "default"
+"""The ServiceAccount of every pod that names none."""
+SHARED_ACCOUNT_REASON = "SharedServiceAccount"
+_SHARED_ACCOUNT_MESSAGE = (
+    "spec.driver.serviceAccountName is default: every pod of the namespace that names no account "
+    "may create and delete pods, as the driver may; give the driver an account of its own"
+)
 
 
 @dataclass(slots=True)
@@ -67,7 +74,7 @@ class GroupState:
         decided: whether a pass has been completed since the operator started.
         executor_pods: the executors' pods when they were last looked at.
         executors_seen: when that was; None while no executor is missing.
-        mismatches: why the operator may not understand a driver, as announced.
+        warnings: the reasons and messages of the Events about what somebody should change.
     """
 
     reports: dict[str, inputs.DriverReport] = field(default_factory=dict)
@@ -80,7 +87,7 @@ class GroupState:
     decided: bool = False
     executor_pods: ExecutorPods | None = None
     executors_seen: datetime | None = None
-    mismatches: set[str] = field(default_factory=set)
+    warnings: set[tuple[str, str]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +149,7 @@ class Reconciler:
         state = self._states.setdefault(key, GroupState())
         target = Target(key, resource, await self._poll_drivers(key, state))
         observed = await self._observe(target, state)
-        await self._announce_mismatches(target, state)
+        await self._announce_warnings(target, state)
         desired = desired_state(observed)
         announcement = rollout_event(observed, desired)
         actions = decide(observed, desired, self._settings.context, announcement)
@@ -222,14 +229,16 @@ class Reconciler:
             state.executors_seen = now
             state.executor_pods = await self._executor.executor_pods(target)
 
-    async def _announce_mismatches(self, target: Target, state: GroupState) -> None:
-        """Post one Event about each driver of a contract that this operator does not know."""
-        found = {contract_mismatch(each.report.status) for each in state.reports.values()} - {""}
-        for message in sorted(found - state.mismatches):
-            await self._executor.emit_event(
-                target, EmitEvent("Warning", "ContractMismatch", message)
-            )
-        state.mismatches = found
+    async def _announce_warnings(self, target: Target, state: GroupState) -> None:
+        """Post one Event about each driver of an unknown contract, and about a shared account."""
+        mismatches = {contract_mismatch(each.report.status) for each in state.reports.values()}
+        found = {("ContractMismatch", message) for message in mismatches - {""}}
+        spec = target.resource.spec
+        if spec and account_of(spec) == SHARED_ACCOUNT:
+            found.add((SHARED_ACCOUNT_REASON, _SHARED_ACCOUNT_MESSAGE))
+        for reason, message in sorted(found - state.warnings):
+            await self._executor.emit_event(target, EmitEvent("Warning", reason, message))
+        state.warnings = found
 
     async def _has_token(self, target: Target, state: GroupState) -> bool:
         """Whether the Secret with the control token exists, as far as that matters now.

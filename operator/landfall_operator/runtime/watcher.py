@@ -11,6 +11,7 @@ they take grows with the square of the number of objects.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +23,8 @@ from kubernetes.client import Configuration
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects import names
 from landfall_operator.runtime.kube_client import KINDS, PAGE_SIZE, Kind, KubeClient
+
+log = logging.getLogger(__name__)
 
 OWNED = (
     "Deployment",
@@ -71,6 +74,10 @@ def _register(
     @kopf.on.event(*resource, registry=made, id=f"event-{kind.plural}")
     async def event(event: kopf.RawEvent, **_: Any) -> None:
         body = event["object"]
+        if names.is_reserved(body["metadata"]["namespace"]):
+            if kind.name == GROUP:
+                log.warning("%s is left alone: its namespace is Kubernetes' own", _name(body))
+            return
         key = (
             cache.drop(kind.name, body)
             if event["type"] == "DELETED"
@@ -78,6 +85,10 @@ def _register(
         )
         if key:
             wake(key)
+
+
+def _name(body: Mapping[str, Any]) -> str:
+    return f"{body['kind']} {body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
 class NoMemories(ResourceMemories):
@@ -165,7 +176,8 @@ async def _resync_kind(
     rest, version = "", ""
     while rest or not version:
         page = await asyncio.to_thread(kube.page, kind, namespace, SELECTORS[kind], rest)
-        changed |= {key for body in page.items if (key := cache.put(kind, body))}
+        ours = [b for b in page.items if not names.is_reserved(b["metadata"]["namespace"])]
+        changed |= {key for body in ours if (key := cache.put(kind, body))}
         listed |= {body["metadata"]["uid"] for body in page.items}
         rest, version = page.rest, page.version
     return changed | cache.drop_missing(kind, namespace, listed, version)

@@ -96,7 +96,9 @@ class Pod(Model):
     """Pod annotations, added to Landfall's."""
     service_account_name: DnsName | None = None
     """An existing ServiceAccount, for example one with a cloud identity. The driver's is granted
-    the permissions that Spark needs. If not set, the one that Landfall creates for the group.
+    the permissions that Spark needs: to create and delete pods of the namespace. Do not name
+    ``default``, which is the account of every pod that names none. If not set, the one that
+    Landfall creates for the group.
     """
     node_selector: Labels = Field(default_factory=dict)
     """Labels of the nodes the pod can run on."""

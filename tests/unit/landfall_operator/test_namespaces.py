@@ -5,9 +5,18 @@ import asyncio
 import pytest
 
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
+from landfall_operator.objects import rbac
 from landfall_operator.objects.names import FINALIZER
-from landfall_operator.runtime.kube_client import KINDS, Request, RequestRejected, Unavailable
-from landfall_operator.runtime.namespaces import Namespaces
+from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime import namespaces as module
+from landfall_operator.runtime.kube_client import (
+    KINDS,
+    Page,
+    Request,
+    RequestRejected,
+    Unavailable,
+)
+from landfall_operator.runtime.namespaces import Labelled, Namespaces
 from tests.support.api_objects import KEY, resource
 from tests.support.fake_api import FakeApi
 
@@ -29,7 +38,10 @@ class Site:
         self.woken: list[Key] = []
         self.path = KINDS[GROUP].path(*KEY)
         self.change_group()
-        self.namespaces = Namespaces(self.api, self.cache, self.woken.append, (LOST, KEPT), 0.0)
+        self.namespaces = Namespaces(self.api, self.forget, (LOST, KEPT), 0.0)
+
+    def forget(self, namespace: str) -> None:
+        self.woken.extend(self.cache.forget(namespace))
 
     def change_group(self, **metadata: object) -> None:
         finalizers = {"finalizers": [FINALIZER, "theirs"]}
@@ -115,8 +127,8 @@ async def test_a_dropped_namespace_whose_groups_cannot_be_seen_ends_nothing(site
 class Watch:
     """Ends as the test says, one time after the other; the last one does not end."""
 
-    def __init__(self, site: Site, *ends: Exception) -> None:
-        self.site, self.ends = site, list(ends)
+    def __init__(self, _: "Site | LabelledSite", *ends: Exception) -> None:
+        self.ends = list(ends)
         self.begun: list[tuple[str, ...]] = []
 
     async def __call__(self, namespaces: tuple[str, ...], changed: asyncio.Event) -> None:
@@ -170,7 +182,7 @@ async def test_the_watch_begins_anew_when_a_namespace_goes_or_comes(site: Site) 
 
 
 async def test_an_operator_that_may_watch_nothing_waits_and_says_why(site: Site) -> None:
-    only = Namespaces(site.api, site.cache, site.woken.append, (LOST,), 0.0)
+    only = Namespaces(site.api, site.forget, (LOST,), 0.0)
     site.take_rights()
     watch = Watch(site)
     running = asyncio.create_task(only.watch(watch))
@@ -185,3 +197,117 @@ async def test_an_operator_that_may_watch_nothing_waits_and_says_why(site: Site)
     await only.check()
     await watch.until((LOST,))
     running.cancel()
+
+
+class LabelledSite:
+    """Namespaces by their labels, the operator's RoleBindings, and a group in each namespace."""
+
+    LABEL, ROLE, ACCOUNT = "landfall.dev/watch=true", "all-rights", rbac.Account("landfall", "me")
+
+    def __init__(self) -> None:
+        """One namespace has the label."""
+        self.api = FakeApi()
+        self.api.page = self._page  # type: ignore[method-assign]  # with label selectors
+        self.api.create = self._create  # type: ignore[method-assign]
+        self.api.delete = self._delete  # type: ignore[method-assign]
+        self.with_label = {KEPT}
+        self.bound: set[str] = set()
+        self.forgotten: list[str] = []
+        self.error: Exception | None = None
+        labelled = Labelled(self.LABEL, self.ROLE, self.ACCOUNT)
+        self.namespaces = Namespaces(self.api, self.forgotten.append, labelled, 0.0)
+
+    def _page(self, kind: str, namespace: str | None, selector: str, rest: str = "") -> Page:
+        if self.error:
+            raise self.error
+        if kind == "Namespace":
+            assert selector == self.LABEL
+            return Page([{"metadata": {"name": name}} for name in self.with_label], "1", "")
+        if kind == "RoleBinding":
+            metadata = {"name": self.ROLE, "uid": "u"}
+            return Page(
+                [{"metadata": {**metadata, "namespace": name}} for name in self.bound], "1", ""
+            )
+        assert (kind, namespace) == (GROUP, None)
+        return Page([{"metadata": {"namespace": name}} for name in (KEPT, LOST)], "1", rest)
+
+    def _create(self, manifest: Json) -> Json:
+        metadata = manifest["metadata"]
+        assert manifest == rbac.namespace_binding(metadata["namespace"], self.ROLE, self.ACCOUNT)
+        self.bound.add(metadata["namespace"])
+        return manifest
+
+    def _delete(self, kind: str, namespace: str, name: str, uid: str) -> Json:
+        assert (kind, name, uid) == ("RoleBinding", self.ROLE, "u")
+        self.bound.remove(namespace)
+        return {}
+
+
+@pytest.fixture
+def labelled(monkeypatch: pytest.MonkeyPatch) -> LabelledSite:
+    monkeypatch.setattr(module, "BINDING_SECONDS", 0.0)
+    return LabelledSite()
+
+
+async def test_the_operator_has_rights_where_the_label_is(labelled: LabelledSite) -> None:
+    assert await labelled.namespaces.check()
+    assert (labelled.namespaces.watched, labelled.bound) == ((KEPT,), {KEPT})
+
+    labelled.with_label = {LOST}
+
+    assert await labelled.namespaces.check()
+    assert (labelled.namespaces.watched, labelled.bound) == ((LOST,), {LOST})
+    assert labelled.forgotten == [KEPT]
+
+
+async def test_rights_that_an_operator_left_are_taken_back(labelled: LabelledSite) -> None:
+    labelled.bound = {"former"}
+
+    await labelled.namespaces.check()
+
+    assert labelled.bound == {KEPT}
+
+
+async def test_without_a_label_anywhere_nothing_is_watched(labelled: LabelledSite) -> None:
+    labelled.with_label = set()
+    watch = Watch(labelled)
+    running = asyncio.create_task(labelled.namespaces.watch(watch))
+    await asyncio.sleep(0.1)
+
+    assert (labelled.namespaces.is_idle, labelled.namespaces.problem) == (True, "")
+    assert watch.begun == []  # to watch () would be to watch all
+    labelled.with_label = {KEPT}
+    await labelled.namespaces.check()
+    await watch.until((KEPT,))
+    running.cancel()
+
+
+async def test_namespaces_of_kubernetes_are_left_alone(
+    labelled: LabelledSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    labelled.with_label = {KEPT, "kube-system"}
+
+    await labelled.namespaces.check()
+
+    assert (labelled.namespaces.watched, labelled.bound) == ((KEPT,), {KEPT})
+    assert "namespace kube-system carries the label" in caplog.text
+
+
+async def test_an_api_server_that_lists_no_namespaces_costs_none(labelled: LabelledSite) -> None:
+    await labelled.namespaces.check()
+    labelled.error = Unavailable("no answer")
+
+    assert not await labelled.namespaces.check()
+    assert (labelled.namespaces.watched, labelled.bound) == ((KEPT,), {KEPT})
+
+
+async def test_groups_without_the_label_are_counted_and_logged(
+    labelled: LabelledSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    await labelled.namespaces.check()
+
+    assert labelled.namespaces.unwatched == {LOST: 1}
+    assert f"does not manage: {LOST} (1)" in caplog.text
+    labelled.with_label = {KEPT, LOST}
+    await labelled.namespaces.check()
+    assert labelled.namespaces.unwatched == {}

@@ -46,8 +46,21 @@ def test_the_chart_has_the_same_rules(name: str, rules: tuple[rbac.Rule, ...]) -
     assert yaml.safe_load(rendered) == list(rules)
 
 
+def test_by_the_label_alone_the_operator_may_only_bind_itself() -> None:
+    (*_, bind) = rbac.labelled("role")
+
+    assert (bind["resourceNames"], bind["verbs"]) == (["role"], ["bind"])
+    assert {(resource, verb) for _, resource, verb in single(rbac.labelled("role"))} == {
+        ("namespaces", "list"),
+        ("rolebindings", "list"),
+        ("rolebindings", "create"),
+        ("rolebindings", "delete"),
+        ("clusterroles", "bind"),
+    }
+
+
 def test_all_rules_are_printed() -> None:
-    assert yaml.safe_load(rbac.to_yaml()).keys() == {"groups", "finalizers", "own"}
+    assert yaml.safe_load(rbac.to_yaml()).keys() == {"groups", "finalizers", "labelled", "own"}
 
 
 def test_the_rights_in_the_whole_cluster_only_let_groups_go() -> None:

@@ -267,6 +267,19 @@ async def test_a_driver_of_an_unknown_contract_is_announced_once(one: Reconciled
     assert "version 99 of the driver contract" in event["message"]
 
 
+async def test_an_account_that_drivers_share_with_all_pods_is_announced_once(
+    one: Reconciled,
+) -> None:
+    await one.start()
+    one.edit(driver={"serviceAccountName": "default"})
+    one.watch()
+    await one.run(300)
+
+    events = [r.body for r in one.api.requests if (r.verb, r.kind.name) == ("create", "Event")]
+    (event,) = (each for each in events if each["reason"] == "SharedServiceAccount")
+    assert "may create and delete pods" in event["message"]
+
+
 async def test_a_publisher_that_is_blocked_and_goes_on_is_announced_once_each(
     one: Reconciled,
 ) -> None:

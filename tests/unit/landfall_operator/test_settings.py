@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from landfall_operator.objects.rbac import Account
+from landfall_operator.runtime.namespaces import Labelled
 from landfall_operator.settings import read
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "operator.md"
@@ -26,6 +28,21 @@ def test_namespaces_are_repeated_flags_or_comma_separated() -> None:
 
 def test_without_namespaces_the_operator_manages_all() -> None:
     assert read([], {"LANDFALL_NAMESPACES": ""}).namespaces == ()
+
+
+def test_namespaces_are_found_by_a_label() -> None:
+    environment = {
+        "LANDFALL_NAMESPACE_LABEL": "landfall.dev/watch=true",
+        "LANDFALL_NAMESPACE_ROLE": "role",
+        "LANDFALL_SERVICE_ACCOUNT": "me",
+        "POD_NAMESPACE": "landfall",
+    }
+
+    settings = read([], environment)
+
+    account = Account("landfall", "me")
+    assert settings.labelled == Labelled("landfall.dev/watch=true", "role", account)
+    assert (settings.namespaces, read([], {}).labelled) == ((), None)
 
 
 def test_labels_and_secrets_are_read_from_lists() -> None:
@@ -67,7 +84,16 @@ def test_two_operators_outside_of_pods_have_different_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--interval", "60"], ["--log-format", "xml"], ["--nope"], ["--http-port", "x"]]
+    "wrong",
+    [
+        ["--namespace", "kube-system"],
+        ["--namespace-label", "no-value"],
+        ["--namespace", "a", "--namespace-label", "a=b"],
+        ["--interval", "60"],
+        ["--log-format", "xml"],
+        ["--nope"],
+        ["--http-port", "x"],
+    ],
 )
 def test_a_wrong_flag_is_refused(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -1,0 +1,49 @@
+{{/* Which namespaces the operator watches: "labelled", "listed" or "all". */}}
+{{- define "landfall.watchMode" -}}
+{{- if has "*" .Values.watch.namespaces }}
+{{- if gt (len .Values.watch.namespaces) 1 }}{{ fail "watch.namespaces: \"*\" stands for all namespaces and must be the only entry" }}{{ end -}}
+all
+{{- else if .Values.watch.namespaces }}listed
+{{- else }}labelled
+{{- end }}
+{{- end }}
+
+{{/* The name of the ClusterRole with the operator's rights, and of what else is the operator's in the whole cluster. */}}
+{{- define "landfall.clusterName" -}}
+{{ .Release.Namespace }}-{{ include "landfall.operator" . }}
+{{- end }}
+
+{{/* "true" if the cluster has ValidatingAdmissionPolicies and one is wanted, else empty. */}}
+{{- define "landfall.hasPolicy" -}}
+{{- if and .Values.admissionPolicy.enabled (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
+{{- end }}
+
+{{/*
+Fails an upgrade that would leave groups without an operator: those in namespaces that the running release watches and
+this one would not. `lookup` finds nothing in `helm template`, as Argo CD uses it: there, the operator's log, its metric
+landfall_operator_unwatched_groups and the alert LandfallGroupsNotWatched name them.
+*/}}
+{{- define "landfall.checkUpgrade" -}}
+{{- $mode := include "landfall.watchMode" . }}
+{{- $running := lookup "apps/v1" "Deployment" .Release.Namespace (include "landfall.operator" .) }}
+{{- if and $running (ne $mode "listed") (.Capabilities.APIVersions.Has "landfall.dev/v1alpha1/ConsumerGroup") }}
+{{- $before := dict }}
+{{- range (first $running.spec.template.spec.containers).env }}{{ $_ := set $before .name (.value | default "") }}{{ end }}
+{{- $watched := splitList "," (get $before "LANDFALL_NAMESPACES") | compact }}
+{{- $key := splitList "=" .Values.watch.label | first }}
+{{- $value := splitList "=" .Values.watch.label | last }}
+{{- $lost := list }}
+{{- range (lookup "landfall.dev/v1alpha1" "ConsumerGroup" "" "").items }}
+{{- $name := .metadata.namespace }}
+{{- if not (or (has $name $lost) (and $watched (not (has $name $watched))) (get $before "LANDFALL_NAMESPACE_LABEL")) }}
+{{- $labels := (lookup "v1" "Namespace" "" $name).metadata.labels | default dict }}
+{{- if or (hasPrefix "kube-" $name) (and (eq $mode "labelled") (ne (get $labels $key) $value)) }}
+{{- $lost = append $lost $name }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if $lost }}
+{{- fail (printf "\n\nnothing was changed: the running release manages groups in namespaces that this one would not watch: %s\nEither label them:           kubectl label namespace %s %s\nor keep watching all others: --set 'watch.namespaces={*}'\nGroups in kube-* namespaces are not managed any more: move them.\n" (join ", " $lost) (join " " $lost) .Values.watch.label) }}
+{{- end }}
+{{- end }}
+{{- end }}
