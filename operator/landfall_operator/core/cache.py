@@ -157,8 +157,12 @@ class ObjectCache:
         return self._owned.get(key, {})
 
     def put(self, kind: str, body: Mapping[str, Any]) -> Key | None:
-        """Store an object unless a newer one is known; returns the group to reconcile, if any."""
-        if body["metadata"]["uid"] in self._deleted_uids:
+        """Store an object unless a newer one is known; returns the group to reconcile, if any.
+
+        Objects in Kubernetes' own namespaces are not stored, so no group in them is managed.
+        """
+        metadata = body["metadata"]
+        if metadata["uid"] in self._deleted_uids or names.is_reserved(metadata["namespace"]):
             return None
         return self._put_group(body) if kind == GROUP else self._put_owned(kind, body)
 

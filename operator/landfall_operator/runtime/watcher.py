@@ -74,10 +74,8 @@ def _register(
     @kopf.on.event(*resource, registry=made, id=f"event-{kind.plural}")
     async def event(event: kopf.RawEvent, **_: Any) -> None:
         body = event["object"]
-        if names.is_reserved(body["metadata"]["namespace"]):
-            if kind.name == GROUP:
-                log.warning("%s is left alone: its namespace is Kubernetes' own", _name(body))
-            return
+        if kind.name == GROUP and names.is_reserved(body["metadata"]["namespace"]):
+            log.warning("%s is left alone: its namespace is Kubernetes' own", _name(body))
         key = (
             cache.drop(kind.name, body)
             if event["type"] == "DELETED"
@@ -176,8 +174,7 @@ async def _resync_kind(
     rest, version = "", ""
     while rest or not version:
         page = await asyncio.to_thread(kube.page, kind, namespace, SELECTORS[kind], rest)
-        ours = [b for b in page.items if not names.is_reserved(b["metadata"]["namespace"])]
-        changed |= {key for body in ours if (key := cache.put(kind, body))}
+        changed |= {key for body in page.items if (key := cache.put(kind, body))}
         listed |= {body["metadata"]["uid"] for body in page.items}
         rest, version = page.rest, page.version
     return changed | cache.drop_missing(kind, namespace, listed, version)

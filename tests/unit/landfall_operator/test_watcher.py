@@ -111,6 +111,17 @@ async def test_a_list_of_several_pages_is_compared_as_a_whole() -> None:
     assert "ConfigMap/more" in lists.asked
 
 
+async def test_groups_in_namespaces_of_kubernetes_are_left_alone() -> None:
+    cache = GuardedCache()
+    foreign = resource(3)
+    foreign["metadata"] = {**foreign["metadata"], "namespace": "kube-system", "uid": "other"}
+    lists = SlowLists({"ConsumerGroup": [Page([resource(3), foreign], "9", "")]})
+    lists.answered.release(99)
+
+    assert await resynced(cache, lists) == {KEY}
+    assert list(cache.groups) == [KEY]
+
+
 async def test_kopf_remembers_no_object_after_its_event() -> None:
     memories = NoMemories()
 
