@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from landfall.ledger.schema_ids import is_pin
 from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
+from landfall.pipeline.decoders.avro.branches import branch_nodes, wanted_of_branches, within
 from landfall.pipeline.decoders.avro.nested import Map, Record
 from landfall.pipeline.decoders.avro.plan import compile_schema
-from landfall.pipeline.decoders.avro.reading import payload_data, read
 from landfall.pipeline.decoders.avro.rows import (
     NO_ID,
     AvroRows,
@@ -274,11 +274,16 @@ def _parsed_text(given: FixedText) -> Schema:
 
 def _check(writer: Schema, reader: Schema | None, wanted: Wanted) -> None:
     """Return if all that is wanted is in the schema."""
-    node = compile_schema(writer, reader, wanted_tree(wanted))
-    column, _ = read(node, *payload_data(pa.array([], pa.binary())))
+    tree = wanted_of_branches(wanted_tree(wanted), reader or writer)
+    node = compile_schema(writer, reader, tree)
+    branches = branch_nodes(node)
     typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
     for path in (*wanted.fields, *(declared.path for declared in typed)):
-        if path not in {SCHEMA_ID, SCHEMA_NAME} and follow(node, column, path) is None:
+        is_known = path in {SCHEMA_ID, SCHEMA_NAME} or any(
+            follow(inner, pa.nulls(0, inner.arrow), within(path, inner, member)) is not None
+            for inner, member in branches
+        )
+        if not is_known:
             raise ValueError(f"no field {'.'.join(path)!r} in the Avro schema")
-    if wanted.json and not isinstance(node, Record | Map):
+    if wanted.json and not all(isinstance(inner, Record | Map) for inner, _ in branches):
         raise ValueError("the Avro schema is no record, so its values are no JSON objects")

@@ -225,7 +225,7 @@ class _Compiler:
         writers = w.branches if isinstance(w, avro.Union) else (w,)
         readers = r.branches if isinstance(r, avro.Union) else (r,)
         present = [each for each in readers if kind_of(each) != "null"]
-        names = _member_names(present)
+        names = member_names(present)
         branches = tuple(
             self._branch(each, readers, (present, names, wanted), path) for each in writers
         )
@@ -335,7 +335,7 @@ def _inside(wanted: Tree) -> Tree:
     return NOTHING if wanted == NOTHING else ALL
 
 
-def _member_names(types: list[Type]) -> tuple[str, ...]:
+def member_names(types: list[Type]) -> tuple[str, ...]:
     """A name for each type: without its namespace, unless two would have the same."""
     full = [kind_of(type_) for type_ in types]
     short = [short_name(name) for name in full]

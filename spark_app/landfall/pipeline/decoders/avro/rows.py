@@ -14,6 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
+from landfall.pipeline.decoders.avro.branches import (
+    BranchRows,
+    record_names,
+    rows_by_branch,
+    wanted_of_branches,
+)
 from landfall.pipeline.decoders.avro.complete import digest
 from landfall.pipeline.decoders.avro.cursor import Data
 from landfall.pipeline.decoders.avro.node import Node
@@ -65,10 +71,17 @@ class Schemas(Protocol):
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A schema as it is read: its node, and the schema of the rows, which is the reader's."""
+    """A schema as it is read.
+
+    Attributes:
+        node: reads it.
+        schema: that of the rows, which is the reader's.
+        names: the full names of its branches, if it is a union, else its own.
+    """
 
     node: Node
     schema: RowSchema
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -176,27 +189,46 @@ class AvroRows:
     def _of_column(
         self, rows: Int64s, found: _Compiled, column: pa.Array, errors: Mapping[int, str]
     ) -> Part:
-        wanted, node, wrong = self.wanted, found.node, dict(errors)
+        branches = [*rows_by_branch(found.node, column)]
+        if branches:
+            names = (*found.names, None)
+            parts = [
+                self._of_records(each, names[-1 if each.number is None else each.number])
+                for each in branches
+            ]
+            part = merge(parts, self.wanted)
+        else:
+            whole = BranchRows(np.arange(len(rows)), found.node, column, 0)
+            part = self._of_records(whole, found.schema.name)
+        by_schema: tuple[SchemaRows, ...] = ()
+        if self.wanted.by_schema:
+            own = own_columns(found.node, column) if self.wanted.own_columns else None
+            by_schema = (SchemaRows(found.schema, rows, own),)
+        # What is wrong with a row as a whole comes first: its values mean nothing then.
+        return replace(part, rows=rows, errors={**part.errors, **errors}, by_schema=by_schema)
+
+    def _of_records(self, branch: BranchRows, name: str | None) -> Part:
+        """What is wanted of rows whose values are of one type; nulls of a union have no name."""
+        wanted, rows, node, column = self.wanted, branch.rows, branch.node, branch.column
         fields: dict[Path, FieldValues] = {}
+        wrong: Mapping[int, str] = {}
         for path in wanted.fields:
             if path == SCHEMA_NAME:
-                fields[path] = same_for_all(found.schema.name, len(rows))
+                nulls = pa.nulls(len(rows), pa.string())
+                fields[path] = nulls if name is None else same_for_all(name, len(rows))
                 continue
-            fields[path], of_field = field_values(node, column, path)
-            # What is wrong with a row as a whole comes first: its values mean nothing then.
+            fields[path], of_field = field_values(node, column, path, branch.member)
             wrong = {**of_field, **wrong}
         columns = payloads = None
-        by_schema: tuple[SchemaRows, ...] = ()
         if wanted.schema is not None:
-            columns, of_columns = declared_columns(wanted.schema, node, column)
+            columns, of_columns = declared_columns(wanted.schema, node, column, branch.member)
             wrong = {**of_columns, **wrong}
-        if wanted.json:
+        if wanted.json and name is None:
+            payloads = pa.nulls(len(rows), pa.binary())
+        elif wanted.json:
             payloads, of_json = json_objects(node, column)
             wrong = {**of_json, **wrong}
-        if wanted.by_schema:
-            own = own_columns(node, column) if wanted.own_columns else None
-            by_schema = (SchemaRows(found.schema, rows, own),)
-        return Part(rows, fields, columns, payloads, wrong, by_schema)
+        return Part(rows, fields, columns, payloads, wrong)
 
     def _compile(self, key: tuple[str, SchemaId]) -> _Compiled | str:
         """The compiled schema, or why the rows with this id are bad."""
@@ -206,8 +238,10 @@ class AvroRows:
             except UnknownSchemaError as error:
                 return str(error)  # not kept: it may be registered later
             try:
-                node = compile_schema(writer, reader, wanted_tree(self.wanted))
-                self._compiled[key] = _Compiled(node, row_schema(reader or writer))
+                schema = reader or writer
+                tree = wanted_of_branches(wanted_tree(self.wanted), schema)
+                node = compile_schema(writer, reader, tree)
+                self._compiled[key] = _Compiled(node, row_schema(schema), record_names(schema))
             except ValueError as error:
                 of = "" if key[1] == NO_ID else f"schema {key[1]}: "
                 self._compiled[key] = f"avro: {of}{error}"

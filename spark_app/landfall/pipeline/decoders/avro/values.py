@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 from landfall.api.spec import ColumnType, ColumnUnit
 from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders import Path
+from landfall.pipeline.decoders.avro.branches import within
 from landfall.pipeline.decoders.avro.nested import Map, Record, Union
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.typed_columns import (
@@ -65,9 +66,11 @@ def follow(node: Node, column: pa.Array, path: Path) -> tuple[Node, pa.Array] | 
     return node, column
 
 
-def field_values(node: Node, column: pa.Array, path: Path) -> tuple[FieldValues, Errors]:
-    """Return the values at a path as a field, and errors by row."""
-    found = follow(node, column, path)
+def field_values(
+    node: Node, column: pa.Array, path: Path, member: str = ""
+) -> tuple[FieldValues, Errors]:
+    """Return the values at a path as a field, and errors by row; ``branches`` has ``member``."""
+    found = follow(node, column, within(path, node, member))
     if found is None:
         return [None] * len(column), _NONE
     values = found[1]
@@ -84,13 +87,14 @@ def field_values(node: Node, column: pa.Array, path: Path) -> tuple[FieldValues,
 
 
 def declared_columns(
-    schema: pa.Schema, node: Node, column: pa.Array
+    schema: pa.Schema, node: Node, column: pa.Array, member: str = ""
 ) -> tuple[pa.RecordBatch, Errors]:
-    """Return the columns that the group declares, and errors by row."""
+    """Return the columns that the group declares, and errors by row; see ``field_values``."""
     errors: dict[int, str] = {}
     arrays, fields = [], []
     for declared, field in zip(typed_columns(schema), schema, strict=True):
-        array, found = _declared(declared, field, node, column)
+        at = follow(node, column, within(declared.path, node, member))
+        array, found = _declared(declared, field, at, len(column))
         if not declared.nullable and array.null_count:
             nulls = np.flatnonzero(array.is_null()).tolist()
             found = dict.fromkeys(nulls, f"column {declared.name}: null") | dict(found)
@@ -109,12 +113,11 @@ def json_objects(node: Node, column: pa.Array) -> tuple[pa.BinaryArray, Errors]:
 
 
 def _declared(
-    declared: TypedColumn, field: pa.Field, node: Node, column: pa.Array
+    declared: TypedColumn, field: pa.Field, found: tuple[Node, pa.Array] | None, rows: int
 ) -> tuple[pa.Array, Errors]:
     type_ = declared.arrow
-    found = follow(node, column, declared.path)
     if found is None:
-        return pa.nulls(len(column), type_), _NONE
+        return pa.nulls(rows, type_), _NONE
     at, values = found
     if declared.type in _AS_JSON:
         texts = pc.if_else(values.is_valid(), at.text(values), pa.scalar(None, pa.string()))
