@@ -37,9 +37,9 @@ from landfall.source.kafka_errors import (
 from landfall.source.kafka_offsets import BOUND_QUERIES, OffsetLookup, is_missing
 from landfall.source.properties import (
     EXACTNESS_PROPERTIES,
-    FETCH_PROPERTIES,
     create_client,
     kafka_properties,
+    with_fetch_properties,
 )
 
 _RECORD_TIME_SECONDS = 2.0
@@ -63,8 +63,7 @@ class KafkaLog:
         self._kafka = group.spec.source.require_kafka()
         self._errors = ErrorTracker()
         properties: dict[str, Any] = {
-            **FETCH_PROPERTIES,
-            **kafka_properties(group),
+            **with_fetch_properties(kafka_properties(group)),
             "error_cb": self._errors.record,
         }
         self._admin = create_client(AdminClient, properties)

@@ -37,6 +37,7 @@ LOG_PROPERTIES: Mapping[str, object] = {
 }
 """Defaults for what librdkafka logs; a user's properties override them."""
 
+_FETCH_BYTES, _ANSWER_BYTES = 64 * 2**20, 256 * 2**20
 FETCH_PROPERTIES: Mapping[str, object] = {
     # What is fetched beyond the end of a slice is discarded. So little is fetched ahead, and the
     # next fetch follows at once.
@@ -45,11 +46,15 @@ FETCH_PROPERTIES: Mapping[str, object] = {
     "fetch.wait.max.ms": 10,
     # A message may be larger than any of these but the last.
     "fetch.message.max.bytes": 2 * 2**20,
-    "fetch.max.bytes": 64 * 2**20,
-    "receive.message.max.bytes": 256 * 2**20,
+    "fetch.max.bytes": _FETCH_BYTES,
+    "receive.message.max.bytes": _ANSWER_BYTES,
     **LOG_PROPERTIES,
 }
-"""Defaults for how much is fetched at a time; a user's properties override them."""
+"""Defaults for how much is fetched at a time; ``with_fetch_properties`` applies them."""
+_MESSAGE_BYTES = 1_000_000
+"""librdkafka's default for ``message.max.bytes``, below which it accepts no fetch."""
+_FRAME_BYTES = 512
+"""By how much librdkafka wants an answer to be larger than what is fetched with it."""
 
 _RESERVED = EXACTNESS_PROPERTIES.keys() | {
     "bootstrap.servers",
@@ -58,6 +63,31 @@ _RESERVED = EXACTNESS_PROPERTIES.keys() | {
     "group.instance.id",
     "auto.commit.enable",
 }
+
+
+def with_fetch_properties(properties: Mapping[str, object]) -> dict[str, object]:
+    """The properties with ``FETCH_PROPERTIES`` for what they do not set.
+
+    A limit that has to be as large as another one grows with that, and one that has to be smaller
+    shrinks: librdkafka does the same, but only for limits that nobody has set.
+    """
+    fetch, answer = "fetch.max.bytes", "receive.message.max.bytes"
+    message_bytes = _number(properties.get("message.max.bytes")) or _MESSAGE_BYTES
+    fetch_bytes, answer_bytes = _number(properties.get(fetch)), _number(properties.get(answer))
+    if fetch_bytes is None:
+        most = _FETCH_BYTES if answer_bytes is None else answer_bytes - _FRAME_BYTES
+        fetch_bytes = max(min(_FETCH_BYTES, most), message_bytes)
+    if answer_bytes is None:
+        answer_bytes = max(_ANSWER_BYTES, fetch_bytes + _FRAME_BYTES)
+    return {**FETCH_PROPERTIES, fetch: fetch_bytes, answer: answer_bytes, **properties}
+
+
+def _number(value: object) -> int | None:
+    """A number of bytes; None if it is not set, or no number, which librdkafka says better."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
 
 
 def kafka_properties(group: ConsumerGroup) -> dict[str, str]:

@@ -32,7 +32,7 @@ from landfall.source.clients import Client, open_client
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 from landfall.source.messages import Messages, chunks
 from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS, ExpiredBeforeSlice, Progress
-from landfall.source.properties import EXACTNESS_PROPERTIES, FETCH_PROPERTIES
+from landfall.source.properties import EXACTNESS_PROPERTIES, with_fetch_properties
 
 MAX_OFFSETS_BEFORE = 1_000
 """How far before a slice its reading begins at most, to compare leader epochs. Between the last
@@ -66,7 +66,7 @@ class KafkaReader:
             path: whose client is used; None for the process's.
         """
         self._path = path
-        self._properties = {**FETCH_PROPERTIES, **properties, **EXACTNESS_PROPERTIES}
+        self._properties = {**with_fetch_properties(properties), **EXACTNESS_PROPERTIES}
         self._timeout = read_timeout.total_seconds()
         self._consumer: Client | None = None
         self._known_topics: set[str] = set()

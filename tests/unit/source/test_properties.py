@@ -7,7 +7,12 @@ from confluent_kafka import Consumer, KafkaException
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Reason, Stalled
-from landfall.source.properties import create_client, kafka_properties
+from landfall.source.properties import (
+    EXACTNESS_PROPERTIES,
+    create_client,
+    kafka_properties,
+    with_fetch_properties,
+)
 from landfall.source.property_names import NAMES
 
 
@@ -141,3 +146,44 @@ def test_names_that_are_suggested_are_librdkafkas() -> None:
             continue  # not a value of this property
 
     assert unknown == []
+
+
+LIMITS = ("message.max.bytes", "fetch.max.bytes", "receive.message.max.bytes")
+
+
+@pytest.mark.parametrize(
+    ("of_user", "fetch_bytes", "answer_bytes"),
+    [
+        ({}, 64 * 2**20, 256 * 2**20),
+        ({"message.max.bytes": "100000000"}, 100_000_000, 256 * 2**20),
+        ({"message.max.bytes": "1000000000"}, 1_000_000_000, 1_000_000_512),
+        ({"fetch.max.bytes": "300000000"}, "300000000", 300_000_512),
+        ({"fetch.max.bytes": "2147483135"}, "2147483135", 2_147_483_647),
+        ({"receive.message.max.bytes": "10000000"}, 9_999_488, "10000000"),
+        ({"fetch.message.max.bytes": "100000000"}, 64 * 2**20, 256 * 2**20),
+        ({"queued.max.messages.kbytes": "1"}, 64 * 2**20, 256 * 2**20),
+    ],
+)
+def test_limits_follow_those_that_a_user_sets(
+    of_user: dict[str, str], fetch_bytes: object, answer_bytes: object
+) -> None:
+    properties = {**with_fetch_properties(kafka_properties(group(properties=of_user)))}
+
+    # librdkafka itself compares the limits with each other.
+    create_client(Consumer, {**properties, **EXACTNESS_PROPERTIES}).close()
+
+    assert [properties.get(name) for name in LIMITS] == [
+        of_user.get("message.max.bytes"),
+        fetch_bytes,
+        answer_bytes,
+    ]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_that_is_no_number_is_refused_by_its_name(name: str) -> None:
+    properties = with_fetch_properties(kafka_properties(group(properties={name: "much"})))
+
+    with pytest.raises(Stalled) as caught:
+        create_client(Consumer, properties)
+
+    assert name in str(caught.value)
