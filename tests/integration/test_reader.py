@@ -129,6 +129,29 @@ def test_a_message_of_10_mb_is_read_among_small_ones(kafka: Broker, reader: Kafk
 # --------------------------------------------------------------------------------------------- gaps
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"message_max_bytes": "100000000"},
+        {"fetch_max_bytes": "300000000"},
+        {"receive_message_max_bytes": "1000512"},
+    ],
+)
+def test_large_records_are_read_with_each_limit_that_a_user_sets(
+    kafka: Broker, path: HotPath, limits: dict[str, str]
+) -> None:
+    topic = kafka.create_topic(max_message_bytes=12_000_000)
+    size = LARGE if "receive_message_max_bytes" not in limits else 900_000
+    sent = [bytes([n]) * size for n in range(3)]
+    kafka.produce(topic, sent, message_max_bytes=LARGE + 1000)
+    reader = reader_of(kafka, path, **limits)
+
+    read = [value for r in reader.read(slice_of(topic, 0, 3)) for value in r.values.to_pylist()]
+    reader.close()
+
+    assert read == sent
+
+
 def transactions(kafka: Broker) -> str:
     """Committed 0..9, marker 10, aborted 11..20, marker 21, committed 22..31, marker 32, aborted
     33..42, marker 43.
