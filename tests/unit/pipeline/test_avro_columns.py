@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from landfall.audit.readers.avro_json import AvroJson
 from landfall.pipeline.decoders.avro.node import MAX_EMPTY_ITEMS, MAX_LEVELS
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.schema import parse_schema
-from tests.support.avro import EVENT, Declared, columns, encoded, plain
+from tests.support.avro import EVENT, Declared, columns, encoded, plain, reference
 
 NODE = {
     "type": "record",
@@ -96,6 +97,29 @@ def test_uuids_are_text() -> None:
     assert read_one(logical("string", "uuid"), made) == str(made)
     column, _, _ = columns(logical(fixed, "uuid"), [made.bytes, bytes(16)])
     assert column.to_pylist() == [str(made), str(uuid.UUID(int=0))]
+
+
+TWICE = bytes.fromhex("02 0261 02 04 0262 04 0261 06 00")
+"""The map ``{"a": 1, "b": 2, "a": 3}``, in two blocks."""
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"type": "map", "values": "int"}, TWICE),
+        ({"type": "array", "items": {"type": "map", "values": "int"}}, b"\x04\0" + TWICE + b"\0"),
+    ],
+)
+def test_of_a_key_that_comes_twice_the_last_value_counts(schema: Declared, payload: bytes) -> None:
+    expected = reference(schema, payload)[0]
+
+    column, texts, errors = columns(schema, [payload])
+    by_auditor, end = AvroJson(schema).payload(payload, 0)
+
+    assert errors == {}
+    assert column.to_pylist(maps_as_pydicts="strict") == [expected]
+    assert json.loads(texts[0].as_py()) == expected
+    assert (by_auditor, end) == (b'{"value":%b}' % texts[0].as_py().encode(), len(payload))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """Columns from the payloads' own schemas: an object for each schema, and what their names are."""
 
 import io
+import json
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
+import fastavro
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -325,3 +327,43 @@ def test_rows_that_a_decoder_forgets_are_bad() -> None:
         ["a tombstone, which has no schema"],
     )
     assert Decoded(found.records).with_schema().bad.rows.tolist() == []
+
+
+UUIDS: Declared = {
+    "type": "record",
+    "name": "U",
+    "fields": [
+        {"name": "id", "type": {"type": "string", "logicalType": "uuid"}},
+        {
+            "name": "more",
+            "type": {"type": "array", "items": {"type": "string", "logicalType": "uuid"}},
+        },
+    ],
+}
+GOOD_UUID = "00112233-4455-6677-8899-AABBCCDDEEFF"
+TEXTS = [GOOD_UUID, "", "x", GOOD_UUID + "\n", GOOD_UUID.replace("-", ""), "1-1-1-1-1"]
+AS_TEXT: Declared = json.loads(json.dumps(UUIDS).replace(', "logicalType": "uuid"', ""))
+
+
+def uuid_rows() -> list[tuple[int, bytes]]:
+    values = [{"id": text, "more": []} for text in TEXTS]
+    values += [{"id": GOOD_UUID, "more": [GOOD_UUID, text]} for text in TEXTS]
+    return list(enumerate((encoded(AS_TEXT, value) for value in values), 100))
+
+
+@pytest.mark.parametrize("chunk", [1, 1000])
+def test_text_that_is_no_uuid_makes_no_avro_file_that_others_cannot_read(chunk: int) -> None:
+    made, objects = landed(uuid_rows(), fixed(UUIDS, format="Avro", columns="Declared"), chunk)
+
+    (body,) = [body for key, body in objects.items() if is_data(key)]
+    rows = [*fastavro.reader(io.BytesIO(body))]
+    assert [row["_offset"] for row in rows] == [100, 106]
+    assert made.errors[0] == "offset 101: decode: avro: id: not a UUID"
+
+
+def test_text_that_is_no_uuid_is_text_in_columns() -> None:
+    made, objects = landed(uuid_rows(), fixed(UUIDS))
+
+    (body,) = [body for key, body in objects.items() if is_data(key)]
+    assert made.errors == ()
+    assert pq.read_table(io.BytesIO(body))["id"].to_pylist()[: len(TEXTS)] == TEXTS

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 import orjson
@@ -20,6 +20,8 @@ Decode: TypeAlias = Callable[[bytes, int], tuple[str, int]]
 Raises:
     ValueError, IndexError, struct.error: there is no such value.
 """
+
+_Item = TypeVar("_Item")
 
 _DAYS: Mapping[object, int] = {
     ("int", "time-millis"): 86_400_000,
@@ -64,9 +66,9 @@ class AvroJson:
             case dict() | list() as inner:
                 return self._of(inner, namespace)
             case "array":
-                return self._items("[", self._of(about["items"], namespace), "]")
+                return self._array(self._of(about["items"], namespace))
             case "map":
-                return self._items("{", self._entry(self._of(about["values"], namespace)), "}")
+                return self._map(self._of(about["values"], namespace))
             case "record" | "error" | "enum" | "fixed" as kind:
                 return self._declared(kind, about, namespace)
         return self._leaf(about, namespace)
@@ -174,31 +176,43 @@ class AvroJson:
         digits = tuple(map(int, str(abs(unscaled))))
         return f'"{Decimal((int(unscaled < 0), digits, -scale)):f}"'
 
-    def _entry(self, decode_value: Decode) -> Decode:
+    def _array(self, decode_item: Decode) -> Decode:
+        def decode(data: bytes, at: int) -> tuple[str, int]:
+            found, at = _items(decode_item, data, at)
+            return f"[{','.join(found)}]", at
+
+        return decode
+
+    def _map(self, decode_value: Decode) -> Decode:
         decode_key = self._sized(self._text)
 
-        def decode(data: bytes, at: int) -> tuple[str, int]:
+        def entry(data: bytes, at: int) -> tuple[tuple[str, str], int]:
             key, at = decode_key(data, at)
             value, at = decode_value(data, at)
-            return f"{key}:{value}", at
+            return (key, value), at
 
-        return decode
-
-    @staticmethod
-    def _items(left: str, decode_item: Decode, right: str) -> Decode:
         def decode(data: bytes, at: int) -> tuple[str, int]:
-            found: list[str] = []
-            while True:
-                count, at = number(data, at)
-                if count < 0:
-                    _, at = number(data, at)
-                if not count:
-                    return f"{left}{','.join(found)}{right}", at
-                for _ in range(abs(count)):
-                    text, at = decode_item(data, at)
-                    found.append(text)
+            found, at = _items(entry, data, at)
+            # Of a key that comes twice the last value counts.
+            return f"{{{','.join(map(':'.join, dict(found).items()))}}}", at
 
         return decode
+
+
+def _items(
+    decode_item: Callable[[bytes, int], tuple[_Item, int]], data: bytes, at: int
+) -> tuple[list[_Item], int]:
+    """The items of an array or a map, and the position behind it."""
+    found: list[_Item] = []
+    while True:
+        count, at = number(data, at)
+        if count < 0:
+            _, at = number(data, at)
+        if not count:
+            return found, at
+        for _ in range(abs(count)):
+            item, at = decode_item(data, at)
+            found.append(item)
 
 
 @dataclass(frozen=True)

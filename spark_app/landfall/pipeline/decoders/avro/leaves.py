@@ -50,7 +50,8 @@ def primitive_node(w: avro.Primitive, r: avro.Primitive, path: str) -> Node:
             return scalars.Real(path, w.type == "float", arrow)
     if r.logical is not None and r.logical.name == "decimal":
         return Decimal(path, None, arrow)
-    return scalars.Text(path, arrow)
+    is_uuid = r.logical is not None and r.logical.name == "uuid"
+    return scalars.Text(path, arrow, is_uuid=is_uuid)
 
 
 def _arrow(r: avro.Primitive) -> pa.DataType:

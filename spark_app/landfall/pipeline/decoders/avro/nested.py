@@ -215,7 +215,11 @@ class Array:
 
 @dataclass(frozen=True)
 class Map:
-    """Type ``map``; ``entries`` reads a key and a value. A key that comes twice stays twice."""
+    """Type ``map``; ``entries`` reads a key and a value.
+
+    Of a key that comes twice the last value counts, at the place of the first one, as in Avro's
+    libraries: theirs are dictionaries, into which entries are put one by one.
+    """
 
     path: str
     entries: Record
@@ -224,7 +228,7 @@ class Map:
 
     def read(self, cursor: Cursor) -> pa.Array:
         offsets, values = read_items(self.entries, self.path, cursor)
-        return pa.MapArray.from_arrays(offsets, values.field(0), values.field(1))
+        return last_values(pa.MapArray.from_arrays(offsets, values.field(0), values.field(1)))
 
     def skip(self, cursor: Cursor) -> None:
         _skip_items(self.entries, self.path, cursor)
@@ -299,6 +303,29 @@ def read_items(node: Node, path: str, cursor: Cursor) -> tuple[pa.Array, pa.Arra
     offsets = np.zeros(len(cursor) + 1, np.int32)
     np.cumsum(np.bincount(owners, minlength=len(cursor)), out=offsets[1:])
     return pa.array(offsets), values
+
+
+def last_values(maps: pa.MapArray) -> pa.MapArray:
+    """Return maps without nulls with each key once: the last value, at the first one's place."""
+    offsets = maps.offsets.to_numpy()
+    sizes = np.diff(offsets)
+    if not len(sizes) or sizes.max() < 2:
+        return maps
+    codes = maps.keys.dictionary_encode()
+    rows = np.repeat(np.arange(len(maps)), sizes)
+    # A row and its key as one number; of equal ones, the first and the last position.
+    pairs = rows * len(codes.dictionary) + codes.indices.to_numpy()
+    _, first = np.unique(pairs, return_index=True)
+    if len(first) == len(pairs):
+        return maps
+    _, from_end = np.unique(pairs[::-1], return_index=True)
+    order = np.argsort(first)
+    kept, last = first[order], (len(pairs) - 1 - from_end)[order]
+    made = np.zeros(len(maps) + 1, np.int32)
+    np.cumsum(np.bincount(rows[kept], minlength=len(maps)), out=made[1:])
+    return pa.MapArray.from_arrays(
+        pa.array(made), maps.keys.take(pa.array(kept)), maps.items.take(pa.array(last))
+    )
 
 
 def _skip_items(node: Node, path: str, cursor: Cursor) -> None:

@@ -146,20 +146,34 @@ class Real:
 
 @dataclass(frozen=True)
 class Text:
-    """Types ``string`` and ``bytes``, each read as either. Text must be UTF-8 where it is read."""
+    """Types ``string`` and ``bytes``, each read as either. Text must be UTF-8 where it is read.
+
+    With ``is_uuid`` text that is copied into files must be a UUID: libraries that make values of
+    UUIDs fail for the whole file otherwise. As a column or JSON it stays the text that it is.
+    """
 
     path: str
     arrow: pa.DataType
     least: int = 1
+    is_uuid: bool = False
 
     def read(self, cursor: Cursor) -> pa.Array:
         lengths = cursor.lengths(self.path)
         start = cursor.at
         cursor.at = start + lengths
         column = slices(cursor, start, cursor.at)
-        return column if self.arrow == pa.binary() else self._utf8(column, cursor)
+        if self.arrow == pa.binary():
+            return column
+        column = self._utf8(column, cursor)
+        if self.is_uuid and cursor.data.is_strict:
+            is_one = np.asarray(pc.match_substring_regex(column, _UUID))
+            cursor.fail(~is_one, f"{self.path}: not a UUID")
+        return column
 
     def skip(self, cursor: Cursor) -> None:
+        if self.is_uuid and cursor.data.is_strict:
+            self.read(cursor)
+            return
         lengths = cursor.lengths(self.path)
         start = cursor.at
         cursor.at = start + lengths
@@ -281,6 +295,8 @@ def _decoded(value: bytes) -> str | None:
         return None
 
 
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z"
+"""A UUID as text (RFC 9562). Python and Java each accept more, but not the same."""
 _HEX = np.frombuffer(bytes(range(256)).hex().encode(), np.uint8).reshape(256, 2)
 _DASHES = (8, 13, 18, 23)
 

@@ -59,8 +59,7 @@ def follow(node: Node, column: pa.Array, path: Path) -> tuple[Node, pa.Array] | 
         elif isinstance(node, Union) and node.members is not None and part in node.members:
             column, node = pc.struct_field(column, part), node.nodes[node.members.index(part)]
         elif isinstance(node, Map):
-            # Of a key that comes twice the last value counts, as in JSON.
-            column, node = pc.map_lookup(column, pa.scalar(part), "last"), node.entries.nodes[1]
+            column, node = pc.map_lookup(column, pa.scalar(part), "first"), node.entries.nodes[1]
         else:
             return None
     return node, column
