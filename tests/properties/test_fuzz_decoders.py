@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from landfall.pipeline.decoders import csv, json, messagepack
+from landfall.pipeline.decoders.avro import nested, plan, scalars
 from landfall.pipeline.decoders.csv import Dialect
 from landfall.pipeline.decoders.protobuf import batches, whole
 from landfall.pipeline.decoders.protobuf.reading import MessageType, Types
@@ -60,3 +61,21 @@ def test_the_other_fuzzers_find_what_is_wrong(
     monkeypatch.setattr(broken, name, made)
 
     assert any(differs(decoder, seed, 40, shrinks=False) for seed in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    ("broken", "name", "made"),
+    [
+        (nested, "last_values", lambda maps: maps),
+        (scalars, "_UUID", ".*"),
+        (scalars, "_DAY", {}),
+        (plan, "_source", lambda places, of: places.get(of.name)),
+    ],
+    ids=["keys that come twice", "UUIDs", "times of day", "aliases"],
+)
+def test_the_fuzzer_of_avro_finds_what_is_wrong(
+    broken: Any, name: str, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broken, name, made)
+
+    assert any(differs("avro", seed, 100, shrinks=False) for seed in range(1, 30))

@@ -99,6 +99,19 @@ def test_uuids_are_text() -> None:
     assert column.to_pylist() == [str(made), str(uuid.UUID(int=0))]
 
 
+@pytest.mark.parametrize("content", ["bytes", "string", {"type": "array", "items": "bytes"}])
+def test_an_item_that_is_wrong_does_not_hide_those_after_it(content: Declared) -> None:
+    schema = {"type": "map", "values": content}
+    value = bytes.fromhex("02 02 78 00" if isinstance(content, dict) else "02 78")
+    wrong = b"\x04" + b"\x02\xff" + value + b"\x02a" + value + b"\0"
+    good = b"\x02\x02a" + value + b"\0"
+
+    for payloads in ([good, wrong], [wrong]):
+        column, _, errors = columns(schema, payloads)
+        assert errors == {len(payloads) - 1: "avro: not UTF-8"}
+    assert len(column) == 1
+
+
 TWICE = bytes.fromhex("02 0261 02 04 0262 04 0261 06 00")
 """The map ``{"a": 1, "b": 2, "a": 3}``, in two blocks."""
 

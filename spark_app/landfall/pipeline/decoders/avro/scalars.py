@@ -132,7 +132,8 @@ class Real:
     def read(self, cursor: Cursor) -> pa.Array:
         data = cursor.data.floats if self.is_float else cursor.data.doubles
         column = data[cursor.jump(self.least, self.path)]
-        return pa.array(column.astype(self.arrow.to_pandas_dtype(), copy=False))
+        with np.errstate(invalid="ignore"):  # of a NaN that signals, a quiet one is made
+            return pa.array(column.astype(self.arrow.to_pandas_dtype(), copy=False))
 
     def skip(self, cursor: Cursor) -> None:
         cursor.jump(self.least, self.path)
