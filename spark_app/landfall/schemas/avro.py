@@ -8,6 +8,7 @@
 | ``subject`` | ``<topic>-value`` | whose latest schema ``Latest`` is; of keys ``<topic>-key`` |
 | ``pin`` | of the driver | the name under which ``Latest`` stays the same schema |
 | ``maxPrecision`` | none | decimals are read with so many digits at most; more are bad rows |
+| ``connectTypes`` | false | ``connect.name`` counts as a logical type |
 | ``schemaId`` | ``Payload`` | ``Header``: ids may be in record headers |
 
 Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
@@ -35,7 +36,12 @@ from landfall.pipeline.decoders.avro.rows import (
     UnknownSchemaError,
     wanted_tree,
 )
-from landfall.pipeline.decoders.avro.schema import Schema, parse_schema, with_max_precision
+from landfall.pipeline.decoders.avro.schema import (
+    Schema,
+    parse_schema,
+    with_connect_types,
+    with_max_precision,
+)
 from landfall.pipeline.decoders.avro.values import follow
 from landfall.pipeline.decoders.confluent import Framing, SchemaId
 from landfall.pipeline.decoders.options import read_options
@@ -61,6 +67,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     subject: str | None = None
     pin: str = ""
     max_precision: Annotated[int, msgspec.Meta(ge=1, le=76)] | None = None
+    connect_types: bool = False
     schema_id: Literal["Payload", "Header"] = "Payload"
     registry: RegistryOptions | None = None
 
@@ -103,13 +110,8 @@ class Avro:
             )
         fixed = FixedText.of(read.schema, read.schema_file, read.sha256)
         reader = _reader(read)
-        if wanted.bodies and reader is not None:
-            raise ValueError(
-                "option readerSchema: a format that copies payloads copies them as they were"
-                " written; leave it out, or set Writer"
-            )
-        if wanted.bodies and read.max_precision is not None:
-            raise ValueError("option maxPrecision: a format that copies payloads changes none")
+        if wanted.bodies:
+            _check_copied(read)
         if SCHEMA_ID in wanted.fields and read.registry is None:
             raise ValueError("{schema:id} needs decode.registry, for only there schemas have ids")
         if read.registry is not None:
@@ -120,12 +122,12 @@ class Avro:
                 registry, reader, read.subject, wanted.is_key, read.pin
             )
             framing = Framing("avro", read.schema_id == "Header", wanted.is_key)
-            return cls(AvroRows(_narrowed(schemas, read), wanted, framing))
+            return cls(AvroRows(_read_as(schemas, read), wanted, framing))
         if isinstance(reader, str):
             raise ValueError("option readerSchema: Latest needs decode.registry")  # noqa: TRY004  # a wrong option
         writer = _parsed_text(fixed)
         _check(writer, reader, wanted)
-        schemas = _narrowed(FixedSchema(writer, reader), read)
+        schemas = _read_as(FixedSchema(writer, reader), read)
         return cls(AvroRows(schemas, wanted, None), fixed.files)
 
     def decode(self, records: Records) -> Decoded:
@@ -150,31 +152,38 @@ class FixedSchema(Schemas):
 
 
 @dataclass(frozen=True)
-class NarrowedSchemas(Schemas):
-    """Other schemas, read with decimals of so many digits at most.
+class TypedSchemas(Schemas):
+    """Other schemas, read with other logical types.
 
     Attributes:
         schemas: the other ones.
-        max_precision: the digits.
+        max_precision: the digits that decimals have at most; None for their own.
+        connect_types: whether the names of Kafka Connect count as logical types.
     """
 
     schemas: Schemas
-    max_precision: int
+    max_precision: int | None
+    connect_types: bool
 
     def used(self, topic: str, schema_id: SchemaId) -> Iterable[UsedSchema]:
         """Return what the other ones use."""
         return self.schemas.used(topic, schema_id)
 
     def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:
-        """Return the writer's schema, and with other decimals what it is read as."""
+        """Return the writer's schema, and with other logical types what it is read as."""
         writer, reader = self.schemas.resolve(topic, schema_id)
-        return writer, with_max_precision(reader or writer, self.max_precision)
+        reader = reader or writer
+        if self.connect_types:
+            reader = with_connect_types(reader)
+        if self.max_precision is not None:
+            reader = with_max_precision(reader, self.max_precision)
+        return writer, reader
 
 
-def _narrowed(schemas: Schemas, options: Options) -> Schemas:
-    if options.max_precision is None:
+def _read_as(schemas: Schemas, options: Options) -> Schemas:
+    if options.max_precision is None and not options.connect_types:
         return schemas
-    return NarrowedSchemas(schemas, options.max_precision)
+    return TypedSchemas(schemas, options.max_precision, options.connect_types)
 
 
 @dataclass(frozen=True)
@@ -262,6 +271,19 @@ def _reader(options: Options) -> Schema | str | None:
         return parse_schema(options.reader_schema)
     except ValueError as error:
         raise ValueError(f"option readerSchema: {error}") from error
+
+
+def _check_copied(options: Options) -> None:
+    """Return if payloads are read as they were written."""
+    if options.reader_schema != _WRITER:
+        raise ValueError(
+            "option readerSchema: a format that copies payloads copies them as they were written;"
+            " leave it out, or set Writer"
+        )
+    if options.max_precision is not None:
+        raise ValueError("option maxPrecision: a format that copies payloads changes none")
+    if options.connect_types:
+        raise ValueError("option connectTypes: a format that copies payloads changes none")
 
 
 def _parsed_text(given: FixedText) -> Schema:

@@ -450,11 +450,24 @@ def _alike(  # noqa: C901, PLR0912  # a table
         case {"type": "float"}:
             with np.errstate(all="ignore"):
                 assert repr(found) == repr(float(np.float32(expected)))
+        # fastavro takes the first branch of a reader's union that fits, Landfall the same type.
+        case {"type": "int" | "long"} if isinstance(expected, float):
+            assert float(found) == expected
+        case {"type": "string"} if isinstance(expected, bytes):
+            assert found.encode() == expected
         case {"type": "bytes" | "fixed"}:
-            raw = expected.encode("latin-1") if isinstance(expected, str) else expected
-            made = value_of_bytes(of, raw)
-            if isinstance(made, LogicalValue):
-                made = made.text if made.column is None else made.column
-            assert found == made
+            texts = (
+                [expected.encode(each, "replace") for each in ("latin-1", "utf-8")]
+                if isinstance(expected, str)
+                else [expected]
+            )
+            made = [_in_column(value_of_bytes(of, each)) for each in texts]
+            assert found in made
         case _:
             assert repr(found) == repr(expected)
+
+
+def _in_column(value: Any) -> Any:
+    if isinstance(value, LogicalValue):
+        return value.text if value.column is None else value.column
+    return value

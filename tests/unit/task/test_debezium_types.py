@@ -6,7 +6,7 @@ What lands is read by pyarrow and by DuckDB.
 import io
 import json
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from landfall.errors import Stalled
 from landfall.ledger.task_results import LandedSlice
+from landfall.registry import pipeline
 from landfall.store.memory import MemoryStore
 from tests.support.avro import Declared, encoded
 from tests.support.own_schemas import fixed, is_data, landed
 from tests.support.slice_landing import content, land_rows
+from tests.support.slice_landing import group as slice_group
 
 AT = datetime(2026, 11, 21, 4, 0, 0, 1, tzinfo=UTC)
 SOURCE = {"price": Decimal("123.45"), "at": AT, "day": date(2026, 11, 21), "zoned": AT}
@@ -122,6 +125,86 @@ def test_decimals_of_64_digits_are_decimals_of_38_on_demand(tmp_path: Path) -> N
         "decimal128(38, 2)"
     )
     assert any(b"after.price: not a decimal of 38 digits" in each for each in objects.values())
+
+
+NAIVE = AT.replace(tzinfo=None)
+OF_DEBEZIUM, OF_CONNECT = "io.debezium.time", "org.apache.kafka.connect.data"
+MICROS = 1795233600000001
+DECIMAL = {"connect.parameters": {"scale": "2", "connect.decimal.precision": "10"}}
+NAMED: list[tuple[str, dict[str, Any], Any, Any]] = [
+    ("int", {"connect.name": f"{OF_DEBEZIUM}.Date"}, 20778, AT.date()),
+    ("int", {"connect.name": f"{OF_DEBEZIUM}.Time"}, 61_001, time(0, 1, 1, 1000)),
+    ("long", {"connect.name": f"{OF_DEBEZIUM}.MicroTime"}, 61_000_001, time(0, 1, 1, 1)),
+    (
+        "long",
+        {"connect.name": f"{OF_DEBEZIUM}.Timestamp"},
+        MICROS // 1000,
+        NAIVE.replace(microsecond=0),
+    ),
+    ("long", {"connect.name": f"{OF_DEBEZIUM}.MicroTimestamp"}, MICROS, NAIVE),
+    ("long", {"connect.name": f"{OF_DEBEZIUM}.NanoTimestamp"}, MICROS * 1000, NAIVE),
+    ("int", {"connect.name": f"{OF_CONNECT}.Date"}, 20778, AT.date()),
+    ("int", {"connect.name": f"{OF_CONNECT}.Time"}, 61_001, time(0, 1, 1, 1000)),
+    (
+        "long",
+        {"connect.name": f"{OF_CONNECT}.Timestamp"},
+        MICROS // 1000,
+        AT.replace(microsecond=0),
+    ),
+    ("bytes", {"connect.name": f"{OF_CONNECT}.Decimal", **DECIMAL}, b"\x30\x39", Decimal("123.45")),
+    # No type of that kind, or one that a logical type names better: as without the option.
+    ("string", {"connect.name": f"{OF_DEBEZIUM}.ZonedTimestamp"}, "x", "x"),
+    ("long", {"connect.name": f"{OF_DEBEZIUM}.NanoTime"}, 7, 7),
+    ("long", {"connect.name": f"{OF_DEBEZIUM}.Date"}, 7, 7),
+    ("bytes", {"connect.name": f"{OF_CONNECT}.Decimal"}, b"\x30", b"\x30"),
+    (
+        "long",
+        {"connect.name": f"{OF_DEBEZIUM}.Timestamp", "logicalType": "timestamp-micros"},
+        MICROS,
+        AT,
+    ),
+]
+
+
+def named_rows() -> tuple[Declared, bytes]:
+    """The schema of all of ``NAMED``, and a payload."""
+    fields = [
+        {"name": f"f{n}", "type": ["null", {"type": kind, **more}]}
+        for n, (kind, more, _, _) in enumerate(NAMED)
+    ]
+    schema = {"type": "record", "name": "Row", "fields": fields}
+    plain = json.loads(json.dumps(schema).replace("logicalType", "was"))
+    return schema, encoded(plain, {f"f{n}": row[2] for n, row in enumerate(NAMED)})
+
+
+def test_names_of_connect_are_types_of_columns_on_demand(tmp_path: Path) -> None:
+    schema, body = named_rows()
+    spec = fixed(schema, options={"envelope": False})
+    spec["decode"]["options"]["connectTypes"] = True
+
+    made = the_object([(100, body)], spec)
+
+    expected = {f"f{n}": row[3] for n, row in enumerate(NAMED)}
+    (row,) = by_duckdb(made, tmp_path)
+    row["f5"] = datetime.fromisoformat(str(row["f5"]))  # pandas has the nanoseconds
+    assert row == expected
+
+
+def test_without_the_option_they_are_numbers() -> None:
+    schema, body = named_rows()
+
+    made = the_object([(100, body)], fixed(schema, options={"envelope": False}))
+
+    (row,) = pq.read_table(io.BytesIO(made)).to_pylist()
+    assert row == {f"f{n}": row[2] for n, row in enumerate(NAMED[:-1])} | {"f14": AT}
+
+
+def test_names_of_connect_change_no_copied_payload() -> None:
+    spec = fixed(named_rows()[0], format="Avro", columns="Declared")
+    spec["decode"]["options"]["connectTypes"] = True
+
+    with pytest.raises(Stalled, match=r"options\.connectTypes: a format that copies payloads"):
+        pipeline(slice_group(**spec).spec)
 
 
 CONNECT_18 = {"type": "bytes", "logicalType": "decimal", "scale": 18}

@@ -4,7 +4,7 @@ Source: Apache Avro 1.12 specification, "Schema Declaration", "Names", "Aliases"
 A logical type that is unknown or does not fit its base type is ignored, as the specification says.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -156,23 +156,73 @@ def parse_schema(text: str | bytes, references: Sequence[str | bytes] = ()) -> S
 
 def with_max_precision(schema: Schema, most: int) -> Schema:
     """Return a schema whose decimals have no more digits, where their scale has room."""
-    return parse_schema(msgspec.json.encode(_narrowed(msgspec.json.decode(schema.text), most)))
 
-
-def _narrowed(declared: object, most: int) -> object:
-    if isinstance(declared, list):
-        return [_narrowed(each, most) for each in declared]
-    if not isinstance(declared, dict):
-        return declared
-    made = {
-        key: value if key in {"default", "symbols"} else _narrowed(value, most)
-        for key, value in declared.items()
-    }
-    precision, scale = made.get("precision"), made.get("scale", 0)
-    if made.get("logicalType") == "decimal" and isinstance(precision, int):
+    def narrowed(made: dict[str, object]) -> dict[str, object]:
+        precision, scale = made.get("precision"), made.get("scale", 0)
+        if made.get("logicalType") != "decimal" or not isinstance(precision, int):
+            return made
         is_wide = precision > most and isinstance(scale, int) and scale <= most
         return made | {"precision": most} if is_wide else made
-    return made
+
+    return _rewritten(schema, narrowed)
+
+
+_CONNECT: Mapping[tuple[object, object], str] = {
+    ("int", "io.debezium.time.Date"): "date",
+    ("int", "io.debezium.time.Time"): "time-millis",
+    ("long", "io.debezium.time.MicroTime"): "time-micros",
+    ("long", "io.debezium.time.Timestamp"): "local-timestamp-millis",
+    ("long", "io.debezium.time.MicroTimestamp"): "local-timestamp-micros",
+    ("long", "io.debezium.time.NanoTimestamp"): "local-timestamp-nanos",
+    ("int", "org.apache.kafka.connect.data.Date"): "date",
+    ("int", "org.apache.kafka.connect.data.Time"): "time-millis",
+    ("long", "org.apache.kafka.connect.data.Timestamp"): "timestamp-millis",
+}
+"""Logical types by the type and its ``connect.name``. Debezium's timestamps have no time zone."""
+_CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_CONNECT_PRECISION = 38
+"""Digits of a decimal of Connect that names none."""
+
+
+def with_connect_types(schema: Schema) -> Schema:
+    """Return a schema in which ``connect.name`` counts as a logical type, where there is none."""
+    return _rewritten(schema, _connected)
+
+
+def _connected(made: dict[str, object]) -> dict[str, object]:
+    name, kind, parameters = (made.get(of) for of in ("connect.name", "type", "connect.parameters"))
+    if "logicalType" in made or not isinstance(name, str) or not isinstance(kind, str):
+        return made
+    if (kind, name) == ("bytes", _CONNECT_DECIMAL) and isinstance(parameters, dict):
+        precision = parameters.get("connect.decimal.precision", str(_CONNECT_PRECISION))
+        numbers = {"precision": precision, "scale": parameters.get("scale")}
+        if all(isinstance(text, str) and text.isdecimal() for text in numbers.values()):
+            read = {of: int(str(text)) for of, text in numbers.items()}
+            return made | {"logicalType": "decimal", **read}
+    logical = _CONNECT.get((kind, name))
+    return made if logical is None else made | {"logicalType": logical}
+
+
+def _rewritten(schema: Schema, change: Callable[[dict[str, object]], dict[str, object]]) -> Schema:
+    """The schema with each declaration changed, those inside of it first."""
+
+    def rewritten(declared: object) -> object:
+        if isinstance(declared, list):
+            return [rewritten(each) for each in declared]
+        if not isinstance(declared, dict):
+            return declared
+        return change(
+            {
+                key: value if key in _NO_TYPES else rewritten(value)
+                for key, value in declared.items()
+            }
+        )
+
+    return parse_schema(msgspec.json.encode(rewritten(msgspec.json.decode(schema.text))))
+
+
+_NO_TYPES = frozenset({"default", "symbols", "connect.parameters"})
+"""Members of a declaration that hold no types."""
 
 
 def short_name(name: str) -> str:
