@@ -134,7 +134,14 @@ def test_only_the_broken_payloads_are_dead_letters(tour: Tour) -> None:
     assert letters == [(f"{tour.prefix}{topic}", *rest) for topic, *rest in shop.BROKEN]
 
 
-@pytest.mark.parametrize("command", ["audit", "verify", "fsck --deep"])
+def test_the_audit_says_that_it_cannot_compare_typed_columns(tour: Tour) -> None:
+    code, text = tour.run(f"landfall audit {shop.EXAMPLE.relative_to(shop.ROOT)}")
+
+    assert code == ExitCode.UNCHECKED, text
+    assert "no fault found in what was checked" in text
+
+
+@pytest.mark.parametrize("command", ["audit --allow-unchecked", "verify", "fsck --deep"])
 def test_every_check_is_content(tour: Tour, command: str) -> None:
     verb, *options = command.split()
 

@@ -139,6 +139,8 @@ class ExitCode(IntEnum):
     """A check found an inconsistency."""
     NOTHING = 7
     """A check had nothing to check: no ledger, no such topic, or nothing landed."""
+    UNCHECKED = 8
+    """An audit found no fault, and some records could not be checked."""
 
 
 class Phase(StrEnum):

@@ -68,6 +68,15 @@ class Findings(KeptFaults):
         return any(result.expected or result.found for result in self.results.values())
 
     @property
+    def unchecked_topics(self) -> frozenset[str]:
+        """The topics with records that could not be checked, other than for the audit's scope."""
+        return frozenset(
+            topic
+            for (topic, _), result in self.results.items()
+            if any(n for reason, n in result.unchecked.items() if reason != Unchecked.GENERATION)
+        )
+
+    @property
     def is_whole(self) -> bool:
         """Whether nothing is wrong in what could be checked."""
         return not self.faults and all(result.is_whole for result in self.results.values())

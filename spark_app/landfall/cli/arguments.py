@@ -45,6 +45,7 @@ exit codes:
   5  the store, Kafka or Spark is unavailable; trying again may succeed
   6  a check found a fault
   7  a check had nothing to check: no ledger, no such topic, or nothing landed
+  8  audit found no fault, and could not check everything
 """
 
 _LOCAL = r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]{0,3})?\])?"
@@ -388,6 +389,7 @@ examples:
   landfall audit group.yaml
   landfall audit group.yaml clicks orders --partitions
   landfall audit group.yaml --generation 3     # if earlier generations used another format
+  landfall audit group.yaml --allow-unchecked  # typed columns, which it cannot compare
   landfall audit group.yaml --json | jq .whole
 """,
     )
@@ -395,5 +397,10 @@ examples:
     _add_topics(command)
     command.add_argument(
         "--generation", type=natural, metavar="N", help="check only what generation N landed"
+    )
+    command.add_argument(
+        "--allow-unchecked",
+        action="store_true",
+        help="exit with 0 instead of 8 if there is no fault and some records are unchecked",
     )
     _add_report_options(command)

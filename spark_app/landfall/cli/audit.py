@@ -55,7 +55,10 @@ _RECORDED = {
 
 
 def audit(arguments: argparse.Namespace) -> ExitCode:
-    """Audit a group and print the findings; the exit code is FAULT if anything is wrong."""
+    """Audit a group and print the findings.
+
+    The exit code is FAULT if anything is wrong, and UNCHECKED if something could not be checked.
+    """
     group = group_file.load(arguments.group, os.environ)
     _require_own_source(group)
     check_secrets(group.spec.roots)
@@ -87,9 +90,17 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
         console.out().print(_json(findings), markup=False)
     else:
         _show(console.out(), findings, by_topic_partition=arguments.partitions)
+    return _exit_code(findings, allow_unchecked=arguments.allow_unchecked)
+
+
+def _exit_code(findings: Findings, *, allow_unchecked: bool) -> ExitCode:
     if not findings.is_whole:
         return ExitCode.FAULT
-    return ExitCode.OK if findings.has_compared else ExitCode.NOTHING
+    if not findings.has_compared:
+        return ExitCode.NOTHING
+    if findings.unchecked_topics and not allow_unchecked:
+        return ExitCode.UNCHECKED
+    return ExitCode.OK
 
 
 def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
@@ -103,11 +114,15 @@ def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None
     _show_other_counts(out, findings)
     if not findings.is_whole:
         outcome = "[red]FAULTS were found[/red]"
-    elif findings.has_compared:
-        outcome = "[green]no fault found[/green]"
-    else:
+    elif not findings.has_compared:
         outcome = "[red]nothing was compared[/red]"
-    out.print(f"{outcome} in {console.counted(findings.objects, 'object')}")
+    elif findings.unchecked_topics:
+        outcome = "[yellow]no fault found in what was checked[/yellow]"
+    else:
+        outcome = "[green]no fault found[/green]"
+    topics = len(findings.unchecked_topics)
+    unchecked = f"; records of {console.counted(topics, 'topic')} are unchecked" if topics else ""
+    out.print(f"{outcome} in {console.counted(findings.objects, 'object')}{unchecked}")
 
 
 def _show_counts(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
@@ -190,6 +205,7 @@ def _json(findings: Findings) -> str:
         {
             "whole": findings.is_whole and findings.has_compared,
             **dict(totals),
+            "unchecked_topics": sorted(findings.unchecked_topics),
             "objects": findings.objects,
             "waiting_commits": findings.waiting,
             "feeds": [{"topic": t, **asdict(f)} for t, f in sorted(findings.feeds.items())],
