@@ -128,16 +128,22 @@ def outcomes(example: Example, folder: Path) -> list[str]:
     Raises:
         AssertionError: something else becomes of the lines together than of each of them alone.
     """
-    with _registry(example) as address:
-        whole = json.loads(json.dumps(_group(example.spec)).replace(REGISTRY, address))
-        group = parse_group(whole)
-        records = _records(example, folder)
+    with given(example, folder) as (spec, records):
+        group = parse_group({**_group({}), "spec": spec})
         rows = [records.take(np.array([row])) for row in range(len(records))]
         alone = [_landed(group, row, is_folder=example.is_folder) for row in rows]
         together = _landed(group, records, is_folder=example.is_folder)
     assert Counter(chain.from_iterable(alone)) == Counter(together)
     assert all(len(each) <= 1 for each in alone)
     return [each[0] if each else "left out" for each in alone]
+
+
+@contextmanager
+def given(example: Example, folder: Path) -> Iterator[tuple[dict[str, Any], Records]]:
+    """The spec of an example, whose registry is there, and its input."""
+    with _registry(example) as address:
+        whole = json.loads(json.dumps(_group(example.spec)).replace(REGISTRY, address))
+        yield whole["spec"], _records(example, folder)
 
 
 def _landed(group: ConsumerGroup, records: Records, *, is_folder: bool) -> list[str]:

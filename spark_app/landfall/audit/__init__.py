@@ -13,8 +13,10 @@ them, and ``feed_log`` is what Kafka is for topics.
 
 ``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
 works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
-``rows`` reads its objects, ``route_evaluator`` computes where each record belongs, and ``judge``
-(pure) compares; ``range_check`` brings them together. Several topic partitions are checked at once.
+``rows`` reads its objects, ``payloads`` decodes what rows of columns or JSON are made of,
+``route_evaluator`` computes where each record belongs, and ``judge`` (pure) compares;
+``range_check`` brings them together. If a row is wrong, ``wrong_values`` reads its range again and
+names the column. Several topic partitions are checked at once.
 Memory holds one range of each, about 200 bytes per record, and no payload beyond those being
 hashed.
 
@@ -50,6 +52,7 @@ class Kind(StrEnum):
     RETIRED = "retired object"
     COPY = "wrong copy of a retired object"
     ROW = "wrong row"
+    VALUE = "wrong value"
 
 
 class Unchecked(StrEnum):
@@ -58,6 +61,7 @@ class Unchecked(StrEnum):
     GONE = "records are not in Kafka any more"
     TRUNCATED = "Kafka truncated the log below them and wrote other records there"
     PAYLOAD = "payloads are not landed as they are"
+    COLUMNS = "some of their columns were not compared"
     PLACE = "output partitions could not be worked out"
     COUNTED = "records were only counted, not compared"
     UNREADABLE = "records are in objects that cannot be parted into rows"
@@ -66,6 +70,16 @@ class Unchecked(StrEnum):
     VERSION = "their file is gone, or has another version"
     FILE = "their file is of a kind that the auditor cannot read, or damaged"
 
+    @property
+    def is_expired(self) -> bool:
+        """Whether the source no longer has the records, as is normal for an old group."""
+        return self in {Unchecked.GONE, Unchecked.COMPACTED, Unchecked.VERSION}
+
+    @property
+    def is_out_of_scope(self) -> bool:
+        """Whether the audit was asked to leave the records out."""
+        return self is Unchecked.GENERATION
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -73,7 +87,7 @@ class Fault:
 
     kind: Kind
     what: str
-    """The object's key, the ledger's slot, or the feed, file, part and row."""
+    """The object's key, the ledger's slot, the feed, file, part and row, or the record."""
     message: str = ""
 
     def __str__(self) -> str:

@@ -168,6 +168,10 @@ class FeedCursor:
                 if row.offset() + 1 >= end:
                     break
 
+    def again(self, start: int, end: int) -> Iterator[Record]:
+        """The rows of a range once more."""
+        return self.take(start, end)
+
     def row_name(self, offset: int) -> str:
         """The feed, file, part and row that an offset is, for people."""
         return self.log.row_name(self.topic, self.lifetime, offset)

@@ -52,6 +52,9 @@ class Findings(KeptFaults):
         slots: slots of the ledger that were read.
         topics: those that the ledger ever had.
         feeds: of a group that lands files, what is not landed of each feed, by topic.
+        reasons: what is not compared of a topic's rows, and why: columns by name, or all of them by
+            the name ``""``.
+        undecided: by topic, how many records could not be compared for reasons of their own.
     """
 
     results: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
@@ -61,6 +64,8 @@ class Findings(KeptFaults):
     slots: int = 0
     topics: frozenset[str] = frozenset()
     feeds: dict[str, FeedFiles] = field(default_factory=dict)
+    reasons: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    undecided: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
     def has_compared(self) -> bool:
@@ -69,11 +74,21 @@ class Findings(KeptFaults):
 
     @property
     def unchecked_topics(self) -> frozenset[str]:
-        """The topics with records that could not be checked, other than for the audit's scope."""
+        """The topics with records that the source has, and that could not be checked."""
         return frozenset(
             topic
             for (topic, _), result in self.results.items()
-            if any(n for reason, n in result.unchecked.items() if reason != Unchecked.GENERATION)
+            if any(not (why.is_expired or why.is_out_of_scope) for why in result.unchecked)
+        )
+
+    @property
+    def expired(self) -> int:
+        """How many records the source no longer has, so that they could not be checked."""
+        return sum(
+            records
+            for result in self.results.values()
+            for why, records in result.unchecked.items()
+            if why.is_expired
         )
 
     @property
@@ -210,6 +225,7 @@ class _Inspection:
             waiting |= found.waiting
             for fault in found.faults:
                 findings.add_fault(fault)
+        self._add_reasons(checks)
         # Only after all ranges are checked is it known which unnamed objects are moved ones.
         for key, size in self._inventory.unnamed():
             if key not in moved and scope.has_topic(topic_of(key)) and self._stays(key):
@@ -217,6 +233,17 @@ class _Inspection:
                 findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that {names}"))
         findings.waiting = len(waiting)
         return findings
+
+    def _add_reasons(self, checks: Mapping[tuple[str, int], PartitionCheck]) -> None:
+        """Add what could not be compared, and why."""
+        findings = self._findings
+        for (topic, _), found in checks.items():
+            reader = self._readers[topic].rows
+            if reader is not None and reader.unchecked:
+                findings.reasons[topic] = reader.unchecked
+            for why, records in found.undecided.items():
+                counts = findings.undecided.setdefault(topic, {})
+                counts[why] = counts.get(why, 0) + records
 
     def _stays(self, key: str) -> bool:
         """Whether an object is none that a REPLACE gave up, and that was deleted meanwhile."""

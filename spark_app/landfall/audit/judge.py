@@ -51,12 +51,14 @@ class KafkaRecords:
         places: the number of each record's output partition, or ``UNKNOWN``.
         elsewhere: which of them may also be in an object that is none of those to compare; None if
             none may.
+        undecided: of which of them it is not known what their row must hold; None if of none.
     """
 
     offsets: Int64s
     hashes: Int64s
     places: Int64s
     elsewhere: npt.NDArray[np.bool_] | None = None
+    undecided: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class ObjectRows:
             other.
         schema: the digest of the schema of the rows, if they have one of their own.
         is_sorted: whether the rows are sorted by something else than their offsets.
+        is_opaque: whether it is not known what the rows hold, but only of which records they are.
     """
 
     place: int
@@ -79,6 +82,7 @@ class ObjectRows:
     run: int = 0
     schema: str = ""
     is_sorted: bool = False
+    is_opaque: bool = False
 
 
 _NameOfRow = Callable[[ObjectRows, int], Hashable]
@@ -106,11 +110,14 @@ class _Rows:
     offsets: Int64s
     hashes: Int64s
     places: Int64s
+    opaque: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> "_Rows":
         places = [np.full(len(o.hashes), o.place, np.int64) for o in objects]
-        return cls(_joined(offsets), _joined([o.hashes for o in objects]), _joined(places))
+        opaque = [np.full(len(o.hashes), o.is_opaque, np.int64) for o in objects]
+        hashes = _joined([o.hashes for o in objects])
+        return cls(_joined(offsets), hashes, _joined(places), _joined(opaque) != 0)
 
 
 def judge(
@@ -194,7 +201,9 @@ def _compare_offsets(
     result.expected -= len(elsewhere)
     # Dead letters hold what Kafka holds, whatever the group makes of payloads.
     routed = places != DEAD_LETTERS
-    is_compared = ~routed | rules.payloads
+    is_compared = ~routed | (rules.payloads & ~rows.opaque[is_record])
+    if records.undecided is not None:
+        is_compared &= ~routed | ~records.undecided[at]
     corrupted = np.unique(at[is_compared & (records.hashes[at] != hashes)])
     result.corrupted += len(corrupted)
     result.add_unchecked(len(np.unique(at[~is_compared])), Unchecked.PAYLOAD)

@@ -2,6 +2,8 @@
 
 import io
 import zlib
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -11,7 +13,7 @@ from landfall.audit import Fault, Kind, rows
 from landfall.audit.buckets import Bucket
 from landfall.audit.inventory import Inventory
 from landfall.audit.partition_check import PartitionCheck
-from landfall.audit.rows import Read, Rows
+from landfall.audit.rows import Order, Read, Row, Rows
 from landfall.errors import Retry
 from landfall.store.s3.errors import translate_errors
 
@@ -79,6 +81,13 @@ class ObjectReader:
             return read()
         except FileNotFoundError:  # it was visible when the audit began
             return Read(np.empty(0, np.int64), np.empty(0, np.int64), GONE)
+
+    def contents(self, key: str, reader: Rows) -> Iterator[Row]:
+        """What the rows of an object hold; none if it is gone, or damaged from there on."""
+        with suppress(FileNotFoundError, *rows.DAMAGED), self._open(key) as stream:
+            for row in reader.rows(stream):
+                if not isinstance(row, Order):
+                    yield row
 
     def read_with_crc32(self, key: str, reader: Rows) -> tuple[Read, int]:
         """The rows of an object, and the CRC-32 of all its bytes.

@@ -19,6 +19,9 @@ from landfall.audit.sources import CannotCompare
 FAULTS_KEPT = 1000
 """How many faults are kept one by one; the others are only counted."""
 
+REASONS_KEPT = 20
+"""How many reasons why records could not be compared are told apart, of a topic partition."""
+
 
 @dataclass
 class KeptFaults:
@@ -49,19 +52,30 @@ class PartitionCheck(KeptFaults):
         objects: how many of its objects were read.
         moved: keys of objects that lie where they do not belong.
         waiting: slots of COMMITs whose objects are not visible yet.
+        named: how many wrong records are among the faults.
+        undecided: how many records could not be compared for a reason of their own, by reason.
     """
 
     result: PartitionResult = field(default_factory=PartitionResult)
     objects: int = 0
     moved: set[str] = field(default_factory=set)
     waiting: set[int] = field(default_factory=set)
+    named: int = 0
+    undecided: dict[str, int] = field(default_factory=dict)
 
     def count(self, key: str, read: Read) -> Read:
         """Count an object that was read, and report it if it is damaged."""
         self.objects += 1
         if read.damage:
             self.add_fault(Fault(Kind.DAMAGED, key, read.damage))
+        if read.order.why_opaque:
+            self.add_undecided(read.order.why_opaque, len(read.hashes))
         return read
+
+    def add_undecided(self, why: str, records: int = 1) -> None:
+        """Count records by why they could not be compared; there are few such reasons."""
+        known = why if why in self.undecided or len(self.undecided) < REASONS_KEPT else "others"
+        self.undecided[known] = self.undecided.get(known, 0) + records
 
 
 @dataclass(frozen=True)
@@ -95,6 +109,11 @@ class AuditedPartition:
             for offset in rows[:FAULTS_KEPT].tolist():
                 self.check.add_fault(Fault(Kind.ROW, self.cursor.row_name(offset), wrong))
             self.check.faults_more += len(rows[FAULTS_KEPT:])
+
+    @property
+    def name(self) -> str:
+        """Topic and Kafka partition, for people."""
+        return f"{self.source[0]}/{self.source[1]}"
 
     def holds(self, start: int, end: int) -> bool:
         """Whether Kafka still holds a whole range."""

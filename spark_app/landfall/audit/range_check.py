@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from landfall.api.spec import GroupSpec
-from landfall.audit import Unchecked, rows
+from landfall.audit import Unchecked, rows, wrong_values
 from landfall.audit.corrections import Content, Piece, Range
 from landfall.audit.judge import (
     DEAD_LETTERS,
@@ -28,6 +28,7 @@ from landfall.audit.merged_rows import MergedRows
 from landfall.audit.mixed_pool import MixedPool
 from landfall.audit.object_reader import ObjectReader
 from landfall.audit.partition_check import AuditedPartition
+from landfall.audit.payloads import Undecided
 from landfall.audit.route_evaluator import Headers, RouteEvaluator, RouteNotSupported, Source
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.audit.sources import CannotCompare
@@ -134,13 +135,52 @@ class RangeCheck:
         if plain:
             landed = _in_order([*zip(data, landed, strict=True)], [*_rows_of(plain, pieces, codes)])
         left_out = range_.filtered + range_.lost
-        rules = Rules(reader.hash_of is not None, left_out, audited.compacted)
         mixed = [piece for piece in range_.pieces if piece.content is Content.MIXED]
+        payloads = reader.compares_mixed if mixed else reader.hash_of is not None
+        rules = Rules(payloads, left_out, audited.compacted)
         compared = _Comparison(records, [*lettered, *landed], rules, codes)
+        if any(reader.unchecked.values()) and payloads:
+            check.result.add_unchecked(sum(len(o.hashes) for o in landed), Unchecked.COLUMNS)
         if mixed:
             self._compare_mixed(audited, compared, mixed, reader)
-        else:
-            audited.add_wrong(judge(records, compared.objects, rules, check.result))
+            return
+        wrong = judge(records, compared.objects, rules, check.result)
+        audited.add_wrong(wrong)
+        if reader.content_of is not None:
+            self._name_values(audited, range_, records, wrong.get("corrupted", ()), data)
+
+    # ---------------------------------------------------------------------------- wrong values
+
+    def _name_values(
+        self,
+        audited: AuditedPartition,
+        range_: Range,
+        records: KafkaRecords,
+        offsets: Iterable[int],
+        keys: Sequence[str],
+    ) -> None:
+        """Report the first wrong records one by one; their range is read again for it."""
+        check, reader = audited.check, self._readers[audited.source[0]].rows
+        wrong = [int(offset) for offset in offsets][: wrong_values.MAX_NAMED - check.named]
+        if not wrong or reader is None:
+            return
+        check.named += len(wrong)
+        wanted, expected = set(wrong), set(records.hashes.tolist())
+        landed: dict[int, object] = {}
+        without_offset = iter(wrong)
+        for key in keys:
+            for offset, content in self._objects.contents(key, reader):
+                if offset is not None and offset in wanted:
+                    landed[offset] = content
+                elif offset is None and hash(content) not in expected:
+                    landed[next(without_offset, -1)] = content
+        again = (
+            record
+            for record in audited.cursor.again(range_.start, range_.end)
+            if record.offset() in wanted
+        )
+        for fault in wrong_values.faults(audited.name, reader, again, landed):
+            check.add_fault(fault)
 
     # ------------------------------------------------------------------------------ mixed rows
 
@@ -200,28 +240,36 @@ class RangeCheck:
             if read.offsets is not None
             for offset in read.offsets.tolist()
         }
-        flat = array("q")
-        for message in audited.cursor.take(range_.start, range_.end):
-            flat.extend(self._expected_row(audited.source, message, letters, codes))
-        columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
-        return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2])
-
-    def _expected_row(
-        self, source: Source, message: Record, letters: set[int], codes: dict[str, int]
-    ) -> tuple[int, int, int]:
-        """The offset, hash and output partition that the row of a record must have."""
-        offset = message.offset()
-        if offset in letters:
-            return offset, rows.whole_hash(message), UNKNOWN
-        readers, path = self._readers[source[0]], None
+        flat, undecided = array("q"), array("b")
+        readers = self._readers[audited.source[0]]
         hash_of = readers.rows.hash_of if readers.rows else None
+        for message in audited.cursor.take(range_.start, range_.end):
+            is_letter = message.offset() in letters
+            row_hash, why = 0, ""
+            try:
+                if is_letter:
+                    row_hash = rows.whole_hash(message)
+                elif hash_of is not None:
+                    row_hash = hash_of(message)
+            except Undecided as found:
+                why = str(found)
+                audited.check.add_undecided(why)
+            place = UNKNOWN if is_letter else self._place(audited.source, message, codes)
+            flat.extend((message.offset(), row_hash, place))
+            undecided.append(bool(why))
+        columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
+        is_undecided = np.frombuffer(undecided, np.bool_) if any(undecided) else None
+        return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2], undecided=is_undecided)
+
+    def _place(self, source: Source, message: Record, codes: dict[str, int]) -> int:
+        """The number of the output partition in which the row of a record must be."""
+        readers, path = self._readers[source[0]], None
         if readers.route is not None:
             headers = _headers(message) if readers.route.headers else ()
             path = readers.route.output_partition(
                 source, message.value(), message.timestamp()[1], headers
             )
-        code = UNKNOWN if path is None else codes.setdefault(path, len(codes))
-        return offset, hash_of(message) if hash_of else 0, code
+        return UNKNOWN if path is None else codes.setdefault(path, len(codes))
 
 
 def _may_be_in(piece: Piece, place: int, records: KafkaRecords) -> npt.NDArray[np.bool_]:
@@ -255,7 +303,15 @@ def _path(key: str) -> str:
 
 def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> ObjectRows:
     place, order = codes.setdefault(_path(key), len(codes)), read.order
-    return ObjectRows(place, read.offsets, read.hashes, run, order.schema, order.is_sorted)
+    return ObjectRows(
+        place,
+        read.offsets,
+        read.hashes,
+        run,
+        order.schema,
+        order.is_sorted,
+        is_opaque=bool(order.why_opaque),
+    )
 
 
 def _headers(message: Record) -> Headers:

@@ -93,7 +93,7 @@ class ReplacementCheck:
         offsets, hashes = self._rows(keys, reader)
         records = self._mixed.records(place)
         rules = MixedRules(
-            payloads=reader.hash_of is not None,
+            payloads=reader.compares_mixed,
             left_out=self._inventory.left_out(place),
             filtered=self._mixed.filtered(place),
             unchecked=self._mixed.unchecked(place),

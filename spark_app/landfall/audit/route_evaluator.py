@@ -1,6 +1,6 @@
 """Computes the output partition of a record, as the guide on decoding and routing describes it.
 
-It works on one record at a time, with ``json``, ``datetime``, ``zoneinfo`` and ``fractions``. The
+It works on one record at a time, with ``json``, ``datetime``, ``zoneinfo`` and ``times``. The
 writer computes the same in columns, with other libraries; ``tests/properties/test_auditor_laws.py``
 compares the two.
 
@@ -10,19 +10,17 @@ should have made it a dead letter.
 """
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from fractions import Fraction
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 from landfall.api.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
+from landfall.audit import times
 from landfall.audit.half_pairs import without_halves
 
 Source: TypeAlias = tuple[str, int]
@@ -36,15 +34,8 @@ Payload: TypeAlias = bytes | None
 _HEADER = "\0header"
 """Stands for the payload's path in the place of a header; no field of a pattern has this name."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PER_SECOND = {
-    TimeUnit.SECONDS: 1,
-    TimeUnit.MILLISECONDS: 10**3,
-    TimeUnit.MICROSECONDS: 10**6,
-    TimeUnit.NANOSECONDS: 10**9,
-}
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}
-_DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _MAX_DIRECTORY_BYTES, _MAX_PATH_BYTES = 240, 512
 
 
@@ -221,97 +212,12 @@ def _local(zone: ZoneInfo, seconds: int) -> datetime:
 
 def _seconds(value: object, timestamp: Timestamp, kafka_millis: int) -> int:
     """The time that a field holds, in whole seconds since 1970: no directive shows fractions."""
-    unit = timestamp.unit
-    if isinstance(value, str):
-        return _seconds_of_text(value, timestamp, kafka_millis)
-    if isinstance(value, bool) or not isinstance(value, int | float) or unit is TimeUnit.ISO8601:
-        raise _NoOutputPartition
-    if unit is TimeUnit.CUSTOM:
-        if isinstance(value, float):
-            raise _NoOutputPartition
-        return _seconds_of_text(str(value), timestamp, kafka_millis)
-    return _scaled(Fraction(value), unit)  # raises ValueError or OverflowError for NaN and infinity
-
-
-def _scaled(number: Fraction, unit: TimeUnit) -> int:
-    if unit is TimeUnit.AUTO:
-        whole = math.floor(number)
-        larger = (
-            (TimeUnit.NANOSECONDS, 10**18),
-            (TimeUnit.MICROSECONDS, 10**15),
-            (TimeUnit.MILLISECONDS, 10**12),
-        )
-        unit = next((unit for unit, least in larger if whole >= least), TimeUnit.SECONDS)
-    return math.floor(number / _PER_SECOND[unit])
-
-
-def _seconds_of_text(text: str, timestamp: Timestamp, kafka_millis: int) -> int:
-    if timestamp.unit is TimeUnit.CUSTOM:
-        assert timestamp.format is not None, "the spec refuses Custom without a format"
-        if not re.search("%[YyGcx]", timestamp.format.replace("%%", "")):
-            return _nearest_of_year(text, timestamp, kafka_millis)
-        found = datetime.strptime(text, timestamp.format)  # noqa: DTZ007  # the zone comes next
-    elif timestamp.unit is not TimeUnit.ISO8601 and _DECIMAL.fullmatch(text):
-        return _scaled(Fraction(Decimal(text)), timestamp.unit)
-    else:
-        found = _of_iso(text)
-    return _since_epoch(found, timestamp) // timedelta(seconds=1)
-
-
-def _since_epoch(found: datetime, timestamp: Timestamp) -> timedelta:
-    return (found if found.tzinfo else found.replace(tzinfo=ZoneInfo(timestamp.timezone))) - _EPOCH
-
-
-def _of_iso(text: str) -> datetime:
-    """ISO 8601, and the forms besides that the guide names; small letters count as capitals."""
-    text = _without_zone_name(text.upper() if text.isascii() else text)
-    text = _with_month(text)
-    if len(text) == 11 and text[10] == "Z" and text[7] == "-":
-        return datetime.fromisoformat(text[:10]).replace(tzinfo=UTC)
-    if len(text) == 16 and text[10] in "+-" and text[4] == text[7] == "-" and text[13] == ":":
-        return datetime.fromisoformat(f"{text[:10]} 00:00{text[10:]}")
-    if text[4:5] == text[7:8] == "-" and text[10:11] in {"T", " "} and text[11:16] == "24:00":
-        begin = datetime.fromisoformat(f"{text[:11]}00{text[13:]}")
-        if begin.time() == time.min:
-            return begin + timedelta(days=1)
-    clock = text.replace(" ", "T").find("T") + 1
-    second = clock + (6 if text[clock + 2 : clock + 3] == ":" else 4)
-    is_timed = text[clock:second].replace(":", "").isdecimal()
-    if clock and is_timed and text[second : second + 2] == "60":
-        return _after(datetime.fromisoformat(f"{text[:second]}59{text[second + 2 :]}"))
-    return datetime.fromisoformat(text)
-
-
-def _with_month(text: str) -> str:
-    """The text with month and day, if it has the number of a day in its year."""
-    numbered = re.fullmatch("([0-9]{4})-([0-9]{3})([T Z+-].*)?", text)
-    if numbered is None:
-        return text
-    first, number = date(int(numbered[1]), 1, 1), int(numbered[2])
-    if not 1 <= number <= (date(first.year, 12, 31) - first).days + 1:
-        raise _NoOutputPartition
-    return f"{first + timedelta(days=number - 1)}{text[8:]}"
-
-
-def _after(before: datetime) -> datetime:
-    """The moment after a leap second, which only the last minute of a day in UTC has."""
-    in_utc = before.replace(tzinfo=None) - (before.utcoffset() or timedelta())
-    if (in_utc.hour, in_utc.minute) != (23, 59):
-        raise _NoOutputPartition
-    return before + timedelta(seconds=1)
-
-
-def _without_zone_name(text: str) -> str:
-    """The text without the name of a zone: after an offset it says nothing more."""
-    if text.endswith(("UTC", "GMT")) and text[-4:-3].isascii():
-        before = text[:-3].removesuffix(" ")
-        return f"{before}Z" if before[-1:].isdecimal() else text
-    before, bracket, name = text.removesuffix("]").partition("[")
-    plain = name.replace("/", "").replace("_", "").replace("-", "").replace("+", "")
-    if text.endswith("]") and bracket and name[:1].isalpha() and plain.isalnum():
-        offset = re.search(r"(Z|[+-][0-9:]+)$", before)
-        return before if offset else text
-    return text
+    fmt = timestamp.format
+    text = value if isinstance(value, str) else str(value)
+    is_custom = timestamp.unit is TimeUnit.CUSTOM and not isinstance(value, bool | float)
+    if is_custom and fmt and not re.search("%[YyGcx]", fmt.replace("%%", "")):
+        return _nearest_of_year(text, timestamp, kafka_millis)
+    return times.micros(value, timestamp.unit, fmt, timestamp.timezone) // 10**6
 
 
 def _nearest_of_year(text: str, timestamp: Timestamp, kafka_millis: int) -> int:
@@ -323,7 +229,7 @@ def _nearest_of_year(text: str, timestamp: Timestamp, kafka_millis: int) -> int:
     for year in ((_EPOCH + kafka).year + step for step in (-1, 0, 1)):
         with suppress(ValueError):  # 29 February
             date = datetime.strptime(f"{year:04} {text}", f"%Y {timestamp.format}")  # noqa: DTZ007  # the zone comes next
-            found.append(_since_epoch(date, timestamp))
+            found.append(times.since_epoch(date, timestamp.timezone))
     if not found:
         raise _NoOutputPartition
     return min(found, key=lambda since: abs(since - kafka)) // timedelta(seconds=1)

@@ -11,8 +11,11 @@ import shutil
 import tempfile
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import BinaryIO, Protocol, TypeAlias
 from uuid import uuid4
 
@@ -22,10 +25,12 @@ import pyarrow.parquet as pq
 import zstandard
 from pyarrow import orc
 
-from landfall.api.spec import Codec, ColumnSource, GroupSpec
+from landfall.api.spec import Codec, Column, ColumnSource, ColumnType, GroupSpec, ValueType
 from landfall.audit import avro_file, sequence_file
 from landfall.audit.half_pairs import without_halves
 from landfall.audit.judge import Int64s
+from landfall.audit.payloads import BadPayload, Expected, Source, Undecided, landed
+from landfall.audit.payloads.expected import columns, json_rows
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for damaged bytes."""
@@ -33,6 +38,10 @@ _PER_MILLISECOND = {"ms": 1, "us": 10**3, "ns": 10**6}
 """Of a timestamp's unit: Landfall once wrote milliseconds, and writes microseconds."""
 _MAX_MILLISECONDS = (2**63 - 1) // 1000
 _READ_BYTES = 1 << 20
+_BATCH_ROWS = 4096
+_OFFSET, _TIMESTAMP = "_offset", "_timestamp"
+"""Names of what files of typed columns have of a record besides."""
+_NO_TIMES = "Arrow cannot read every time that an ORC file can hold"
 _SCHEMA_ID_BYTES = 5
 """Bytes before an Avro payload with a schema's id: a zero, and the id."""
 
@@ -51,10 +60,16 @@ class Order:
         schema: the digest of the payloads' schema. Objects of one output partition that have
             different schemas have their rows in order each, and not one after the other.
         is_sorted: whether rows are sorted by a column, and not in the order of their offsets.
+        why_opaque: why what the rows hold cannot be compared, or empty.
     """
 
     schema: str = ""
     is_sorted: bool = False
+    why_opaque: str = ""
+
+
+ReadColumns: TypeAlias = Callable[[BinaryIO, frozenset[str]], Iterator[pa.RecordBatch | Order]]
+"""Yields what a file says about its order, then batches with the columns of these names."""
 
 
 class Record(Protocol):
@@ -78,11 +93,21 @@ class Rows:
     Attributes:
         rows: yields the rows of an object's stream, before them what it says about their order.
         hash_of: computes the hash that the row of a record must have; None if rows hold something
-            else than what Kafka holds.
+            else than what Kafka holds. Raises Undecided.
+        content_of: makes what is hashed, if the auditor decodes payloads for it. Raises BadPayload
+            and Undecided.
+        unchecked: what is not compared, and why: columns, or all of it by the name ``""``.
     """
 
     rows: Callable[[BinaryIO], Iterator[Row | Order]]
     hash_of: Callable[[Record], int] | None
+    content_of: Callable[[Record], object] | None = None
+    unchecked: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def compares_mixed(self) -> bool:
+        """Whether rows of unknown ranges are compared by their hashes; decoded ones are not."""
+        return self.hash_of is not None and self.content_of is None
 
 
 @dataclass(frozen=True)
@@ -133,8 +158,132 @@ def rows_of(spec: GroupSpec) -> Rows:
     if reader is None:
         raise FormatNotSupported(f"format {spec.output.format}")
     found = reader(spec)
-    is_rewritten = spec.output.format == "Json" and spec.decode.format != "Json"
-    return Rows(found.rows, None) if spec.transforms or is_rewritten else found
+    if spec.transforms:
+        return Rows(found.rows, None, unchecked={"": "transforms change what is landed"})
+    if spec.output.format == "Json" and spec.decode.format != "Json":
+        return _made_json(spec)
+    return found
+
+
+def _decoded(
+    rows: Callable[[BinaryIO], Iterator[Row | Order]],
+    content_of: Callable[[Record], object],
+    unchecked: Mapping[str, str],
+) -> Rows:
+    """Rows that are compared with what the auditor makes of payloads."""
+
+    def hash_of(record: Record) -> int:
+        try:
+            return hash(content_of(record))
+        except BadPayload as bad:
+            return hash(("a dead letter", str(bad)))
+
+    return Rows(rows, hash_of, content_of, unchecked)
+
+
+def _source(record: Record) -> Source:
+    timestamp = _storable(_timestamp(record))
+    return Source(record.value(), record.key(), _headers(record), timestamp)
+
+
+def _made_json(spec: GroupSpec) -> Rows:
+    """Lines of JSON that are made of other payloads."""
+    as_bytes = _json(spec).rows
+    try:
+        expected = json_rows(spec)
+    except Undecided as undecided:
+        return Rows(as_bytes, None, unchecked={"": str(undecided)})
+
+    def rows(stream: BinaryIO) -> Iterator[Row | Order]:
+        for row in as_bytes(stream):
+            yield row if isinstance(row, Order) else (row[0], landed.json_form(row[1]))
+
+    return _decoded(rows, lambda record: expected.of(_source(record)), expected.unchecked)
+
+
+def _typed(spec: GroupSpec, read: ReadColumns, *, has_times: bool = True) -> Rows:
+    """Rows of typed columns.
+
+    Args:
+        spec: of the group.
+        read: yields the batches of a file.
+        has_times: whether times in files can be read.
+    """
+    has_offsets = bool(spec.output.options.get("envelope", True))
+    types = {column.name: column for column in _declared(spec)}
+    try:
+        expected = _expected_columns(spec)
+    except Undecided as undecided:
+        files = _ColumnRows(read, frozenset(), types, has_offsets)
+        return Rows(files.without_content, None, unchecked={"": str(undecided)})
+    unchecked = dict(expected.unchecked)
+    if not has_times:
+        unchecked |= {name: _NO_TIMES for name, of in types.items() if _holds_times(of)}
+    has_timestamp = has_offsets and has_times
+    names = (types.keys() - unchecked.keys()) | ({_TIMESTAMP} if has_timestamp else set())
+    files = _ColumnRows(read, names, types, has_offsets)
+
+    def content_of(record: Record) -> object:
+        source = _source(record)
+        found = {name: value for name, value in expected.of(source) if name not in unchecked}
+        if has_timestamp:
+            at = source.timestamp
+            found[_TIMESTAMP] = None if at is None else at * 1000
+        return tuple(sorted(found.items()))
+
+    return _decoded(files.rows, content_of, unchecked)
+
+
+def _declared(spec: GroupSpec) -> tuple[Column, ...]:
+    of_key = spec.decode.key.columns if spec.decode.key else ()
+    return (*spec.decode.columns, *of_key, *spec.decode.header_columns)
+
+
+def _expected_columns(spec: GroupSpec) -> Expected:
+    if spec.output.columns is ColumnSource.FROM_SCHEMA:
+        raise Undecided("columns of the payloads' schema")
+    return columns(spec)
+
+
+@dataclass(frozen=True)
+class _ColumnRows:
+    """Rows of files of columns, by the names of the columns that are compared."""
+
+    read: ReadColumns
+    names: AbstractSet[str]
+    types: Mapping[str, Column]
+    has_offsets: bool
+
+    def without_content(self, stream: BinaryIO) -> Iterator[Row | Order]:
+        """The offsets of rows, if there are any."""
+        for found in self._batches(stream):
+            if isinstance(found, Order):
+                yield found
+            else:
+                yield from ((offset, None) for offset in self._offsets(found))
+
+    def rows(self, stream: BinaryIO) -> Iterator[Row | Order]:
+        """Offsets, and the columns with their names."""
+        for found in self._batches(stream):
+            if isinstance(found, Order):
+                yield found
+                continue
+            there = sorted(self.names & set(found.schema.names))
+            values = [landed.forms(found[name], self.types.get(name)) for name in there]
+            for offset, *row in zip(self._offsets(found), *values, strict=True):
+                yield offset, tuple(zip(there, row, strict=True))
+
+    def _batches(self, stream: BinaryIO) -> Iterator[pa.RecordBatch | Order]:
+        return self.read(stream, frozenset({*self.names, *[_OFFSET] * self.has_offsets}))
+
+    def _offsets(self, batch: pa.RecordBatch) -> list[int | None]:
+        found: list[int | None] = [None] * len(batch)
+        return batch[_OFFSET].to_pylist() if self.has_offsets else found
+
+
+def _holds_times(declared: ValueType) -> bool:
+    inner = [*([declared.items] if declared.items else []), *declared.fields]
+    return declared.type is ColumnType.TIMESTAMP or any(map(_holds_times, inner))
 
 
 # ----------------------------------------------------------------------- rows without offsets
@@ -210,14 +359,25 @@ def _sequence_file(spec: GroupSpec) -> Rows:
 def _parquet(spec: GroupSpec) -> Rows:
     if not spec.decode.columns and spec.output.columns is ColumnSource.DECLARED:
         return ENVELOPE
-    name = "_offset" if spec.output.options.get("envelope", True) else None
+    return _typed(spec, _parquet_batches)
 
-    def rows(stream: BinaryIO) -> Iterator[Row | Order]:
-        for row in _columns(stream, [name]):
-            # Typed columns hold parsed values and not the payload, so there is no hash to compare.
-            yield row if isinstance(row, Order) else (row[0], None)  # type: ignore[misc]  # offsets are integers
 
-    return Rows(rows, None)
+def _parquet_batches(stream: BinaryIO, wanted: frozenset[str]) -> Iterator[pa.RecordBatch | Order]:
+    """What a file says about its order, then its rows, with the columns that are wanted."""
+    with _parquet_file(stream) as parquet:
+        names = parquet.schema_arrow.names
+        there = [name for name in names if name in wanted] or names[:1]
+        yield replace(_order_of(parquet), why_opaque=_why_opaque(parquet.schema_arrow, wanted))
+        yield from parquet.iter_batches(_BATCH_ROWS, columns=there)
+
+
+def _why_opaque(schema: pa.Schema, wanted: frozenset[str]) -> str:
+    """Why rows cannot be compared with what today's group file makes of payloads, or empty."""
+    if lacks := sorted(wanted - set(schema.names)):
+        return f"the file has no column {lacks[0]}"
+    typed = wanted - {_TIMESTAMP}  # which Kafka has in milliseconds
+    old = [name for name in typed if landed.is_of_milliseconds(schema.field(name).type)]
+    return f"{old[0]} is in milliseconds, as in files of old software" if old else ""
 
 
 def _timestamp(record: Record) -> int | None:
@@ -265,22 +425,28 @@ ENVELOPE = Rows(_enveloped, whole_hash)
 """Parquet with the whole record in columns; dead letters have this format, too."""
 
 
-def _columns(stream: BinaryIO, names: Sequence[str | None]) -> Iterator[tuple[object, ...] | Order]:
-    """Columns of a Parquet file, row by row; a column without a name is all None.
+def _columns(stream: BinaryIO, names: Sequence[str]) -> Iterator[tuple[object, ...] | Order]:
+    """Columns of a Parquet file, row by row.
 
     The stream is copied to a temporary file first, because the footer of a Parquet file comes last.
     """
+    with _parquet_file(stream) as parquet:
+        yield _order_of(parquet)
+        for batch in parquet.iter_batches(_BATCH_ROWS):
+            yield from zip(*(_values(batch[name]) for name in names), strict=True)
+
+
+@contextmanager
+def _parquet_file(stream: BinaryIO) -> Iterator[pq.ParquetFile]:
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file, _READ_BYTES)
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        groups = (parquet.metadata.row_group(i) for i in range(parquet.num_row_groups))
-        digest = (parquet.metadata.metadata or {}).get(b"landfall-schema-digest", b"")
-        yield Order(digest.decode(), any(group.sorting_columns for group in groups))
-        for batch in parquet.iter_batches(4096):
-            columns = [
-                [None] * len(batch) if name is None else _values(batch[name]) for name in names
-            ]
-            yield from zip(*columns, strict=True)
+        yield pq.ParquetFile(file, page_checksum_verification=True)
+
+
+def _order_of(parquet: pq.ParquetFile) -> Order:
+    groups = (parquet.metadata.row_group(i) for i in range(parquet.num_row_groups))
+    digest = (parquet.metadata.metadata or {}).get(b"landfall-schema-digest", b"")
+    return Order(digest.decode(), any(group.sorting_columns for group in groups))
 
 
 def _values(column: pa.Array) -> list[object]:
@@ -298,25 +464,35 @@ def _values(column: pa.Array) -> list[object]:
 def _orc(spec: GroupSpec) -> Rows:
     is_sorted = bool(spec.output.options.get("sortBy"))
     by_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
-    is_typed = bool(spec.decode.columns) or by_schema
-    has_offsets = not is_typed or spec.output.options.get("envelope", True)
+    if spec.decode.columns or by_schema:
+        read = partial(_orc_batches, is_sorted=is_sorted, by_schema=by_schema)
+        return _typed(spec, read, has_times=False)
 
     def rows(stream: BinaryIO) -> Iterator[Row | Order]:
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(stream, file, _READ_BYTES)
             found = orc.ORCFile(file)
-            # These files do not name their schema, so each is in order by itself.
-            yield Order(uuid4().hex if by_schema else "", is_sorted)
+            yield Order(is_sorted=is_sorted)
             for stripe in range(found.nstripes):
-                if is_typed:
-                    # Not all columns: Arrow cannot read every timestamp that ORC can hold.
-                    name = "_offset" if has_offsets else found.schema.names[0]
-                    for value in found.read_stripe(stripe, columns=[name])[name].to_pylist():
-                        yield (value if has_offsets else None), None
-                else:
-                    yield from _of_envelope(found.read_stripe(stripe))
+                yield from _of_envelope(found.read_stripe(stripe))
 
-    return Rows(rows, None if is_typed else whole_hash)
+    return Rows(rows, whole_hash)
+
+
+def _orc_batches(
+    stream: BinaryIO, wanted: frozenset[str], *, is_sorted: bool, by_schema: bool
+) -> Iterator[pa.RecordBatch | Order]:
+    with tempfile.TemporaryFile() as file:
+        shutil.copyfileobj(stream, file, _READ_BYTES)
+        found = orc.ORCFile(file)
+        names = found.schema.names
+        # Arrow cannot read every timestamp that ORC can hold, so these columns are left out.
+        there = [name for name in names if name in wanted] or names[:1]
+        # These files do not name their schema, so each is in order by itself.
+        why = _why_opaque(found.schema, wanted)
+        yield Order(uuid4().hex if by_schema else "", is_sorted, why)
+        for stripe in range(found.nstripes):
+            yield found.read_stripe(stripe, columns=there)
 
 
 def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:

@@ -403,4 +403,9 @@ examples:
         action="store_true",
         help="exit with 0 instead of 8 if there is no fault and some records are unchecked",
     )
+    command.add_argument(
+        "--require-all",
+        action="store_true",
+        help="exit with 8 also if Kafka, or a file, no longer has records that landed",
+    )
     _add_report_options(command)

@@ -37,6 +37,7 @@ _UNCHECKED_TEXTS = {
     Unchecked.GONE: "no longer in Kafka",
     Unchecked.TRUNCATED: "of a log that was truncated in Kafka since they were landed",
     Unchecked.PAYLOAD: "landed with other bytes than Kafka holds, so payloads were not compared",
+    Unchecked.COLUMNS: "of which some columns were not compared",
     Unchecked.PLACE: "the auditor cannot compute the output partition",
     Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
     Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
@@ -57,7 +58,8 @@ _RECORDED = {
 def audit(arguments: argparse.Namespace) -> ExitCode:
     """Audit a group and print the findings.
 
-    The exit code is FAULT if anything is wrong, and UNCHECKED if something could not be checked.
+    The exit code is FAULT if anything is wrong, and UNCHECKED if records that the source has could
+    not be checked.
     """
     group = group_file.load(arguments.group, os.environ)
     _require_own_source(group)
@@ -90,15 +92,16 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
         console.out().print(_json(findings), markup=False)
     else:
         _show(console.out(), findings, by_topic_partition=arguments.partitions)
-    return _exit_code(findings, allow_unchecked=arguments.allow_unchecked)
+    return _exit_code(findings, arguments)
 
 
-def _exit_code(findings: Findings, *, allow_unchecked: bool) -> ExitCode:
+def _exit_code(findings: Findings, arguments: argparse.Namespace) -> ExitCode:
     if not findings.is_whole:
         return ExitCode.FAULT
     if not findings.has_compared:
         return ExitCode.NOTHING
-    if findings.unchecked_topics and not allow_unchecked:
+    is_unchecked = findings.unchecked_topics and not arguments.allow_unchecked
+    if is_unchecked or (findings.expired and arguments.require_all):
         return ExitCode.UNCHECKED
     return ExitCode.OK
 
@@ -112,17 +115,24 @@ def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None
     if (more := len(findings.faults) + findings.faults_more - MAX_SHOWN) > 0:
         out.print(f"and {console.count(more)} more")
     _show_other_counts(out, findings)
+    out.print(_last_line(findings))
+
+
+def _last_line(findings: Findings) -> str:
+    """Return what is printed last: whether all is right, and what was not checked."""
+    topics = len(findings.unchecked_topics)
     if not findings.is_whole:
         outcome = "[red]FAULTS were found[/red]"
     elif not findings.has_compared:
         outcome = "[red]nothing was compared[/red]"
-    elif findings.unchecked_topics:
+    elif topics:
         outcome = "[yellow]no fault found in what was checked[/yellow]"
     else:
         outcome = "[green]no fault found[/green]"
-    topics = len(findings.unchecked_topics)
-    unchecked = f"; records of {console.counted(topics, 'topic')} are unchecked" if topics else ""
-    out.print(f"{outcome} in {console.counted(findings.objects, 'object')}{unchecked}")
+    left_out = f"; records of {console.counted(topics, 'topic')} are unchecked" if topics else ""
+    if findings.expired:
+        left_out += f"; the source no longer has {console.counted(findings.expired, 'record')}"
+    return f"{outcome} in {console.counted(findings.objects, 'object')}{left_out}"
 
 
 def _show_counts(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
@@ -163,6 +173,7 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
         if number:
             records = console.counted(number, "record")
             out.print(f"[yellow]unchecked: {records}: {_UNCHECKED_TEXTS[reason]}[/yellow]")
+    _show_reasons(out, findings)
     for name, (text, word) in _RECORDED.items():
         if number := sum(getattr(result, name) for result in findings.results.values()):
             out.print(f"[yellow]recorded as {text}: {console.counted(number, word)}[/yellow]")
@@ -174,6 +185,18 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
     if findings.others:
         others = console.counted(findings.others, "object does", "objects do")
         out.print(f"{others} not belong to Landfall")
+
+
+def _show_reasons(out: Console, findings: Findings) -> None:
+    """Print what of which topics was not compared, and why."""
+    for topic, columns in sorted(findings.reasons.items()):
+        for column, why in columns.items():
+            what = f"column {column}" if column else "payloads"
+            out.print(f"[yellow]unchecked: {escape(topic)}: {escape(what)}: {escape(why)}[/yellow]")
+    for topic, counts in sorted(findings.undecided.items()):
+        for why, number in counts.items():
+            records = console.counted(number, "record")
+            out.print(f"[yellow]unchecked: {escape(topic)}: {records}: {escape(why)}[/yellow]")
 
 
 def _show_unlanded(out: Console, topic: str, feed: FeedFiles) -> None:
@@ -206,6 +229,17 @@ def _json(findings: Findings) -> str:
             "whole": findings.is_whole and findings.has_compared,
             **dict(totals),
             "unchecked_topics": sorted(findings.unchecked_topics),
+            "expired": findings.expired,
+            "unchecked_columns": [
+                {"topic": topic, "column": column, "why": why}
+                for topic, columns in sorted(findings.reasons.items())
+                for column, why in columns.items()
+            ],
+            "undecided": [
+                {"topic": topic, "why": why, "records": records}
+                for topic, counts in sorted(findings.undecided.items())
+                for why, records in counts.items()
+            ],
             "objects": findings.objects,
             "waiting_commits": findings.waiting,
             "feeds": [{"topic": t, **asdict(f)} for t, f in sorted(findings.feeds.items())],

@@ -11,17 +11,17 @@ from landfall.cli import audit as command
 from landfall.cli import main
 from tests.support.audited_group import message
 from tests.support.auditor_fakes import GeneratedLog
-from tests.unit.cli.conftest import Landed
+from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]
 Captured = pytest.CaptureFixture[str]
 
 
 class Log(GeneratedLog):
-    """Ten records."""
+    """Thirty records, of which Kafka may have deleted the first."""
 
-    def __init__(self, *_: object) -> None:
-        super().__init__(10, message)
+    def __init__(self, *_: object, start: int = 0) -> None:
+        super().__init__(30, message, start)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -102,3 +102,55 @@ def test_what_another_generation_landed_is_left_out_as_asked(
 
     assert code == ExitCode.NOTHING
     assert "are unchecked" not in text
+
+
+# ------------------------------------------------------------------------ gone from the source
+
+
+@pytest.fixture
+def old_group(landed: Make, monkeypatch: pytest.MonkeyPatch) -> Landed:
+    """A group of which Kafka has the last half of the records."""
+    made = shown(landed, AS_IT_IS)
+    made.sample.commit(made.sample.land(TP, 10, 30))
+    made.sample.applied().open().shown()
+    monkeypatch.setattr(command, "KafkaLog", lambda *_: Log(start=10))
+    return made
+
+
+def test_records_that_kafka_deleted_are_named_and_no_reason_to_alarm(
+    old_group: Landed, capsys: Captured
+) -> None:
+    code, text = audited(capsys, old_group)
+
+    assert code == ExitCode.OK
+    last = "no fault found in 1 object; the source no longer has 10 records"
+    assert text.splitlines()[-1] == last
+
+
+def test_an_audit_may_require_that_every_record_is_compared(
+    old_group: Landed, capsys: Captured
+) -> None:
+    code, text = audited(capsys, old_group, "--require-all")
+
+    assert code == ExitCode.UNCHECKED
+    last = "no fault found in 1 object; the source no longer has 10 records"
+    assert text.splitlines()[-1] == last
+
+
+def test_unchecked_and_deleted_records_are_told_apart(
+    landed: Make, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = shown(landed, MADE_OF_CSV)
+    made.sample.commit(made.sample.land(TP, 10, 30))
+    made.sample.applied().open().shown()
+    monkeypatch.setattr(command, "KafkaLog", lambda *_: Log(start=10))
+
+    code, text = audited(capsys, made)
+    accepted, _ = audited(capsys, made, "--allow-unchecked")
+    required, _ = audited(capsys, made, "--allow-unchecked", "--require-all")
+
+    assert (code, accepted, required) == (ExitCode.UNCHECKED, ExitCode.OK, ExitCode.UNCHECKED)
+    assert text.splitlines()[-1] == (
+        "no fault found in what was checked in 1 object; records of 1 topic are unchecked; "
+        "the source no longer has 10 records"
+    )

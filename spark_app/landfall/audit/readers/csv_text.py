@@ -22,11 +22,11 @@ from landfall.audit.sources import CannotCompare, SourceFolder
 
 def reader_of(options: Options) -> Reader:
     """The reader with these options."""
-    return partial(_rows, options=options, dialect=_Dialect.of(options))
+    return partial(_rows, options=options, dialect=Dialect.of(options))
 
 
 def _rows(
-    source: SourceFolder, part: Part, *, options: Options, dialect: "_Dialect"
+    source: SourceFolder, part: Part, *, options: Options, dialect: "Dialect"
 ) -> Iterator[FileRow]:
     records = _records(source, part, options, dialect)
     first = next(records, None)
@@ -47,7 +47,7 @@ def _rows(
 
 
 def _records(
-    source: SourceFolder, part: Part, options: Options, dialect: "_Dialect"
+    source: SourceFolder, part: Part, options: Options, dialect: "Dialect"
 ) -> Iterator[bytes]:
     """The records that begin in the part: lines, or with ``multiline`` as many as end a quote."""
     lines = raw_lines(source, part, options.get("compression", "Auto"))
@@ -64,7 +64,7 @@ def _records(
         raise CannotCompare(Unchecked.FILE)
 
 
-def _names(header: bytes, dialect: "_Dialect") -> tuple[str, ...]:
+def _names(header: bytes, dialect: "Dialect") -> tuple[str, ...]:
     try:
         names = tuple(name or "" for name in dialect.split(header.decode()))
     except ValueError as error:
@@ -74,7 +74,7 @@ def _names(header: bytes, dialect: "_Dialect") -> tuple[str, ...]:
     return names
 
 
-def _payload(record: bytes, names: Sequence[str], dialect: "_Dialect") -> bytes:
+def _payload(record: bytes, names: Sequence[str], dialect: "Dialect") -> bytes:
     """The record as JSON; as it is if it is malformed, or has another number of values."""
     try:
         values = dialect.split(record.decode())
@@ -86,7 +86,7 @@ def _payload(record: bytes, names: Sequence[str], dialect: "_Dialect") -> bytes:
 
 
 @dataclass(frozen=True)
-class _Dialect:
+class Dialect:
     """How records are written; see the options of the decoder ``Csv``.
 
     Attributes:
@@ -104,7 +104,8 @@ class _Dialect:
     in_unquoted: re.Pattern[str]
 
     @classmethod
-    def of(cls, options: Options) -> "_Dialect":
+    def of(cls, options: Options) -> "Dialect":
+        """The dialect that options describe."""
         separator, quote = str(options.get("separator", ",")), str(options.get("quote", '"'))
         escape, null_text = options.get("escape"), options.get("nullText")
         blanks = " \t".replace(separator, "") if options.get("trim") else ""

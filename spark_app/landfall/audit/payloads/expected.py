@@ -1,0 +1,181 @@
+"""What the rows of a group must hold, by its group file: columns, or JSON made of payloads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from landfall.api.spec import Column, ColumnType, Decode, GroupSpec
+from landfall.audit.payloads import (
+    BadPayload,
+    Expected,
+    Path,
+    Source,
+    Undecided,
+    json_documents,
+    messagepack,
+    of_json,
+    text_documents,
+    typed_values,
+)
+
+Document: TypeAlias = Mapping[Any, Any]
+_MAGIC = b"\0"
+_SCHEMA_ID_BYTES = 5
+_JSON_LIKE = {ColumnType.JSON, ColumnType.LIST, ColumnType.STRUCT}
+
+
+@dataclass(frozen=True)
+class Payloads:
+    """How payloads, or keys, are read.
+
+    Attributes:
+        document: the fields of a payload. Raises BadPayload and Undecided.
+        is_text: whether values are text, in the grammar of text.
+        names: those of the fields, if they are columns of text: then paths are names.
+        json_value: makes a value what is written of it as JSON.
+    """
+
+    document: Callable[[bytes], Document]
+    is_text: bool = False
+    names: Sequence[str] | None = None
+    json_value: Callable[[Any], Any] = lambda value: value
+
+    def find(self, document: Document, path: Path) -> Any:
+        """The value at a path; None if it is absent."""
+        if self.names is not None:
+            return document.get(".".join(path))
+        found: Any = document
+        for name in path:
+            if not isinstance(found, Mapping):
+                return None
+            found = found.get(name)
+        return found
+
+
+def columns(spec: GroupSpec) -> Expected:
+    """What rows with declared columns must hold.
+
+    Raises:
+        Undecided: no column can be compared.
+    """
+    decode = spec.decode
+    unchecked: dict[str, str] = {}
+    parts = [_of_payloads(decode, decode.payload_columns(), lambda source: source.value, unchecked)]
+    if decode.key is not None:
+        of_keys = Decode.model_validate(decode.key.model_dump(include={"format", "options"}))
+        has_registry = decode.key.registry or decode.registry
+        of_keys = of_keys.model_copy(update={"registry": has_registry})
+        declared = decode.key_columns()
+        parts.append(_of_payloads(of_keys, declared, lambda source: source.key, unchecked))
+    parts.append(lambda source: _of_headers(decode.typed_headers(), source))
+    names = {column.name for column in decode.columns}
+
+    def of(source: Source) -> object:
+        found = dict(pair for part in parts for pair in part(source).items())
+        return tuple(sorted(found.items()))
+
+    if names and names <= unchecked.keys():
+        raise Undecided(next(iter(unchecked.values())))
+    return Expected(of, unchecked)
+
+
+def json_rows(spec: GroupSpec) -> Expected:
+    """What rows of JSON that is made of payloads must hold.
+
+    Raises:
+        Undecided: there is no decoder.
+    """
+    payloads = payloads_of(spec.decode)
+
+    def of(source: Source) -> object:
+        if source.value is None:
+            return None
+        return of_json(payloads.json_value(payloads.document(source.value)))
+
+    return Expected(of, {})
+
+
+def payloads_of(decode: Decode) -> Payloads:
+    """How payloads are read.
+
+    Raises:
+        Undecided: there is no decoder.
+    """
+    if decode.format == "Json":
+        return Payloads(json_documents.document)
+    if decode.format == "JsonSchema":
+        return Payloads(_registered(decode, json_documents.document))
+    if decode.format == "Csv":
+        document, names = text_documents.csv(decode.options)
+        return Payloads(document, is_text=True, names=names)
+    if decode.format == "Delimited":
+        document, names = text_documents.delimited(decode.options)
+        return Payloads(document, is_text=True, names=names)
+    if decode.format == "MessagePack":
+        return Payloads(messagepack.document, json_value=messagepack.json_value)
+    raise Undecided(f"the auditor has no decoder for {decode.format}")
+
+
+def _registered(
+    decode: Decode, document: Callable[[bytes], Document]
+) -> Callable[[bytes], Document]:
+    """Reads what comes after the id of a schema, if there is one."""
+    if decode.registry is None:
+        return document
+    if decode.options.get("schemaId") == "Header":
+        raise Undecided("ids of schemas in record headers")
+
+    def after_id(payload: bytes) -> Document:
+        if not payload.startswith(_MAGIC) or len(payload) < _SCHEMA_ID_BYTES:
+            raise BadPayload("no id of a schema")
+        return document(payload[_SCHEMA_ID_BYTES:])
+
+    return after_id
+
+
+def _of_payloads(
+    decode: Decode,
+    declared: Sequence[Column],
+    payload_of: Callable[[Source], bytes | None],
+    unchecked: dict[str, str],
+) -> Callable[[Source], Mapping[str, object]]:
+    """Makes the columns of payloads or keys; adds to ``unchecked`` those that are not compared."""
+    try:
+        payloads = payloads_of(decode)
+    except Undecided as undecided:
+        unchecked |= {column.name: str(undecided) for column in declared}
+        return lambda _: {}
+
+    def of(source: Source) -> Mapping[str, object]:
+        payload = payload_of(source)
+        document = {} if payload is None else payloads.document(payload)
+        found = {}
+        for column in declared:
+            value = payloads.find(document, column.path)
+            if column.type in _JSON_LIKE:
+                value = payloads.json_value(value)
+            found[column.name] = typed_values.column(column, value, is_text=payloads.is_text)
+        return found
+
+    return of
+
+
+def _of_headers(declared: Sequence[Column], source: Source) -> Mapping[str, object]:
+    found: dict[str, object] = {}
+    for column in declared:
+        name = ".".join(column.path)
+        values = [value for key, value in source.headers if key == name]
+        value = values[-1] if values else None
+        if column.type is ColumnType.BINARY:
+            found[column.name] = typed_values.column(column, value, is_text=False)
+        else:
+            text = None if value is None else _utf8(column.name, value)
+            found[column.name] = typed_values.column(column, text, is_text=True)
+    return found
+
+
+def _utf8(column: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise BadPayload(f"column {column}: not UTF-8") from None
