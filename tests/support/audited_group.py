@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from landfall.api.spec import parse_group
+from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.audit import PartitionResult
 from landfall.audit.buckets import open_bucket
 from landfall.audit.inspection import Findings, Scope, inspect
@@ -48,6 +48,11 @@ class Landed:
         )
         self.root = root
         self.sample = SampleLedger(FileStore(root)).open().add(TP)
+
+    def with_decode(self, **decode: Any) -> ConsumerGroup:
+        """The group with another way to decode payloads."""
+        whole = self.group.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return parse_group({**whole, "spec": {**whole["spec"], "decode": decode}})
 
     def land(self, start: int, end: int, *, applied: bool = True, complete: bool = True) -> None:
         self.sample.commit(self.sample.land(TP, start, end), complete=complete)

@@ -30,7 +30,7 @@ from landfall.audit import avro_file, sequence_file
 from landfall.audit.half_pairs import without_halves
 from landfall.audit.judge import Int64s
 from landfall.audit.payloads import BadPayload, Expected, Source, Undecided, landed
-from landfall.audit.payloads.expected import columns, json_rows
+from landfall.audit.payloads.expected import columns, json_rows, schema_columns
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for damaged bytes."""
@@ -41,6 +41,8 @@ _READ_BYTES = 1 << 20
 _BATCH_ROWS = 4096
 _OFFSET, _TIMESTAMP = "_offset", "_timestamp"
 """Names of what files of typed columns have of a record besides."""
+_COORDINATES = {"_topic", "_partition", _OFFSET}
+"""Columns of files that are not compared with the record; offsets say which record it is."""
 _NO_TIMES = "Arrow cannot read every time that an ORC file can hold"
 _SCHEMA_ID_BYTES = 5
 """Bytes before an Avro payload with a schema's id: a zero, and the id."""
@@ -68,8 +70,10 @@ class Order:
     why_opaque: str = ""
 
 
-ReadColumns: TypeAlias = Callable[[BinaryIO, frozenset[str]], Iterator[pa.RecordBatch | Order]]
-"""Yields what a file says about its order, then batches with the columns of these names."""
+ReadColumns: TypeAlias = Callable[
+    [BinaryIO, frozenset[str] | None], Iterator[pa.RecordBatch | Order]
+]
+"""Yields what a file says about its order, then batches with the columns of these names, or all."""
 
 
 class Record(Protocol):
@@ -217,11 +221,12 @@ def _typed(spec: GroupSpec, read: ReadColumns, *, has_times: bool = True) -> Row
         files = _ColumnRows(read, frozenset(), types, has_offsets)
         return Rows(files.without_content, None, unchecked={"": str(undecided)})
     unchecked = dict(expected.unchecked)
+    by_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
     if not has_times:
         unchecked |= {name: _NO_TIMES for name, of in types.items() if _holds_times(of)}
     has_timestamp = has_offsets and has_times
     names = (types.keys() - unchecked.keys()) | ({_TIMESTAMP} if has_timestamp else set())
-    files = _ColumnRows(read, names, types, has_offsets)
+    files = _ColumnRows(read, None if by_schema else names, types, has_offsets)
 
     def content_of(record: Record) -> object:
         source = _source(record)
@@ -241,7 +246,9 @@ def _declared(spec: GroupSpec) -> tuple[Column, ...]:
 
 def _expected_columns(spec: GroupSpec) -> Expected:
     if spec.output.columns is ColumnSource.FROM_SCHEMA:
-        raise Undecided("columns of the payloads' schema")
+        if spec.output.format != "Parquet":
+            raise Undecided(f"columns of schemas in {spec.output.format}")
+        return schema_columns(spec)
     return columns(spec)
 
 
@@ -250,7 +257,7 @@ class _ColumnRows:
     """Rows of files of columns, by the names of the columns that are compared."""
 
     read: ReadColumns
-    names: AbstractSet[str]
+    names: AbstractSet[str] | None
     types: Mapping[str, Column]
     has_offsets: bool
 
@@ -268,13 +275,18 @@ class _ColumnRows:
             if isinstance(found, Order):
                 yield found
                 continue
-            there = sorted(self.names & set(found.schema.names))
+            there = sorted(
+                name
+                for name in found.schema.names
+                if (name not in _COORDINATES if self.names is None else name in self.names)
+            )
             values = [landed.forms(found[name], self.types.get(name)) for name in there]
             for offset, *row in zip(self._offsets(found), *values, strict=True):
                 yield offset, tuple(zip(there, row, strict=True))
 
     def _batches(self, stream: BinaryIO) -> Iterator[pa.RecordBatch | Order]:
-        return self.read(stream, frozenset({*self.names, *[_OFFSET] * self.has_offsets}))
+        offset = {_OFFSET} if self.has_offsets else set()
+        return self.read(stream, None if self.names is None else frozenset(self.names | offset))
 
     def _offsets(self, batch: pa.RecordBatch) -> list[int | None]:
         found: list[int | None] = [None] * len(batch)
@@ -362,17 +374,20 @@ def _parquet(spec: GroupSpec) -> Rows:
     return _typed(spec, _parquet_batches)
 
 
-def _parquet_batches(stream: BinaryIO, wanted: frozenset[str]) -> Iterator[pa.RecordBatch | Order]:
+def _parquet_batches(
+    stream: BinaryIO, wanted: frozenset[str] | None
+) -> Iterator[pa.RecordBatch | Order]:
     """What a file says about its order, then its rows, with the columns that are wanted."""
     with _parquet_file(stream) as parquet:
         names = parquet.schema_arrow.names
-        there = [name for name in names if name in wanted] or names[:1]
+        there = [name for name in names if wanted is None or name in wanted] or names[:1]
         yield replace(_order_of(parquet), why_opaque=_why_opaque(parquet.schema_arrow, wanted))
         yield from parquet.iter_batches(_BATCH_ROWS, columns=there)
 
 
-def _why_opaque(schema: pa.Schema, wanted: frozenset[str]) -> str:
+def _why_opaque(schema: pa.Schema, wanted: frozenset[str] | None) -> str:
     """Why rows cannot be compared with what today's group file makes of payloads, or empty."""
+    wanted = frozenset(schema.names) if wanted is None else wanted
     if lacks := sorted(wanted - set(schema.names)):
         return f"the file has no column {lacks[0]}"
     typed = wanted - {_TIMESTAMP}  # which Kafka has in milliseconds
@@ -480,14 +495,14 @@ def _orc(spec: GroupSpec) -> Rows:
 
 
 def _orc_batches(
-    stream: BinaryIO, wanted: frozenset[str], *, is_sorted: bool, by_schema: bool
+    stream: BinaryIO, wanted: frozenset[str] | None, *, is_sorted: bool, by_schema: bool
 ) -> Iterator[pa.RecordBatch | Order]:
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file, _READ_BYTES)
         found = orc.ORCFile(file)
         names = found.schema.names
         # Arrow cannot read every timestamp that ORC can hold, so these columns are left out.
-        there = [name for name in names if name in wanted] or names[:1]
+        there = [name for name in names if wanted is None or name in wanted] or names[:1]
         # These files do not name their schema, so each is in order by itself.
         why = _why_opaque(found.schema, wanted)
         yield Order(uuid4().hex if by_schema else "", is_sorted, why)

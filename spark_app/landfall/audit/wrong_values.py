@@ -67,7 +67,7 @@ def _first(expected: object, landed: object, path: str) -> tuple[str, object, ob
 def _members(content: object) -> Mapping[object, object] | None:
     """What is in a row, an object, a struct or a list, by name or position."""
     match content:
-        case ("object" | "struct", tuple() as items):
+        case ("object" | "struct" | "map", tuple() as items):
             return dict(items)
         case ("list", tuple() as items):
             return dict(enumerate(items))

@@ -157,7 +157,7 @@ def test_text_that_is_no_value_and_landed_as_one_is_named(
     spec = declared("Csv", {"name": "a", "type": type_}, options={"columns": ["a"]})
     good = {"Int32": b"1", "Int64": b"1", "Float64": b"1", "Boolean": b"true"}[type_]
     made = AuditedPayloads(tmp_path / "root", payloads(good), **spec)
-    made._messages = payloads(text.encode())  # what Kafka holds
+    made.in_kafka(payloads(text.encode()))
     rewrite(made, put("a", 0, value))
 
     (found,) = made.wrong_values()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from landfall.api.spec import Column, ColumnType, Decode, GroupSpec
 from landfall.audit.payloads import (
@@ -17,6 +17,9 @@ from landfall.audit.payloads import (
     text_documents,
     typed_values,
 )
+
+if TYPE_CHECKING:
+    from landfall.audit.payloads.protobuf import Protobuf
 
 Document: TypeAlias = Mapping[Any, Any]
 _MAGIC = b"\0"
@@ -33,12 +36,16 @@ class Payloads:
         is_text: whether values are text, in the grammar of text.
         names: those of the fields, if they are columns of text: then paths are names.
         json_value: makes a value what is written of it as JSON.
+        adapted: makes a value what a column of a type reads of it.
+        cannot: types of columns for which there is no rule.
     """
 
     document: Callable[[bytes], Document]
     is_text: bool = False
     names: Sequence[str] | None = None
     json_value: Callable[[Any], Any] = lambda value: value
+    adapted: Callable[[Column, Any], Any] = lambda _, value: value
+    cannot: frozenset[ColumnType] = frozenset()
 
     def find(self, document: Document, path: Path) -> Any:
         """The value at a path; None if it is absent."""
@@ -85,6 +92,9 @@ def json_rows(spec: GroupSpec) -> Expected:
     Raises:
         Undecided: there is no decoder.
     """
+    if spec.decode.format == "Protobuf":
+        messages = _protobuf(spec.decode)
+        return Expected(lambda s: None if s.value is None else messages.as_json(s.value), {})
     payloads = payloads_of(spec.decode)
 
     def of(source: Source) -> object:
@@ -93,6 +103,33 @@ def json_rows(spec: GroupSpec) -> Expected:
         return of_json(payloads.json_value(payloads.document(source.value)))
 
     return Expected(of, {})
+
+
+def schema_columns(spec: GroupSpec) -> Expected:
+    """What rows with the columns of the payloads' schema must hold.
+
+    Raises:
+        Undecided: there is no decoder, or a column of the schema cannot be compared.
+    """
+    if spec.decode.format != "Protobuf":
+        raise Undecided(f"columns of the schemas of {spec.decode.format}")
+    messages = _protobuf(spec.decode)
+    if messages.why_no_columns:
+        raise Undecided(messages.why_no_columns)
+
+    def of(source: Source) -> object:
+        if source.value is None:
+            raise Undecided("tombstones, in columns of a schema")
+        return messages.columns(source.value)
+
+    return Expected(of, {})
+
+
+def _protobuf(decode: Decode) -> "Protobuf":
+    """The decoder, which needs the libraries of ``landfall[protobuf]``."""
+    from landfall.audit.payloads.protobuf import Protobuf  # noqa: PLC0415
+
+    return Protobuf.of(decode)
 
 
 def payloads_of(decode: Decode) -> Payloads:
@@ -113,6 +150,11 @@ def payloads_of(decode: Decode) -> Payloads:
         return Payloads(document, is_text=True, names=names)
     if decode.format == "MessagePack":
         return Payloads(messagepack.document, json_value=messagepack.json_value)
+    if decode.format == "Protobuf":
+        from landfall.audit.payloads.protobuf import adapted  # noqa: PLC0415
+
+        document = _protobuf(decode).document
+        return Payloads(document, adapted=adapted, cannot=frozenset(_JSON_LIKE))
     raise Undecided(f"the auditor has no decoder for {decode.format}")
 
 
@@ -145,13 +187,17 @@ def _of_payloads(
     except Undecided as undecided:
         unchecked |= {column.name: str(undecided) for column in declared}
         return lambda _: {}
+    for column in declared:
+        if column.type in payloads.cannot:
+            unchecked[column.name] = f"{column.type} of {decode.format}"
+    compared = [column for column in declared if column.name not in unchecked]
 
     def of(source: Source) -> Mapping[str, object]:
         payload = payload_of(source)
         document = {} if payload is None else payloads.document(payload)
         found = {}
-        for column in declared:
-            value = payloads.find(document, column.path)
+        for column in compared:
+            value = payloads.adapted(column, payloads.find(document, column.path))
             if column.type in _JSON_LIKE:
                 value = payloads.json_value(value)
             found[column.name] = typed_values.column(column, value, is_text=payloads.is_text)

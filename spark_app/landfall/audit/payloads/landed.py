@@ -93,7 +93,7 @@ def _structs(array: Any, declared: ValueType | None) -> list[object]:
     is_there = array.is_valid().to_pylist()
     rows = zip(*inner, strict=True) if inner else [()] * len(array)
     return [
-        ("struct", tuple(zip(names, row, strict=True))) if there else None
+        ("struct", tuple(sorted(zip(names, row, strict=True)))) if there else None
         for row, there in zip(rows, is_there, strict=True)
     ]
 

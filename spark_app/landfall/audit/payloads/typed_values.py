@@ -296,7 +296,7 @@ def _nested(declared: ValueType, value: object) -> object:
         if found is None and not field.nullable:
             raise ValueError(f"{field.name}: null")
         fields.append((field.name, found))
-    return "struct", tuple(fields)
+    return "struct", tuple(sorted(fields, key=lambda item: item[0]))
 
 
 _READERS: Mapping[ColumnType, Callable[[ValueType, Any], object]] = {
