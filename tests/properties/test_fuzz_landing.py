@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.audit import PartitionResult, rows
 from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
+from landfall.audit.payloads import Undecided
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -349,7 +350,12 @@ def _audited(
         order = read.order
         objects.append(
             ObjectRows(
-                place, read.offsets, read.hashes, schema=order.schema, is_sorted=order.is_sorted
+                place,
+                read.offsets,
+                read.hashes,
+                schema=order.schema,
+                is_sorted=order.is_sorted,
+                is_opaque=bool(order.why_opaque),
             )
         )
     logged = _logged(made, tp, list(found), letters, codes)
@@ -374,7 +380,7 @@ def _logged(
         places: RouteEvaluator | None = RouteEvaluator.of(made.spec)
     except RouteNotSupported:
         places = None
-    hashes, at = [], []
+    hashes, at, undecided = [], [], []
     for m in found:
         place = (
             places.output_partition((tp.topic, tp.partition), m.payload, m.timestamp_ms)
@@ -382,11 +388,19 @@ def _logged(
             else None
         )
         at.append(UNKNOWN if place is None else codes.setdefault(place, len(codes)))
-        hashes.append(
-            rows.whole_hash(m) if m.position in letters else way.hash_of(m) if way.hash_of else 0
-        )
+        row_hash, is_undecided = 0, False
+        try:
+            if m.position in letters:
+                row_hash = rows.whole_hash(m)
+            elif way.hash_of is not None:
+                row_hash = way.hash_of(m)
+        except Undecided:
+            is_undecided = True
+        hashes.append(row_hash)
+        undecided.append(is_undecided)
     return KafkaRecords(
         np.array([m.position for m in found], np.int64),
         np.array(hashes, np.int64),
         np.array(at, np.int64),
+        undecided=np.array(undecided, np.bool_),
     )

@@ -1,5 +1,6 @@
 """Payloads that are landed by the writer, and audited: what the auditor's own decoders find."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,16 @@ from landfall.audit import Kind
 from landfall.audit.inspection import Findings
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice
+from landfall.pipeline.decoders import UsedSchema
 from landfall.pipeline.records import Records
+from landfall.schemas import RegisteredSchema, encode_schema
+from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.audited_group import TP, Landed
 from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
+from tests.support.sample_ledger import GROUP, LANE
 
 
 class AuditedPayloads:
@@ -75,3 +80,10 @@ def declared(format_: str, *columns: Mapping[str, Any], **more: Any) -> dict[str
     """A spec that lands declared columns as Parquet."""
     decode = {"format": format_, "columns": [*columns], **more}
     return {"decode": decode, "output": {"format": "Parquet", "codec": None}}
+
+
+def stored_schema(made: AuditedPayloads, registry: str, schema_id: int, schema: object) -> None:
+    """Store a schema of Avro and its id as drivers do."""
+    store = StoredSchemas(FileStore(made.landed.root), GROUP, LANE)
+    body = encode_schema(RegisteredSchema("AVRO", json.dumps(schema)))
+    store.keep(UsedSchema(body, registry_name(registry), str(schema_id)))

@@ -31,6 +31,7 @@ from landfall.audit.partition_check import (
 from landfall.audit.range_check import RangeCheck, Readers
 from landfall.audit.replacement_check import ReplacementCheck
 from landfall.audit.row_file import RowFile
+from landfall.audit.stored_schemas import StoredSchemas
 
 _PARTITIONS = 8
 """How many topic partitions are checked concurrently; each holds one range in memory."""
@@ -142,9 +143,9 @@ def inspect(
     inventory = Inventory(bucket, group.metadata.name, keeps_existing=keeps)
     try:
         source = log or FeedLog(group.spec, inventory.feeds)
-        findings = _Inspection(TopicSpecs.of(group.spec), bucket, source, inventory).run(
-            scope, show_progress
-        )
+        schemas = StoredSchemas(bucket, group.metadata.name)
+        inspection = _Inspection(TopicSpecs.of(group.spec), bucket, source, inventory, schemas)
+        findings = inspection.run(scope, show_progress)
         if isinstance(source, FeedLog):
             unlanded = source.unlanded()
             findings.feeds = {t: f for t, f in unlanded.items() if scope.has_topic(t)}
@@ -154,7 +155,14 @@ def inspect(
 
 
 class _Inspection:
-    def __init__(self, specs: TopicSpecs, bucket: Bucket, log: Log, inventory: Inventory) -> None:
+    def __init__(
+        self,
+        specs: TopicSpecs,
+        bucket: Bucket,
+        log: Log,
+        inventory: Inventory,
+        schemas: StoredSchemas,
+    ) -> None:
         self._log, self._inventory = log, inventory
         self._findings = Findings(
             others=inventory.others,
@@ -162,7 +170,7 @@ class _Inspection:
             topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),
         )
         self._readers = {
-            topic: Readers.of(specs.for_topic(topic)) for topic in self._findings.topics
+            topic: Readers.of(specs.for_topic(topic), schemas) for topic in self._findings.topics
         }
         self._pool = ThreadPoolExecutor(_READERS, "object")
         self._file = RowFile()

@@ -29,6 +29,7 @@ from landfall.audit.mixed_pool import MixedPool
 from landfall.audit.object_reader import ObjectReader
 from landfall.audit.partition_check import AuditedPartition
 from landfall.audit.payloads import Undecided
+from landfall.audit.payloads.expected import Schemas
 from landfall.audit.route_evaluator import Headers, RouteEvaluator, RouteNotSupported, Source
 from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
 from landfall.audit.sources import CannotCompare
@@ -43,10 +44,10 @@ class Readers:
     route: RouteEvaluator | None
 
     @classmethod
-    def of(cls, spec: GroupSpec) -> "Readers":
+    def of(cls, spec: GroupSpec, schemas: Schemas) -> "Readers":
         """How to read what this group lands."""
         try:
-            found = rows.rows_of(spec)
+            found = rows.rows_of(spec, schemas)
         except FormatNotSupported:
             return cls(None, None)
         try:

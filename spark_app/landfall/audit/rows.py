@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import BinaryIO, Protocol, TypeAlias
+from typing import BinaryIO, NoReturn, Protocol, TypeAlias
 from uuid import uuid4
 
 import numpy as np
@@ -30,7 +30,7 @@ from landfall.audit import avro_file, sequence_file
 from landfall.audit.half_pairs import without_halves
 from landfall.audit.judge import Int64s
 from landfall.audit.payloads import BadPayload, Expected, Source, Undecided, landed
-from landfall.audit.payloads.expected import columns, json_rows, schema_columns
+from landfall.audit.payloads.expected import Schemas, columns, json_rows, schema_columns
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for damaged bytes."""
@@ -152,7 +152,7 @@ def read(rows: Rows, stream: BinaryIO) -> Read:
     return Read(stored, np.array(hashes, np.int64), damage, order)
 
 
-def rows_of(spec: GroupSpec) -> Rows:
+def rows_of(spec: GroupSpec, schemas: Schemas | None = None) -> Rows:
     """How to read the data objects of a group.
 
     Raises:
@@ -161,12 +161,21 @@ def rows_of(spec: GroupSpec) -> Rows:
     reader = _FORMATS.get(spec.output.format)
     if reader is None:
         raise FormatNotSupported(f"format {spec.output.format}")
-    found = reader(spec)
+    schemas = schemas or _NoSchemas()
+    found = reader(spec, schemas)
     if spec.transforms:
         return Rows(found.rows, None, unchecked={"": "transforms change what is landed"})
     if spec.output.format == "Json" and spec.decode.format != "Json":
-        return _made_json(spec)
+        return _made_json(spec, schemas)
     return found
+
+
+class _NoSchemas:
+    """For groups whose payloads name no schemas."""
+
+    def find(self, registry: str, schema_id: int) -> NoReturn:
+        """Nothing is stored."""
+        raise Undecided(f"schema {schema_id} of {registry} is not stored")
 
 
 def _decoded(
@@ -190,11 +199,11 @@ def _source(record: Record) -> Source:
     return Source(record.value(), record.key(), _headers(record), timestamp)
 
 
-def _made_json(spec: GroupSpec) -> Rows:
+def _made_json(spec: GroupSpec, schemas: Schemas) -> Rows:
     """Lines of JSON that are made of other payloads."""
-    as_bytes = _json(spec).rows
+    as_bytes = _json(spec, schemas).rows
     try:
-        expected = json_rows(spec)
+        expected = json_rows(spec, schemas)
     except Undecided as undecided:
         return Rows(as_bytes, None, unchecked={"": str(undecided)})
 
@@ -205,18 +214,19 @@ def _made_json(spec: GroupSpec) -> Rows:
     return _decoded(rows, lambda record: expected.of(_source(record)), expected.unchecked)
 
 
-def _typed(spec: GroupSpec, read: ReadColumns, *, has_times: bool = True) -> Rows:
+def _typed(spec: GroupSpec, schemas: Schemas, read: ReadColumns, *, has_times: bool = True) -> Rows:
     """Rows of typed columns.
 
     Args:
         spec: of the group.
+        schemas: of registries.
         read: yields the batches of a file.
         has_times: whether times in files can be read.
     """
     has_offsets = bool(spec.output.options.get("envelope", True))
     types = {column.name: column for column in _declared(spec)}
     try:
-        expected = _expected_columns(spec)
+        expected = _expected_columns(spec, schemas)
     except Undecided as undecided:
         files = _ColumnRows(read, frozenset(), types, has_offsets)
         return Rows(files.without_content, None, unchecked={"": str(undecided)})
@@ -244,12 +254,12 @@ def _declared(spec: GroupSpec) -> tuple[Column, ...]:
     return (*spec.decode.columns, *of_key, *spec.decode.header_columns)
 
 
-def _expected_columns(spec: GroupSpec) -> Expected:
+def _expected_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
     if spec.output.columns is ColumnSource.FROM_SCHEMA:
         if spec.output.format != "Parquet":
             raise Undecided(f"columns of schemas in {spec.output.format}")
-        return schema_columns(spec)
-    return columns(spec)
+        return schema_columns(spec, schemas)
+    return columns(spec, schemas)
 
 
 @dataclass(frozen=True)
@@ -301,7 +311,7 @@ def _holds_times(declared: ValueType) -> bool:
 # ----------------------------------------------------------------------- rows without offsets
 
 
-def _json(spec: GroupSpec) -> Rows:
+def _json(spec: GroupSpec, _: Schemas) -> Rows:
     def hash_of(record: Record) -> int:
         value = record.value()
         if value is None:
@@ -311,7 +321,7 @@ def _json(spec: GroupSpec) -> Rows:
     return Rows(lambda stream: _lines(_plain(spec.output.codec, stream)), hash_of)
 
 
-def _text(spec: GroupSpec) -> Rows:
+def _text(spec: GroupSpec, _: Schemas) -> Rows:
     delimiter = codecs.escape_decode(str(spec.output.options.get("delimiter", "\n")).encode())[0]
     if not delimiter or spec.output.options.get("delimiterInside") == "Keep":
         raise FormatNotSupported("Text without a delimiter that ends each row")
@@ -352,7 +362,7 @@ def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[Row]:
 # -------------------------------------------------------------------------- rows with offsets
 
 
-def _sequence_file(spec: GroupSpec) -> Rows:
+def _sequence_file(spec: GroupSpec, _: Schemas) -> Rows:
     packed = spec.output.options.get("keyMode") == "MessagePack"
 
     def hash_of(record: Record) -> int:
@@ -368,10 +378,10 @@ def _sequence_file(spec: GroupSpec) -> Rows:
     return Rows(rows, hash_of)
 
 
-def _parquet(spec: GroupSpec) -> Rows:
+def _parquet(spec: GroupSpec, schemas: Schemas) -> Rows:
     if not spec.decode.columns and spec.output.columns is ColumnSource.DECLARED:
         return ENVELOPE
-    return _typed(spec, _parquet_batches)
+    return _typed(spec, schemas, _parquet_batches)
 
 
 def _parquet_batches(
@@ -476,12 +486,12 @@ def _values(column: pa.Array) -> list[object]:
     ]
 
 
-def _orc(spec: GroupSpec) -> Rows:
+def _orc(spec: GroupSpec, schemas: Schemas) -> Rows:
     is_sorted = bool(spec.output.options.get("sortBy"))
     by_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
     if spec.decode.columns or by_schema:
         read = partial(_orc_batches, is_sorted=is_sorted, by_schema=by_schema)
-        return _typed(spec, read, has_times=False)
+        return _typed(spec, schemas, read, has_times=False)
 
     def rows(stream: BinaryIO) -> Iterator[Row | Order]:
         with tempfile.TemporaryFile() as file:
@@ -518,7 +528,7 @@ def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:
         yield offset, (value, key, time, tuple((each["key"], each["value"]) for each in headers))
 
 
-def _avro(spec: GroupSpec) -> Rows:
+def _avro(spec: GroupSpec, _: Schemas) -> Rows:
     is_framed = spec.decode.registry is not None
     has_headers = spec.decode.options.get("schemaId") == "Header"
 
@@ -535,7 +545,7 @@ def _avro(spec: GroupSpec) -> Rows:
     return Rows(rows, hash_of)
 
 
-_FORMATS: dict[str, Callable[[GroupSpec], Rows]] = {
+_FORMATS: dict[str, Callable[[GroupSpec, Schemas], Rows]] = {
     "Json": _json,
     "Text": _text,
     "SequenceFile": _sequence_file,

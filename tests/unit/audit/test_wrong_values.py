@@ -167,11 +167,11 @@ def test_text_that_is_no_value_and_landed_as_one_is_named(
     assert text in found
 
 
-def change_line(made: AuditedPayloads, old: bytes, new: bytes) -> None:
+def change_line(made: AuditedPayloads, old: bytes, new: bytes, count: int = -1) -> None:
     (file,) = made.files
     text = gzip.decompress(file.read_bytes())
     assert old in text
-    file.write_bytes(gzip.compress(text.replace(old, new)))
+    file.write_bytes(gzip.compress(text.replace(old, new, count)))
 
 
 def test_a_wrong_value_in_json_made_of_payloads_is_named(tmp_path: Path) -> None:

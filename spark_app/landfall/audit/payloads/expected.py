@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from landfall.api.spec import Column, ColumnType, Decode, GroupSpec
 from landfall.audit.payloads import (
@@ -11,6 +12,7 @@ from landfall.audit.payloads import (
     Path,
     Source,
     Undecided,
+    avro,
     json_documents,
     messagepack,
     of_json,
@@ -24,6 +26,31 @@ if TYPE_CHECKING:
 Document: TypeAlias = Mapping[Any, Any]
 _MAGIC = b"\0"
 _SCHEMA_ID_BYTES = 5
+_SCHEMAS_KEPT = 1000
+
+
+class Schemas(Protocol):
+    """Schemas of registries, as they were stored."""
+
+    def find(self, registry: str, schema_id: int) -> "StoredSchema":
+        """The schema of an id. Raises Undecided."""
+        ...
+
+
+class StoredSchema(Protocol):
+    """A schema, and those that it refers to."""
+
+    @property
+    def text(self) -> str:
+        """The schema itself."""
+        ...
+
+    @property
+    def references(self) -> Sequence[tuple[str, str]]:
+        """Names and texts of others."""
+        ...
+
+
 _JSON_LIKE = {ColumnType.JSON, ColumnType.LIST, ColumnType.STRUCT}
 
 
@@ -59,7 +86,7 @@ class Payloads:
         return found
 
 
-def columns(spec: GroupSpec) -> Expected:
+def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
     """What rows with declared columns must hold.
 
     Raises:
@@ -67,13 +94,17 @@ def columns(spec: GroupSpec) -> Expected:
     """
     decode = spec.decode
     unchecked: dict[str, str] = {}
-    parts = [_of_payloads(decode, decode.payload_columns(), lambda source: source.value, unchecked)]
+    of_value = _payloads_or_why(decode, schemas)
+    parts = [
+        _of_payloads(of_value, decode.payload_columns(), lambda source: source.value, unchecked)
+    ]
     if decode.key is not None:
         of_keys = Decode.model_validate(decode.key.model_dump(include={"format", "options"}))
         has_registry = decode.key.registry or decode.registry
         of_keys = of_keys.model_copy(update={"registry": has_registry})
         declared = decode.key_columns()
-        parts.append(_of_payloads(of_keys, declared, lambda source: source.key, unchecked))
+        of_key = _payloads_or_why(of_keys, schemas)
+        parts.append(_of_payloads(of_key, declared, lambda source: source.key, unchecked))
     parts.append(lambda source: _of_headers(decode.typed_headers(), source))
     names = {column.name for column in decode.columns}
 
@@ -86,7 +117,7 @@ def columns(spec: GroupSpec) -> Expected:
     return Expected(of, unchecked)
 
 
-def json_rows(spec: GroupSpec) -> Expected:
+def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
     """What rows of JSON that is made of payloads must hold.
 
     Raises:
@@ -95,7 +126,10 @@ def json_rows(spec: GroupSpec) -> Expected:
     if spec.decode.format == "Protobuf":
         messages = _protobuf(spec.decode)
         return Expected(lambda s: None if s.value is None else messages.as_json(s.value), {})
-    payloads = payloads_of(spec.decode)
+    if spec.decode.format == "Avro":
+        find = _avro(spec.decode, schemas)
+        return Expected(lambda s: None if s.value is None else _apply(find, "as_json", s.value), {})
+    payloads = payloads_of(spec.decode, schemas)
 
     def of(source: Source) -> object:
         if source.value is None:
@@ -105,12 +139,21 @@ def json_rows(spec: GroupSpec) -> Expected:
     return Expected(of, {})
 
 
-def schema_columns(spec: GroupSpec) -> Expected:
+def schema_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
     """What rows with the columns of the payloads' schema must hold.
 
     Raises:
         Undecided: there is no decoder, or a column of the schema cannot be compared.
     """
+    if spec.decode.format == "Avro":
+        find = _avro(spec.decode, schemas)
+
+        def of_record(source: Source) -> object:
+            if source.value is None:
+                raise Undecided("tombstones, in columns of a schema")
+            return _apply(find, "columns", source.value)
+
+        return Expected(of_record, {})
     if spec.decode.format != "Protobuf":
         raise Undecided(f"columns of the schemas of {spec.decode.format}")
     messages = _protobuf(spec.decode)
@@ -125,6 +168,46 @@ def schema_columns(spec: GroupSpec) -> Expected:
     return Expected(of, {})
 
 
+Find: TypeAlias = Callable[[bytes], tuple[avro.Avro, bytes]]
+"""The schema of a payload, and what comes after its id."""
+
+
+def _apply(find: Find, what: str, payload: bytes) -> Any:
+    schema, body = find(payload)
+    return getattr(schema, what)(body)
+
+
+def _avro(decode: Decode, schemas: Schemas) -> Find:
+    """What finds the schema of a payload.
+
+    Raises:
+        Undecided: payloads are read as another schema than they were written by.
+    """
+    options = decode.options
+    if options.get("readerSchema", "Writer") != "Writer" or "maxPrecision" in options:
+        raise Undecided("Avro that is read otherwise than it was written")
+    if isinstance(text := options.get("schema"), str):
+        schema = avro.Avro.of_text(text)
+        return lambda payload: (schema, payload)
+    if decode.registry is None:
+        raise Undecided("a schema of Avro in a file")
+    if options.get("schemaId") == "Header":
+        raise Undecided("ids of schemas in record headers")
+    registry = decode.registry.urls[0]
+
+    @lru_cache(_SCHEMAS_KEPT)
+    def of_id(schema_id: int) -> avro.Avro:
+        stored = schemas.find(registry, schema_id)
+        return avro.Avro.of_text(stored.text, [text for _, text in stored.references])
+
+    def find(payload: bytes) -> tuple[avro.Avro, bytes]:
+        if not payload.startswith(_MAGIC) or len(payload) < _SCHEMA_ID_BYTES:
+            raise BadPayload("avro: no id of a schema")
+        return of_id(int.from_bytes(payload[1:5], "big")), payload[_SCHEMA_ID_BYTES:]
+
+    return find
+
+
 def _protobuf(decode: Decode) -> "Protobuf":
     """The decoder, which needs the libraries of ``landfall[protobuf]``."""
     from landfall.audit.payloads.protobuf import Protobuf  # noqa: PLC0415
@@ -132,30 +215,42 @@ def _protobuf(decode: Decode) -> "Protobuf":
     return Protobuf.of(decode)
 
 
-def payloads_of(decode: Decode) -> Payloads:
+def payloads_of(decode: Decode, schemas: Schemas) -> Payloads:
     """How payloads are read.
 
     Raises:
         Undecided: there is no decoder.
     """
-    if decode.format == "Json":
-        return Payloads(json_documents.document)
-    if decode.format == "JsonSchema":
-        return Payloads(_registered(decode, json_documents.document))
-    if decode.format == "Csv":
-        document, names = text_documents.csv(decode.options)
-        return Payloads(document, is_text=True, names=names)
-    if decode.format == "Delimited":
-        document, names = text_documents.delimited(decode.options)
-        return Payloads(document, is_text=True, names=names)
-    if decode.format == "MessagePack":
-        return Payloads(messagepack.document, json_value=messagepack.json_value)
-    if decode.format == "Protobuf":
-        from landfall.audit.payloads.protobuf import adapted  # noqa: PLC0415
+    make = _DECODERS.get(decode.format)
+    if make is None:
+        raise Undecided(f"the auditor has no decoder for {decode.format}")
+    return make(decode, schemas)
 
-        document = _protobuf(decode).document
-        return Payloads(document, adapted=adapted, cannot=frozenset(_JSON_LIKE))
-    raise Undecided(f"the auditor has no decoder for {decode.format}")
+
+def _of_text(
+    read: Callable[[Mapping[str, object]], tuple[text_documents.Document, Sequence[str]]],
+) -> Callable[[Decode, Schemas], Payloads]:
+    def make(decode: Decode, _: Schemas) -> Payloads:
+        document, names = read(decode.options)
+        return Payloads(document, is_text=True, names=names)
+
+    return make
+
+
+def _of_avro(decode: Decode, schemas: Schemas) -> Payloads:
+    find = _avro(decode, schemas)
+    return Payloads(
+        lambda payload: _apply(find, "document", payload),
+        adapted=avro.adapted,
+        cannot=frozenset(_JSON_LIKE),
+    )
+
+
+def _of_protobuf(decode: Decode, _: Schemas) -> Payloads:
+    from landfall.audit.payloads.protobuf import adapted  # noqa: PLC0415
+
+    document = _protobuf(decode).document
+    return Payloads(document, adapted=adapted, cannot=frozenset(_JSON_LIKE))
 
 
 def _registered(
@@ -175,21 +270,38 @@ def _registered(
     return after_id
 
 
+_DECODERS: Mapping[str, Callable[[Decode, Schemas], Payloads]] = {
+    "Json": lambda _, __: Payloads(json_documents.document),
+    "JsonSchema": lambda decode, _: Payloads(_registered(decode, json_documents.document)),
+    "Csv": _of_text(text_documents.csv),
+    "Delimited": _of_text(text_documents.delimited),
+    "MessagePack": lambda _, __: Payloads(messagepack.document, json_value=messagepack.json_value),
+    "Avro": _of_avro,
+    "Protobuf": _of_protobuf,
+}
+"""How payloads of each decoder are read."""
+
+
+def _payloads_or_why(decode: Decode, schemas: Schemas) -> Payloads | str:
+    try:
+        return payloads_of(decode, schemas)
+    except Undecided as undecided:
+        return str(undecided)
+
+
 def _of_payloads(
-    decode: Decode,
+    payloads: Payloads | str,
     declared: Sequence[Column],
     payload_of: Callable[[Source], bytes | None],
     unchecked: dict[str, str],
 ) -> Callable[[Source], Mapping[str, object]]:
     """Makes the columns of payloads or keys; adds to ``unchecked`` those that are not compared."""
-    try:
-        payloads = payloads_of(decode)
-    except Undecided as undecided:
-        unchecked |= {column.name: str(undecided) for column in declared}
+    if isinstance(payloads, str):
+        unchecked |= dict.fromkeys((column.name for column in declared), payloads)
         return lambda _: {}
     for column in declared:
         if column.type in payloads.cannot:
-            unchecked[column.name] = f"{column.type} of {decode.format}"
+            unchecked[column.name] = f"the auditor makes no {column.type} of such payloads"
     compared = [column for column in declared if column.name not in unchecked]
 
     def of(source: Source) -> Mapping[str, object]:
