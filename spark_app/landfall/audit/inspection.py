@@ -5,18 +5,18 @@ exist. A COMMIT is left to the next audit while some of its objects are not visi
 record says that it is applied: a driver may be completing it right now.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from landfall.api.spec import ConsumerGroup, TopicSpecs
+from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Range, topic_of
 from landfall.audit.feed_log import FeedCursor, FeedFiles, FeedLog
+from landfall.audit.generations import REPLACING, GenerationReaders
 from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.kafka_log import Cursor, Log
 from landfall.audit.merged_rows import MergedRows
@@ -28,7 +28,7 @@ from landfall.audit.partition_check import (
     PartitionCheck,
     add_gap,
 )
-from landfall.audit.range_check import RangeCheck, Readers
+from landfall.audit.range_check import RangeCheck
 from landfall.audit.replacement_check import ReplacementCheck
 from landfall.audit.row_file import RowFile
 from landfall.audit.stored_schemas import StoredSchemas
@@ -37,8 +37,6 @@ _PARTITIONS = 8
 """How many topic partitions are checked concurrently; each holds one range in memory."""
 _READERS = 16
 """How many objects are read concurrently."""
-_REPLACING = re.compile(r"_[0-9]{20}\.r[0-9]+(\.|$)")
-"""What a name has that takes the place of others."""
 
 
 @dataclass
@@ -144,7 +142,7 @@ def inspect(
     try:
         source = log or FeedLog(group.spec, inventory.feeds)
         schemas = StoredSchemas(bucket, group.metadata.name)
-        inspection = _Inspection(TopicSpecs.of(group.spec), bucket, source, inventory, schemas)
+        inspection = _Inspection(group.spec, bucket, source, inventory, schemas)
         findings = inspection.run(scope, show_progress)
         if isinstance(source, FeedLog):
             unlanded = source.unlanded()
@@ -157,7 +155,7 @@ def inspect(
 class _Inspection:
     def __init__(
         self,
-        specs: TopicSpecs,
+        spec: GroupSpec,
         bucket: Bucket,
         log: Log,
         inventory: Inventory,
@@ -169,9 +167,7 @@ class _Inspection:
             slots=inventory.slots,
             topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),
         )
-        self._readers = {
-            topic: Readers.of(specs.for_topic(topic), schemas) for topic in self._findings.topics
-        }
+        self._readers = GenerationReaders(spec, inventory, schemas)
         self._pool = ThreadPoolExecutor(_READERS, "object")
         self._file = RowFile()
         self._objects = objects = ObjectReader(bucket, inventory)
@@ -210,7 +206,7 @@ class _Inspection:
         self, checks: Mapping[tuple[str, int], PartitionCheck], scope: Scope
     ) -> None:
         """Check what no range alone can tell, and add to what was found."""
-        rows = {topic: readers.rows for topic, readers in self._readers.items()}
+        rows = {topic: self._readers.of(topic).rows for topic in self._findings.topics}
         results = {name: found.result for name, found in checks.items()}
         for fault in (
             *self._replaced.mixed(rows, results),
@@ -246,9 +242,9 @@ class _Inspection:
         """Add what could not be compared, and why."""
         findings = self._findings
         for (topic, _), found in checks.items():
-            reader = self._readers[topic].rows
-            if reader is not None and reader.unchecked:
-                findings.reasons[topic] = reader.unchecked
+            for readers in self._readers.used(topic):
+                if readers.rows is not None and readers.rows.unchecked and found.result.unchecked:
+                    findings.reasons[topic] = readers.rows.unchecked
             for why, records in found.undecided.items():
                 counts = findings.undecided.setdefault(topic, {})
                 counts[why] = counts.get(why, 0) + records
@@ -311,4 +307,4 @@ class _Inspection:
 
 def _is_new(key: str) -> bool:
     """Whether an object is named as one that takes the place of others."""
-    return bool(_REPLACING.search(key.rpartition("/")[2]))
+    return bool(REPLACING.search(key.rpartition("/")[2]))

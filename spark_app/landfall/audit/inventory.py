@@ -126,6 +126,7 @@ class Inventory:
         self.applied_through = -1
         self.slots = self.others = 0
         self._stored: dict[tuple[Kind, str], int] = {}
+        self._specs: dict[int, str] = {}
         self._first_generation = sys.maxsize
         self._list_objects()
         self._read_ledger()
@@ -177,6 +178,19 @@ class Inventory:
         """Landed offsets at which Kafka has other records now, or none, as BLOCKs say."""
         query = "SELECT start, until FROM truncated WHERE (topic, partition, lifetime) = (?, ?, ?)"
         return list(self._select(query, (lifetime.topic, lifetime.partition, lifetime.lifetime)))
+
+    def spec_of(self, generation: int) -> bytes | None:
+        """The stored spec by which a generation landed; None if it is not known."""
+        name = self._specs.get(generation)
+        if name is None:
+            return None
+        key = f"_landfall/{self._group}/{_FOLDERS[Kind.SPEC]}/{name}.json"
+        try:
+            with self._bucket.open(key) as stream:
+                body = stream.read()
+        except FileNotFoundError:
+            return None
+        return body if hashlib.sha256(body).hexdigest() == name else None
 
     def find_moved(self, key: str) -> str | None:
         """A visible object without a name that has the topic and the file name of this key."""
@@ -344,6 +358,7 @@ class Inventory:
             self._first_generation = min(self._first_generation, record["generation"])
         if record["type"] == "OPEN" and record.get("spec"):
             self._stored.setdefault((Kind.SPEC, record["spec"]), slot)
+            self._specs[record["generation"]] = record["spec"]
 
     def _add_content(self, record: Any) -> None:
         slot = record["header"]["seq"]

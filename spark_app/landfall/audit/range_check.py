@@ -5,16 +5,16 @@ are of the range. What may be in mixed rows is only collected, see ``mixed_rows`
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from landfall.api.spec import GroupSpec
 from landfall.audit import Unchecked, rows, wrong_values
 from landfall.audit.corrections import Content, Piece, Range
+from landfall.audit.generations import GenerationReaders
 from landfall.audit.judge import (
     DEAD_LETTERS,
     ELSEWHERE,
@@ -29,31 +29,11 @@ from landfall.audit.mixed_pool import MixedPool
 from landfall.audit.object_reader import ObjectReader
 from landfall.audit.partition_check import AuditedPartition
 from landfall.audit.payloads import Undecided
-from landfall.audit.payloads.expected import Schemas
-from landfall.audit.route_evaluator import Headers, RouteEvaluator, RouteNotSupported, Source
-from landfall.audit.rows import FormatNotSupported, Read, Record, Rows
+from landfall.audit.range_readers import Readers
+from landfall.audit.route_evaluator import Headers, RouteEvaluator, Source
+from landfall.audit.rows import Read, Record, Rows
 from landfall.audit.sources import CannotCompare
 from landfall.errors import Reason, Stalled
-
-
-@dataclass(frozen=True)
-class Readers:
-    """How objects of a topic are read and its records routed; None where not supported."""
-
-    rows: Rows | None
-    route: RouteEvaluator | None
-
-    @classmethod
-    def of(cls, spec: GroupSpec, schemas: Schemas) -> "Readers":
-        """How to read what this group lands."""
-        try:
-            found = rows.rows_of(spec, schemas)
-        except FormatNotSupported:
-            return cls(None, None)
-        try:
-            return cls(found, RouteEvaluator.of(spec))
-        except RouteNotSupported:
-            return cls(found, None)
 
 
 @dataclass(frozen=True)
@@ -76,7 +56,7 @@ class RangeCheck:
 
     def __init__(
         self,
-        readers: Mapping[str, Readers],
+        readers: GenerationReaders,
         objects: ObjectReader,
         merged: MergedRows,
         mixed: MixedPool,
@@ -98,13 +78,15 @@ class RangeCheck:
         # The objects are looked up first: they must exist even if they cannot be compared.
         found = (self._objects.existing_key(key, audited.check) for key in range_.objects or ())
         keys = [key for key in found if key]
-        reader = self._readers[audited.source[0]].rows
+        readers = self._readers.of_range(audited.source[0], range_)
+        reader = readers.rows
         why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
         if reader is None or why_not is not None:
             self.leave_unchecked(audited, range_, why_not or Unchecked.UNREADABLE)
             return
         try:
-            self._compare(audited, range_, [k for k in keys if k not in range_.replayed], reader)
+            own = [key for key in keys if key not in range_.replayed]
+            self._compare(audited, range_, own, (readers, reader))
         except Stalled as stalled:
             if stalled.reason is not Reason.DATA_LOSS:
                 raise
@@ -113,9 +95,13 @@ class RangeCheck:
             self.leave_unchecked(audited, range_, cannot.why)
 
     def _compare(
-        self, audited: AuditedPartition, range_: Range, keys: Sequence[str], reader: Rows
+        self,
+        audited: AuditedPartition,
+        range_: Range,
+        keys: Sequence[str],
+        by: tuple[Readers, Rows],
     ) -> None:
-        check = audited.check
+        check, (readers, reader) = audited.check, by
         data = [key for key in keys if not key.startswith("_landfall/")]
         reads = [self._pool.submit(self._objects.read, key, reader) for key in data]
         plain = [piece for piece in range_.pieces if piece.content is Content.PLAIN]
@@ -128,7 +114,7 @@ class RangeCheck:
         lettered = [ObjectRows(DEAD_LETTERS, read.offsets, read.hashes) for read in letters]
         codes: dict[str, int] = {}
         # Kafka is read while the pool reads the data objects.
-        records = self._kafka_records(audited, range_, lettered, codes)
+        records = self._kafka_records(audited, range_, lettered, codes, readers)
         landed = [
             _object_rows(key, check.count(key, read.result()), codes, range_.runs.get(key, 0))
             for key, read in zip(data, reads, strict=True)
@@ -161,7 +147,7 @@ class RangeCheck:
         keys: Sequence[str],
     ) -> None:
         """Report the first wrong records one by one; their range is read again for it."""
-        check, reader = audited.check, self._readers[audited.source[0]].rows
+        check, reader = audited.check, self._readers.of_range(audited.source[0], range_).rows
         wrong = [int(offset) for offset in offsets][: wrong_values.MAX_NAMED - check.named]
         if not wrong or reader is None:
             return
@@ -233,6 +219,7 @@ class RangeCheck:
         range_: Range,
         lettered: list[ObjectRows],
         codes: dict[str, int],
+        readers: Readers,
     ) -> KafkaRecords:
         """The records of a range; ``codes`` gets a number for each output partition."""
         letters = {
@@ -242,7 +229,6 @@ class RangeCheck:
             for offset in read.offsets.tolist()
         }
         flat, undecided = array("q"), array("b")
-        readers = self._readers[audited.source[0]]
         hash_of = readers.rows.hash_of if readers.rows else None
         for message in audited.cursor.take(range_.start, range_.end):
             is_letter = message.offset() in letters
@@ -255,22 +241,23 @@ class RangeCheck:
             except Undecided as found:
                 why = str(found)
                 audited.check.add_undecided(why)
-            place = UNKNOWN if is_letter else self._place(audited.source, message, codes)
+            place = UNKNOWN if is_letter else _place(readers.route, audited.source, message, codes)
             flat.extend((message.offset(), row_hash, place))
             undecided.append(bool(why))
         columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
         is_undecided = np.frombuffer(undecided, np.bool_) if any(undecided) else None
         return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2], undecided=is_undecided)
 
-    def _place(self, source: Source, message: Record, codes: dict[str, int]) -> int:
-        """The number of the output partition in which the row of a record must be."""
-        readers, path = self._readers[source[0]], None
-        if readers.route is not None:
-            headers = _headers(message) if readers.route.headers else ()
-            path = readers.route.output_partition(
-                source, message.value(), message.timestamp()[1], headers
-            )
-        return UNKNOWN if path is None else codes.setdefault(path, len(codes))
+
+def _place(
+    route: RouteEvaluator | None, source: Source, message: Record, codes: dict[str, int]
+) -> int:
+    """The number of the output partition in which the row of a record must be."""
+    if route is None:
+        return UNKNOWN
+    headers = _headers(message) if route.headers else ()
+    path = route.output_partition(source, message.value(), message.timestamp()[1], headers)
+    return UNKNOWN if path is None else codes.setdefault(path, len(codes))
 
 
 def _may_be_in(piece: Piece, place: int, records: KafkaRecords) -> npt.NDArray[np.bool_]:

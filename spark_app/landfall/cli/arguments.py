@@ -373,7 +373,7 @@ them. For each topic partition audit counts the records that are
   missing      of these, in no object
   duplicate    rows beyond the first of a record
   misplaced    in another output partition than their own
-  corrupted    landed with another payload than Kafka holds
+  corrupted    landed with another payload than Kafka holds, or another value made of it
   disordered   out of offset order
   foreign      rows that match no record in Kafka
   unchecked    not comparable: expired in Kafka, or changed by a transform, for example
@@ -389,7 +389,8 @@ examples:
   landfall audit group.yaml
   landfall audit group.yaml clicks orders --partitions
   landfall audit group.yaml --generation 3     # if earlier generations used another format
-  landfall audit group.yaml --allow-unchecked  # typed columns, which it cannot compare
+  landfall audit group.yaml --allow-unchecked  # after transforms, which it cannot compare
+  landfall audit group.yaml --require-all      # nothing may have expired in Kafka
   landfall audit group.yaml --json | jq .whole
 """,
     )

@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from landfall.audit import Unchecked
+from landfall.driver.stored_specs import store_spec
 from landfall.formats import Block
 from landfall.formats.parquet import Parquet
+from landfall.store.file import FileStore
 from tests.support.audited_group import TP, Landed, message
+from tests.support.audited_payloads import AuditedPayloads, declared, payloads
 from tests.support.auditor_fakes import GeneratedLog, of_messages
+from tests.support.sample_ledger import LANE
 from tests.unit.audit.test_inspection import replay
 
 
@@ -49,3 +53,24 @@ def test_a_generation_alone_has_its_dead_letters_also_after_a_replay(landed: Lan
 
     assert landed.found(log, generation=1) == {"expected": 10, "found": 10}
     assert landed.found(log, generation=2) == {"unchecked": {Unchecked.GENERATION: 10}}
+
+
+def test_a_generation_is_compared_by_the_spec_that_it_landed_by(tmp_path: Path) -> None:
+    """Today's group file reads the field in another unit, which is no fault of what landed."""
+    column = {"name": "at", "type": "Timestamp"}
+    made = AuditedPayloads(
+        tmp_path / "root",
+        payloads(b'{"at": 1763683200}'),
+        **declared("Json", {**column, "unit": "Seconds"}),
+    )
+    landed = made.landed
+    stored = store_spec(FileStore(landed.root), landed.group, LANE)
+    landed.group = landed.with_decode(format="Json", columns=[{**column, "unit": "Milliseconds"}])
+
+    by_todays = made.audit().results["clicks", 0].corrupted
+    landed.sample.open(spec=stored)
+    by_its_own = made.audit()
+
+    assert by_todays == 1
+    assert by_its_own.is_whole
+    assert by_its_own.results["clicks", 0].unchecked == {}

@@ -137,7 +137,7 @@ def test_an_audit_may_require_that_every_record_is_compared(
     assert text.splitlines()[-1] == last
 
 
-def test_unchecked_and_deleted_records_are_told_apart(
+def test_unchecked_and_deleted_records_are_named_apart(
     landed: Make, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = shown(landed, MADE_OF_CSV)
