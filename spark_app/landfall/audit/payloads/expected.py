@@ -16,6 +16,7 @@ from landfall.audit.payloads import (
     json_documents,
     messagepack,
     of_json,
+    option_files,
     text_documents,
     typed_values,
 )
@@ -186,15 +187,23 @@ def _avro(decode: Decode, schemas: Schemas) -> Find:
     options = decode.options
     if options.get("readerSchema", "Writer") != "Writer" or "maxPrecision" in options:
         raise Undecided("Avro that is read otherwise than it was written")
-    if isinstance(text := options.get("schema"), str):
-        schema = avro.Avro.of_text(text)
-        return lambda payload: (schema, payload)
     if decode.registry is None:
-        raise Undecided("a schema of Avro in a file")
+        schema = _fixed_schema(options)
+        return lambda payload: (schema, payload)
     if options.get("schemaId") == "Header":
         raise Undecided("ids of schemas in record headers")
-    registry = decode.registry.urls[0]
+    return _by_id(decode.registry.urls[0], schemas)
 
+
+def _fixed_schema(options: Mapping[str, object]) -> avro.Avro:
+    if isinstance(text := options.get("schema"), str):
+        return avro.Avro.of_text(text)
+    if "schemaFile" in options:
+        return avro.Avro.of_text(option_files.content(options, "schemaFile").decode())
+    raise Undecided("Avro without a schema")
+
+
+def _by_id(registry: str, schemas: Schemas) -> Find:
     @lru_cache(_SCHEMAS_KEPT)
     def of_id(schema_id: int) -> avro.Avro:
         stored = schemas.find(registry, schema_id)

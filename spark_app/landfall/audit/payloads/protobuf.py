@@ -18,6 +18,7 @@ from landfall.audit.payloads import (
     comparable,
     json_documents,
     of_json,
+    option_files,
 )
 
 Message: TypeAlias = Any
@@ -55,14 +56,11 @@ class Protobuf:
             Undecided: they are somewhere else, or google.protobuf refuses them.
         """
         options = decode.options
-        if decode.registry is not None and "descriptors" not in options:
+        if "message" not in options or not options.keys() & {"descriptors", "file"}:
             raise Undecided("Protobuf with the schemas of a registry")
-        if "descriptors" not in options or "message" not in options:
-            raise Undecided("descriptors of Protobuf in a file")
         pool = descriptor_pool.DescriptorPool()
         try:
-            text = "".join(str(options["descriptors"]).split())
-            files = descriptor_pb2.FileDescriptorSet.FromString(base64.b64decode(text))
+            files = descriptor_pb2.FileDescriptorSet.FromString(_descriptors(options))
             for file in files.file:
                 pool.Add(file)
             found = pool.FindMessageTypeByName(str(options["message"]))
@@ -125,6 +123,12 @@ def adapted(column: Column, value: object) -> object:
     if isinstance(value, list | dict):
         raise Undecided("a column of messages, lists or maps")
     return value
+
+
+def _descriptors(options: Mapping[str, object]) -> bytes:
+    if "descriptors" in options:
+        return base64.b64decode("".join(str(options["descriptors"]).split()))
+    return option_files.content(options, "file")
 
 
 def _after_header(payload: bytes) -> bytes:
