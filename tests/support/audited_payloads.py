@@ -82,8 +82,11 @@ def declared(format_: str, *columns: Mapping[str, Any], **more: Any) -> dict[str
     return {"decode": decode, "output": {"format": "Parquet", "codec": None}}
 
 
-def stored_schema(made: AuditedPayloads, registry: str, schema_id: int, schema: object) -> None:
-    """Store a schema of Avro and its id as drivers do."""
+def stored_schema(
+    made: AuditedPayloads, registry: str, schema_id: int, schema: object, kind: str = "AVRO"
+) -> None:
+    """Store a schema and its id as drivers do."""
+    text = schema if isinstance(schema, str) else json.dumps(schema)
     store = StoredSchemas(FileStore(made.landed.root), GROUP, LANE)
-    body = encode_schema(RegisteredSchema("AVRO", json.dumps(schema)))
+    body = encode_schema(RegisteredSchema(kind, text))
     store.keep(UsedSchema(body, registry_name(registry), str(schema_id)))

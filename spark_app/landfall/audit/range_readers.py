@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from landfall.api.spec import GroupSpec
 from landfall.audit import rows
-from landfall.audit.payloads.expected import Schemas
+from landfall.audit.payloads import Schemas
 from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall.audit.rows import FormatNotSupported, Rows
 

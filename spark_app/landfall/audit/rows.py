@@ -29,8 +29,8 @@ from landfall.api.spec import Codec, Column, ColumnSource, ColumnType, GroupSpec
 from landfall.audit import avro_file, sequence_file
 from landfall.audit.half_pairs import without_halves
 from landfall.audit.judge import Int64s
-from landfall.audit.payloads import BadPayload, Expected, Source, Undecided, landed
-from landfall.audit.payloads.expected import Schemas, columns, json_rows, schema_columns
+from landfall.audit.payloads import BadPayload, Expected, Schemas, Source, Undecided, landed
+from landfall.audit.payloads.expected import columns, json_rows, schema_columns
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """What the libraries raise for damaged bytes."""
@@ -43,6 +43,7 @@ _OFFSET, _TIMESTAMP = "_offset", "_timestamp"
 """Names of what files of typed columns have of a record besides."""
 _COORDINATES = {"_topic", "_partition", _OFFSET}
 """Columns of files that are not compared with the record; offsets say which record it is."""
+_TRANSFORMS = "transforms change what is landed"
 _NO_TIMES = "Arrow cannot read every time that an ORC file can hold"
 _SCHEMA_ID_BYTES = 5
 """Bytes before an Avro payload with a schema's id: a zero, and the id."""
@@ -164,7 +165,7 @@ def rows_of(spec: GroupSpec, schemas: Schemas | None = None) -> Rows:
     schemas = schemas or _NoSchemas()
     found = reader(spec, schemas)
     if spec.transforms:
-        return Rows(found.rows, None, unchecked={"": "transforms change what is landed"})
+        return Rows(found.rows, None, unchecked={"": _TRANSFORMS})
     if spec.output.format == "Json" and spec.decode.format != "Json":
         return _made_json(spec, schemas)
     return found
@@ -255,6 +256,8 @@ def _declared(spec: GroupSpec) -> tuple[Column, ...]:
 
 
 def _expected_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
+    if spec.transforms:
+        raise Undecided(_TRANSFORMS)
     if spec.output.columns is ColumnSource.FROM_SCHEMA:
         if spec.output.format != "Parquet":
             raise Undecided(f"columns of schemas in {spec.output.format}")

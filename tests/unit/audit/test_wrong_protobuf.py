@@ -2,7 +2,7 @@
 
 import base64
 import gzip
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2 as pb
 
-from landfall.audit import Unchecked
-from tests.support.audited_payloads import AuditedPayloads, payloads
+from landfall.schemas.cached import registry_at
+from tests.support.audited_payloads import AuditedPayloads, payloads, stored_schema
+from tests.support.schema_registry import FakeRegistry, schema_registry
 from tests.unit.audit.test_wrong_values import change_line, put, rewrite
 
 FIELD = pb.FieldDescriptorProto
@@ -154,13 +155,43 @@ def test_text_that_is_not_utf_8_must_be_a_dead_letter(tmp_path: Path) -> None:
     assert gzip.decompress(made.files[0].read_bytes())
 
 
-def test_schemas_of_a_registry_are_not_compared(tmp_path: Path) -> None:
-    made = landed(tmp_path, PAYLOAD, format="Json", codec="Gzip")
-    made.landed.group = made.landed.with_decode(
-        format="Protobuf", registry={"urls": ["http://registry:8081"]}
+PROTO = """
+syntax = "proto2";
+package shop;
+message Other { optional string s = 1; }
+message Click { optional uint32 n = 1; optional group G = 3 { optional int64 x = 1; } }
+"""
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    registry_at.cache_clear()
+    with schema_registry() as made:
+        made.answers["/schemas/ids/7"] = (200, {"schema": PROTO, "schemaType": "PROTOBUF"})
+        yield made
+
+
+@pytest.mark.parametrize("format_", ["Json", "Parquet"])
+def test_schemas_of_a_registry_are_those_that_were_stored(
+    tmp_path: Path, registry: FakeRegistry, format_: str
+) -> None:
+    columns = {"columns": "FromSchema"} if format_ == "Parquet" else {}
+    made = AuditedPayloads(
+        tmp_path / "root",
+        payloads(b"\0\0\0\0\x07\x02\x02" + b"\x08\x05\x1b\x08\x07\x1c"),
+        decode={"format": "Protobuf", "registry": {"urls": [registry.url]}},
+        output={"format": format_, "codec": None if columns else "Gzip", **columns},
     )
+    without = made.audit().undecided
+    stored_schema(made, registry.url, 7, PROTO, "PROTOBUF")
 
-    findings = made.audit()
+    right = made.audit()
+    if columns:
+        rewrite(made, put("g", 0, None))
+    else:
+        change_line(made, b',"g":{"x":"7"}', b"")
 
-    assert Unchecked.COUNTED in findings.results["clicks", 0].unchecked
-    assert findings.reasons == {"clicks": {"": "Protobuf with the schemas of a registry"}}
+    assert without == {"clicks": {"schema 7 of the registry is not stored": 1}}
+    assert right.results["clicks", 0].unchecked == {}
+    (found,) = made.wrong_values()
+    assert found.startswith("clicks/0 offset 0: g is ")

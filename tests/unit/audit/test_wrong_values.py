@@ -259,3 +259,15 @@ def test_times_that_a_double_cannot_tell_apart_are_not_compared(tmp_path: Path) 
 
     why = "times in numbers finer than a double can tell"
     assert unchecked(made) == ({Unchecked.PAYLOAD: 1}, {}, {"clicks": {why: 1}})
+
+
+def test_what_transforms_made_is_not_compared(tmp_path: Path) -> None:
+    made = AuditedPayloads(
+        tmp_path / "root",
+        payloads(b'{"a": 1, "b": 2}'),
+        **declared("Json", {"name": "a", "type": "Int64"}, {"name": "b", "type": "Int64"}),
+        transforms=[{"use": "Select", "options": {"fields": ["a"]}}],
+    )
+
+    count, why = {Unchecked.PAYLOAD: 1, Unchecked.PLACE: 1}, "transforms change what is landed"
+    assert unchecked(made) == (count, {"clicks": {"": why}}, {})

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
 Named: TypeAlias = tuple[tuple[str, object], ...]
@@ -64,6 +64,28 @@ class Source:
     key: bytes | None
     headers: Sequence[tuple[str, bytes | None]]
     timestamp: int | None
+
+
+class Schemas(Protocol):
+    """Schemas of registries, as they were stored."""
+
+    def find(self, registry: str, schema_id: int) -> "StoredSchema":
+        """The schema of an id. Raises Undecided."""
+        ...
+
+
+class StoredSchema(Protocol):
+    """A schema, and those that it refers to."""
+
+    @property
+    def text(self) -> str:
+        """The schema itself."""
+        ...
+
+    @property
+    def references(self) -> Sequence[tuple[str, str]]:
+        """Names and texts of others."""
+        ...
 
 
 def comparable(value: object) -> object:

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from landfall.api.spec import Column, ColumnType, Decode, GroupSpec
 from landfall.audit.payloads import (
     BadPayload,
     Expected,
     Path,
+    Schemas,
     Source,
     Undecided,
     avro,
@@ -21,35 +22,10 @@ from landfall.audit.payloads import (
     typed_values,
 )
 
-if TYPE_CHECKING:
-    from landfall.audit.payloads.protobuf import Protobuf
-
 Document: TypeAlias = Mapping[Any, Any]
 _MAGIC = b"\0"
 _SCHEMA_ID_BYTES = 5
 _SCHEMAS_KEPT = 1000
-
-
-class Schemas(Protocol):
-    """Schemas of registries, as they were stored."""
-
-    def find(self, registry: str, schema_id: int) -> "StoredSchema":
-        """The schema of an id. Raises Undecided."""
-        ...
-
-
-class StoredSchema(Protocol):
-    """A schema, and those that it refers to."""
-
-    @property
-    def text(self) -> str:
-        """The schema itself."""
-        ...
-
-    @property
-    def references(self) -> Sequence[tuple[str, str]]:
-        """Names and texts of others."""
-        ...
 
 
 _JSON_LIKE = {ColumnType.JSON, ColumnType.LIST, ColumnType.STRUCT}
@@ -124,11 +100,8 @@ def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
     Raises:
         Undecided: there is no decoder.
     """
-    if spec.decode.format == "Protobuf":
-        messages = _protobuf(spec.decode)
-        return Expected(lambda s: None if s.value is None else messages.as_json(s.value), {})
-    if spec.decode.format == "Avro":
-        find = _avro(spec.decode, schemas)
+    if spec.decode.format in _FINDERS:
+        find = _FINDERS[spec.decode.format](spec.decode, schemas)
         return Expected(lambda s: None if s.value is None else _apply(find, "as_json", s.value), {})
     payloads = payloads_of(spec.decode, schemas)
 
@@ -144,33 +117,22 @@ def schema_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
     """What rows with the columns of the payloads' schema must hold.
 
     Raises:
-        Undecided: there is no decoder, or a column of the schema cannot be compared.
+        Undecided: there is no decoder.
     """
-    if spec.decode.format == "Avro":
-        find = _avro(spec.decode, schemas)
-
-        def of_record(source: Source) -> object:
-            if source.value is None:
-                raise Undecided("tombstones, in columns of a schema")
-            return _apply(find, "columns", source.value)
-
-        return Expected(of_record, {})
-    if spec.decode.format != "Protobuf":
+    if spec.decode.format not in _FINDERS:
         raise Undecided(f"columns of the schemas of {spec.decode.format}")
-    messages = _protobuf(spec.decode)
-    if messages.why_no_columns:
-        raise Undecided(messages.why_no_columns)
+    find = _FINDERS[spec.decode.format](spec.decode, schemas)
 
     def of(source: Source) -> object:
         if source.value is None:
             raise Undecided("tombstones, in columns of a schema")
-        return messages.columns(source.value)
+        return _apply(find, "columns", source.value)
 
     return Expected(of, {})
 
 
-Find: TypeAlias = Callable[[bytes], tuple[avro.Avro, bytes]]
-"""The schema of a payload, and what comes after its id."""
+Find: TypeAlias = Callable[[bytes], tuple[Any, bytes]]
+"""What reads a payload by its schema, and what comes after the id of that."""
 
 
 def _apply(find: Find, what: str, payload: bytes) -> Any:
@@ -217,11 +179,15 @@ def _by_id(registry: str, schemas: Schemas) -> Find:
     return find
 
 
-def _protobuf(decode: Decode) -> "Protobuf":
-    """The decoder, which needs the libraries of ``landfall[protobuf]``."""
-    from landfall.audit.payloads.protobuf import Protobuf  # noqa: PLC0415
+def _protobuf(decode: Decode, schemas: Schemas) -> Find:
+    """What finds the type of a payload's message, by the libraries of ``landfall[protobuf]``."""
+    from landfall.audit.payloads.protobuf import finder  # noqa: PLC0415
 
-    return Protobuf.of(decode)
+    return finder(decode, schemas)
+
+
+_FINDERS: Mapping[str, Callable[[Decode, Schemas], Find]] = {"Avro": _avro, "Protobuf": _protobuf}
+"""The decoders whose payloads have schemas."""
 
 
 def payloads_of(decode: Decode, schemas: Schemas) -> Payloads:
@@ -255,11 +221,15 @@ def _of_avro(decode: Decode, schemas: Schemas) -> Payloads:
     )
 
 
-def _of_protobuf(decode: Decode, _: Schemas) -> Payloads:
+def _of_protobuf(decode: Decode, schemas: Schemas) -> Payloads:
     from landfall.audit.payloads.protobuf import adapted  # noqa: PLC0415
 
-    document = _protobuf(decode).document
-    return Payloads(document, adapted=adapted, cannot=frozenset(_JSON_LIKE))
+    find = _protobuf(decode, schemas)
+    return Payloads(
+        lambda payload: _apply(find, "document", payload),
+        adapted=adapted,
+        cannot=frozenset(_JSON_LIKE),
+    )
 
 
 def _registered(

@@ -1,9 +1,9 @@
 """Protobuf payloads, read by ``google.protobuf`` alone, one by one."""
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -14,15 +14,19 @@ from landfall.audit.payloads import (
     BadPayload,
     Instant,
     Named,
+    Schemas,
     Undecided,
     comparable,
     json_documents,
     of_json,
     option_files,
 )
+from landfall.schemas import Reference, RegisteredSchema
+from landfall.schemas.proto_files import file_set
 
 Message: TypeAlias = Any
 Field: TypeAlias = Any
+_SCHEMAS_KEPT = 1000
 _WELL_KNOWN = "google.protobuf."
 _TIMESTAMP = f"{_WELL_KNOWN}Timestamp"
 _JSON_MESSAGES = {f"{_WELL_KNOWN}{name}" for name in ("Struct", "Value", "ListValue")}
@@ -40,42 +44,34 @@ class Symbol(str):
 
 
 @dataclass(frozen=True)
-class Protobuf:
+class Messages:
     """Reads messages of one type."""
 
     descriptor: Any
     pool: Any
-    has_header: bool
     has_proto_names: bool
 
     @classmethod
-    def of(cls, decode: Decode) -> "Protobuf":
-        """Read the group's descriptors.
+    def of(cls, files: Any, name: str, *, has_proto_names: bool) -> "Messages":
+        """The messages of this name.
 
         Raises:
-            Undecided: they are somewhere else, or google.protobuf refuses them.
+            Undecided: google.protobuf refuses the descriptors.
         """
-        options = decode.options
-        if "message" not in options or not options.keys() & {"descriptors", "file"}:
-            raise Undecided("Protobuf with the schemas of a registry")
         pool = descriptor_pool.DescriptorPool()
         try:
-            files = descriptor_pb2.FileDescriptorSet.FromString(_descriptors(options))
             for file in files.file:
                 pool.Add(file)
-            found = pool.FindMessageTypeByName(str(options["message"]))
-        except (TypeError, ValueError, KeyError, DecodeError) as error:
+            return cls(pool.FindMessageTypeByName(name), pool, has_proto_names)
+        except (TypeError, ValueError, KeyError) as error:
             raise Undecided(f"descriptors that google.protobuf refuses: {error}") from None
-        has_header = options.get("framing") == "Confluent"
-        return cls(found, pool, has_header, bool(options.get("protoNames")))
 
-    def parse(self, payload: bytes) -> Message:
+    def parse(self, body: bytes) -> Message:
         """The message that a payload is.
 
         Raises:
             BadPayload: it is none.
         """
-        body = _after_header(payload) if self.has_header else payload
         message = message_factory.GetMessageClass(self.descriptor)()
         try:
             message.ParseFromString(body)
@@ -84,9 +80,9 @@ class Protobuf:
         _check_text(message)
         return message
 
-    def as_json(self, payload: bytes) -> object:
+    def as_json(self, body: bytes) -> object:
         """The form of the message as JSON, by Protobuf's own mapping."""
-        message = self.parse(payload)
+        message = self.parse(body)
         try:
             text = json_format.MessageToJson(
                 message,
@@ -104,13 +100,76 @@ class Protobuf:
         """Why the columns of the message are not compared, or empty."""
         return next(_without_column(self.descriptor, ()), "")
 
-    def columns(self, payload: bytes) -> Named:
+    def columns(self, body: bytes) -> Named:
         """The columns of the message, by their names."""
-        return tuple(sorted(_fields(self.parse(payload))))
+        if self.why_no_columns:
+            raise Undecided(self.why_no_columns)
+        return tuple(sorted(_fields(self.parse(body))))
 
-    def document(self, payload: bytes) -> Mapping[str, object]:
+    def document(self, body: bytes) -> Mapping[str, object]:
         """The fields of the message, by their names."""
-        return _document(self.parse(payload))
+        return _document(self.parse(body))
+
+
+Find: TypeAlias = Callable[[bytes], tuple[Messages, bytes]]
+"""The type of a payload's message, and what comes after its header."""
+
+
+def finder(decode: Decode, schemas: Schemas) -> Find:
+    """What finds the type of a payload's message.
+
+    Raises:
+        Undecided: there are no descriptors.
+    """
+    options, has_names = decode.options, bool(decode.options.get("protoNames"))
+    if options.keys() & {"descriptors", "file"}:
+        try:
+            files = descriptor_pb2.FileDescriptorSet.FromString(_descriptors(options))
+        except (ValueError, DecodeError) as error:
+            raise Undecided(f"descriptors that google.protobuf refuses: {error}") from None
+        fixed = Messages.of(files, str(options.get("message")), has_proto_names=has_names)
+        has_header = options.get("framing") == "Confluent"
+        return lambda payload: (fixed, _indexes(payload)[1] if has_header else payload)
+    if decode.registry is None or options.get("schemaId") == "Header":
+        raise Undecided("Protobuf whose schema comes before no payload")
+    return _by_id(decode.registry.urls[0], schemas, options.get("message"), has_names=has_names)
+
+
+def _by_id(registry: str, schemas: Schemas, wanted: object, *, has_names: bool) -> Find:
+    @lru_cache(_SCHEMAS_KEPT)
+    def files_of(schema_id: int) -> Any:
+        stored = schemas.find(registry, schema_id)
+        references = [Reference(name, text) for name, text in stored.references]
+        try:  # protoc decides what the text of a schema means
+            return file_set(RegisteredSchema("PROTOBUF", stored.text, tuple(references)))
+        except ValueError as error:
+            raise Undecided(f"schema {schema_id}, which protoc refuses: {error}") from None
+
+    @lru_cache(_SCHEMAS_KEPT)
+    def messages_of(schema_id: int, indexes: tuple[int, ...]) -> Messages:
+        files = files_of(schema_id)
+        name = _message_at(files.file[-1], indexes)
+        return Messages.of(files, name, has_proto_names=has_names)
+
+    def find(payload: bytes) -> tuple[Messages, bytes]:
+        indexes, body = _indexes(payload)
+        found = messages_of(int.from_bytes(payload[1:5], "big"), indexes)
+        if wanted not in {None, found.descriptor.full_name}:
+            raise BadPayload(f"protobuf: message {found.descriptor.full_name}")
+        return found, body
+
+    return find
+
+
+def _message_at(file: Any, indexes: tuple[int, ...]) -> str:
+    """The full name of the message at a path of indexes."""
+    names, messages = [file.package] if file.package else [], file.message_type
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            raise BadPayload(f"protobuf: the schema has no message at {indexes}")
+        names.append(messages[index].name)
+        messages = messages[index].nested_type
+    return ".".join(names)
 
 
 def adapted(column: Column, value: object) -> object:
@@ -131,14 +190,16 @@ def _descriptors(options: Mapping[str, object]) -> bytes:
     return option_files.content(options, "file")
 
 
-def _after_header(payload: bytes) -> bytes:
-    """What comes after a schema's id and the indexes of the message."""
+def _indexes(payload: bytes) -> tuple[tuple[int, ...], bytes]:
+    """The indexes of the message, after a schema's id, and what comes after them."""
     if len(payload) < 6 or payload[0]:
         raise BadPayload("protobuf: no header")
     count, at = _varint(payload, 5)
+    found = []
     for _ in range(count):
-        _, at = _varint(payload, at)
-    return payload[at:]
+        index, at = _varint(payload, at)
+        found.append(index)
+    return tuple(found) or (0,), payload[at:]
 
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:
