@@ -130,6 +130,54 @@ def test_wrong_json_is_named(tmp_path: Path, old: bytes, new: bytes, message: st
     assert found.startswith(f"clicks/0 offset 0: {message}")
 
 
+# ------------------------------------------------------------------- unions, keys that come twice
+
+EVENTS: list[Any] = [
+    "null",
+    {"type": "record", "name": "Made", "fields": [{"name": "id", "type": "long"}]},
+    {"type": "record", "name": "Gone", "fields": [{"name": "why", "type": "string"}]},
+]
+
+
+def test_json_of_a_union_is_that_of_its_branch(tmp_path: Path) -> None:
+    values = payloads(
+        *(encoded(EVENTS, event) for event in (("Made", {"id": 7}), ("Gone", {"why": "sold"})))
+    )
+    decode = {"format": "Avro", "options": {"schema": json.dumps(EVENTS)}}
+    made = AuditedPayloads(
+        tmp_path / "root", values, decode=decode, output={"format": "Json", "codec": "Gzip"}
+    )
+
+    whole = made.audit()
+    assert (whole.faults, whole.results["clicks", 0].found, whole.undecided) == ([], 2, {})
+
+    change_line(made, b'"sold"', b'"lost"', count=1)
+    (found,) = made.wrong_values()
+    assert found.startswith("clicks/0 offset 1: why is 'lost', must be 'sold'")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"format": "Json", "codec": "Gzip"},
+        {"format": "Parquet", "columns": "FromSchema", "codec": None},
+    ],
+)
+def test_of_a_key_that_comes_twice_the_last_value_counts(
+    tmp_path: Path, output: dict[str, Any]
+) -> None:
+    counts = {"type": "map", "values": "int"}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "counts", "type": counts}]}
+    twice = bytes([6, 2, *b"k", 2, 2, *b"a", 4, 2, *b"k", 6, 0])
+    decode = {"format": "Avro", "options": {"schema": json.dumps(schema)}}
+    made = AuditedPayloads(tmp_path / "root", payloads(twice), decode=decode, output=output)
+
+    findings = made.audit()
+
+    assert (findings.faults, findings.results["clicks", 0].found) == ([], 1)
+    assert (findings.results["clicks", 0].unchecked, findings.undecided) == ({}, {})
+
+
 # ------------------------------------------------------------------------------ from a registry
 
 

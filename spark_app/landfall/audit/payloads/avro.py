@@ -35,8 +35,8 @@ class Record(dict[str, Any]):
     """The fields of a record, by name."""
 
 
-class Pairs(list[tuple[str, Any]]):
-    """The entries of a map, in order; a key may be there twice."""
+class Pairs(dict[str, Any]):
+    """The entries of a map. Of a key that comes twice the last value counts."""
 
 
 class Single(float):
@@ -115,6 +115,7 @@ class Avro:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Undecided(f"a schema of Avro that is odd: {error}") from None
         self._is_record = isinstance(schema, dict) and schema.get("type") in {"record", "error"}
+        self._has_branches = isinstance(schema, list)
 
     @classmethod
     def of_text(cls, text: str, references: Sequence[str] = ()) -> "Avro":
@@ -150,9 +151,12 @@ class Avro:
 
     def as_json(self, body: bytes) -> object:
         """The form of the value as JSON."""
-        if not self._is_record:
-            raise Undecided("JSON of a schema that is no record")
-        return of_json(_json(self.value(body)))
+        found = self.value(body)
+        if self._has_branches and isinstance(found, Branch):
+            found = found.value
+        if not isinstance(found, Record):
+            raise Undecided("JSON of a value that is no record")
+        return of_json(_json(found))
 
     def document(self, body: bytes) -> Mapping[str, Any]:
         """The fields of the record."""
@@ -403,9 +407,7 @@ def _form(value: Any) -> object:
         case Record():
             return "struct", tuple(sorted((name, _form(inner)) for name, inner in value.items()))
         case Pairs():
-            if len(dict(value)) < len(value):
-                raise BadPayload("avro: a map has a key twice")
-            return "map", tuple(sorted((key, _form(inner)) for key, inner in value))
+            return "map", tuple(sorted((key, _form(inner)) for key, inner in value.items()))
         case list():
             return "list", tuple(map(_form, value))
         case Branch():
@@ -434,12 +436,6 @@ def _json(value: Any) -> object:
     return value if write is None else write(value)
 
 
-def _json_of_pairs(value: Pairs) -> object:
-    if len(dict(value)) < len(value):
-        raise Undecided("JSON of a map of Avro that has a key twice")
-    return {name: _json(inner) for name, inner in value}
-
-
 def _json_number(value: float) -> object:
     if value != value:  # noqa: PLR0124  # not a number
         return "NaN"
@@ -450,7 +446,7 @@ def _json_number(value: float) -> object:
 
 _AS_JSON: Mapping[type, Callable[[Any], object]] = {
     Record: lambda value: {name: _json(inner) for name, inner in value.items()},
-    Pairs: _json_of_pairs,
+    Pairs: lambda value: {name: _json(inner) for name, inner in value.items()},
     list: lambda value: [_json(inner) for inner in value],
     Branch: lambda value: {value.tag: _json(value.value)},
     Logical: lambda value: value.raw,

@@ -147,7 +147,8 @@ def _avro(decode: Decode, schemas: Schemas) -> Find:
         Undecided: payloads are read as another schema than they were written by.
     """
     options = decode.options
-    if options.get("readerSchema", "Writer") != "Writer" or "maxPrecision" in options:
+    as_written = options.get("readerSchema", "Writer") == "Writer"
+    if not as_written or "maxPrecision" in options or options.get("connectTypes"):
         raise Undecided("Avro that is read otherwise than it was written")
     if decode.registry is None:
         schema = _fixed_schema(options)
