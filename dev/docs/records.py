@@ -44,7 +44,8 @@ BESIDE = """
 | `<lane>-specs/<sha256>.json` | what objects are made by: the part of the spec that an OPEN names |
 | `<lane>-schemas/<sha256>.json` | a schema of payloads, which slices name in `schemas` |
 | `<lane>-schemas/<registry>/<id>.json` | which of these a registry calls by an id |
-| `dead-letters/` | dead letters, objects as any other |
+| `<lane>-expired/<slot>.json` | dead letters that slots up to this one name have expired |
+| `dead-letters/` | dead letters, objects as any other until they expire |
 | `side/<name>/` | the output root of a [backfill](../guides/backfill.md), with its ledger |
 
 A stored schema has `kind`, `schema`, and by name the `references` that it needs; `<registry>` is

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 
 from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Phase, Status
@@ -19,7 +19,7 @@ from landfall.driver.status import StatusReport
 from landfall.lane import Lane
 from landfall.store import Store
 from tests.support import fakes
-from tests.support.fakes import FakeLog, FakeRunner, ticking
+from tests.support.fakes import NOW, FakeLog, FakeRunner, ticking
 from tests.support.landing import wait_for
 
 _names = count()
@@ -37,6 +37,7 @@ class DriverThread:
         new_planner: makes what plans REPLACEs.
         statuses: all that it has posted.
         waits_for: what it has waited for.
+        start_time: what its clock says when it starts.
         code: its exit code, if it has ended by itself.
         error: what it has raised otherwise.
     """
@@ -53,11 +54,12 @@ class DriverThread:
     new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
     statuses: list[Status] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
+    start_time: datetime = NOW
     code: ExitCode | None = None
     error: BaseException | None = None
 
     def __post_init__(self) -> None:
-        name, clock = f"{self.revision}-{next(_names)}", ticking()
+        name, clock = f"{self.revision}-{next(_names)}", ticking(self.start_time)
         batches = count()
         runner = self.runner or FakeRunner(self.store)
         deps = DriverDeps(

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,11 +54,18 @@ class LimitedUser:
 
     def grant(self, bucket: Bucket, statements: list[dict[str, Any]]) -> None:
         """Replace the bucket's policy; statements are those of an IAM policy."""
-        own = [{**each, "Principal": {"AWS": [self.name]}} for each in statements]
-        text = json.dumps({"Version": "2012-10-17", "Statement": own})
-        bucket.server.client.put_bucket_policy(
-            Bucket=bucket.name, Policy=text.replace(_EXAMPLE, f"arn:aws:s3:::{bucket.name}")
-        )
+        grant_all(bucket, {self.name: statements})
+
+
+def grant_all(bucket: Bucket, statements: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Replace the bucket's policy by what each user, by name, may do."""
+    own = [
+        {**each, "Principal": {"AWS": [name]}} for name, some in statements.items() for each in some
+    ]
+    text = json.dumps({"Version": "2012-10-17", "Statement": own})
+    bucket.server.client.put_bucket_policy(
+        Bucket=bucket.name, Policy=text.replace(_EXAMPLE, f"arn:aws:s3:::{bucket.name}")
+    )
 
 
 def documented_statements() -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
-"""What later records say about objects that a COMMIT named: lost, missing, or replayed.
+"""What is said later about objects that a COMMIT named: lost, missing, replayed, or expired.
 
 LOST gives objects up: their records are not expected any more, and the objects must not be visible.
 BLOCK names objects as missing: their records are expected all the same, until a LOST, or until the
 topic partition leaves the lane, which gives them up, too. REPLAY lands the records of a dead-letter
-object again, so that they are in its objects instead.
+object again, so that they are in its objects instead. Dead letters expire after a while: it does
+not matter then whether they are visible.
 """
 
 import sqlite3
@@ -14,8 +15,9 @@ from typing import Any
 import msgspec
 
 _SCHEMA = """
-CREATE TABLE named (key TEXT PRIMARY KEY, rows INTEGER, lost INTEGER DEFAULT 0,
-                    run INTEGER DEFAULT 0, retired INTEGER DEFAULT -1) WITHOUT ROWID;
+CREATE TABLE named (key TEXT PRIMARY KEY, rows INTEGER, slot INTEGER, lost INTEGER DEFAULT 0,
+                    run INTEGER DEFAULT 0, retired INTEGER DEFAULT -1, expired INTEGER DEFAULT 0)
+    WITHOUT ROWID;
 CREATE TABLE missing (key TEXT PRIMARY KEY, topic TEXT, partition INTEGER) WITHOUT ROWID;
 CREATE TABLE replays (letters TEXT PRIMARY KEY, slot INTEGER, filtered INTEGER, objects TEXT)
     WITHOUT ROWID;
@@ -68,6 +70,7 @@ class Range:
         counted: records in objects, dead letters included.
         objects: keys of data objects and dead letters, sorted; None for a HOLE.
         lost: records in objects that were given up; those are not among ``objects``.
+        expired: records in dead letters that have expired; those are not among ``objects``.
         replayed: keys of dead letters whose records are in other objects, too.
         runs: of objects of REPLAYs, the slot of the REPLAY. Their rows are in order among
             themselves, but not with those of the COMMIT.
@@ -81,6 +84,7 @@ class Range:
     counted: int
     objects: tuple[str, ...] | None
     lost: int = 0
+    expired: int = 0
     replayed: frozenset[str] = frozenset()
     runs: dict[str, int] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
@@ -95,10 +99,20 @@ class Corrections:
         rows.executescript(_SCHEMA)
         self._any = False
 
-    def name(self, landed: Any, run: int = 0) -> None:
-        """Add an object of a COMMIT, or of the REPLAY in slot ``run``."""
-        row = (landed["upload"]["key"], landed["rows"], run)
-        self._rows.execute("INSERT OR IGNORE INTO named (key, rows, run) VALUES (?, ?, ?)", row)
+    def name(self, landed: Any, slot: int, run: int = 0) -> None:
+        """Add an object that a COMMIT in a slot names, or the REPLAY in slot ``run``."""
+        row = (landed["upload"]["key"], landed["rows"], slot, run)
+        query = "INSERT OR IGNORE INTO named (key, rows, slot, run) VALUES (?, ?, ?, ?)"
+        self._rows.execute(query, row)
+
+    def expire(self, through: int) -> None:
+        """Let the dead letters that slots up to this one name have expired."""
+        expired = self._rows.execute(
+            "UPDATE named SET expired = 1 WHERE slot <= ? AND retired = -1 "
+            "AND key GLOB '_landfall/*/dead-letters/*'",
+            (through,),
+        )
+        self._any = self._any or expired.rowcount > 0
 
     def add(self, record: Any) -> None:
         """Take a record into account; those of other types change nothing here."""
@@ -133,15 +147,20 @@ class Corrections:
         replayed: set[str] = set()
         while waiting:
             key = waiting.pop()
-            rows, is_lost = self._found(key)
+            rows, is_lost, is_expired = self._found(key)
             if is_lost:
                 range_ = replace(range_, lost=range_.lost + rows, counted=range_.counted - rows)
                 continue
-            kept.append(key)
             replay = self._replay(key, replayed_through)
+            if not is_expired:
+                kept.append(key)
+            elif not replay:
+                expired, counted = range_.expired + rows, range_.counted - rows
+                range_ = replace(range_, expired=expired, counted=counted)
             if replay:
                 slot, filtered, objects = replay
-                replayed.add(key)
+                if not is_expired:
+                    replayed.add(key)
                 waiting += objects
                 more = sum(self._found(o)[0] for o in objects) - rows
                 range_ = replace(
@@ -168,15 +187,16 @@ class Corrections:
         self._any = True
         for s in slices:
             for landed in s["objects"]:
-                self.name(landed, slot)
+                self.name(landed, slot, slot)
             keys = msgspec.json.encode([o["upload"]["key"] for o in s["objects"]]).decode()
             row = (s["dead_letters"], slot, s["filtered"], keys)
             self._rows.execute("INSERT OR IGNORE INTO replays VALUES (?, ?, ?, ?)", row)
 
-    def _found(self, key: str) -> tuple[int, bool]:
-        """How many rows an object has, and whether it was given up."""
-        row = self._rows.execute("SELECT rows, lost FROM named WHERE key = ?", (key,)).fetchone()
-        return (row[0], bool(row[1])) if row else (0, False)
+    def _found(self, key: str) -> tuple[int, bool, bool]:
+        """How many rows an object has, whether it was given up, and whether it has expired."""
+        query = "SELECT rows, lost, expired FROM named WHERE key = ?"
+        row = self._rows.execute(query, (key,)).fetchone()
+        return (row[0], bool(row[1]), bool(row[2])) if row else (0, False, False)
 
     def _replay(self, key: str, through: int) -> tuple[int, int, list[str]] | None:
         """Slot, filtered records and objects of the REPLAY that read these dead letters."""

@@ -282,6 +282,7 @@ class _Inspection:
                 check.result.skipped += 0 if is_feed else range_.end - range_.start
             elif scope.has_objects((*range_.objects, *(piece.key for piece in range_.pieces))):
                 check.result.lost += range_.lost
+                check.result.expired += range_.expired
                 self._ranges.check(audited, range_)
             else:
                 self._ranges.leave_unchecked(audited, range_, Unchecked.GENERATION)

@@ -33,6 +33,7 @@ _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{_NAME}")
 """Keys of data objects; a folder with ``=`` before the topic's is a destination's."""
 _SYSTEM = re.compile(r"([^/=]*=[^/]*/)+_landfall/owner\.json$|_landfall/")
 """Keys of what Landfall needs besides: a destination has the name of the group that owns it."""
+_EXPIRED = re.compile(r"([0-9]{20})\.json")
 _FOLDERS = {Kind.SCHEMA: "0-schemas", Kind.SPEC: "0-specs"}
 _ROWS = 256
 """How many rows of a query are fetched at a time."""
@@ -240,6 +241,22 @@ class Inventory:
             ((slot,),) = self._select(query, (key,))
         return None if slot is None else self._copy_key(key, slot)
 
+    def expired_through(self) -> int:
+        """The slot up to which the dead letters that the ledger names have expired by now.
+
+        It is said before the first of them is deleted, in the name of an object.
+        """
+        below = f"_landfall/{self._group}/0-expired/"
+        names = (key.removeprefix(below) for key, _ in self._bucket.visible(below))
+        found = [int(each[1]) for name in names if (each := _EXPIRED.fullmatch(name))]
+        return max(found, default=-1)
+
+    def has_expired(self, key: str) -> bool:
+        """Whether an object that is gone is dead letters that have expired by now."""
+        query = "SELECT slot FROM named WHERE key = ? AND key GLOB '_landfall/*/dead-letters/*'"
+        named = [slot for (slot,) in self._select(query, (key,))]
+        return bool(named) and named[0] <= self.expired_through()
+
     def _retires(self, key: str) -> bool:
         return any(self._select("SELECT 1 FROM retiring WHERE key = ?", (key,)))
 
@@ -306,6 +323,7 @@ class Inventory:
         except (ValueError, KeyError, TypeError) as error:
             self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
         self.faults += self._replacements.settle(self.applied_through)
+        self._corrections.expire(self.expired_through())
         self._stored = self._replacements.stored | self._stored
         self._check_stored()
         self.faults += self.feeds.faults()
@@ -387,7 +405,7 @@ class Inventory:
     def _add_landed(self, slot: int, landed: Any) -> None:
         keys = sorted(o["upload"]["key"] for o in landed["objects"])
         for o in landed["objects"]:
-            self._corrections.name(o)
+            self._corrections.name(o, slot)
         counted = sum(o["rows"] for o in landed["objects"])
         objects = msgspec.json.encode(keys).decode()
         self._add_range(slot, landed["piece"], (landed["filtered"], counted, objects))

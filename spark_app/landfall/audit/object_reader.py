@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import stamina
 
-from landfall.audit import Fault, Kind, rows
+from landfall.audit import Fault, Kind, Unchecked, rows
 from landfall.audit.buckets import Bucket
 from landfall.audit.inventory import Inventory
 from landfall.audit.partition_check import PartitionCheck
 from landfall.audit.rows import Order, Read, Row, Rows
+from landfall.audit.sources import CannotCompare
 from landfall.errors import Retry
 from landfall.store.s3.errors import translate_errors
 
@@ -50,9 +51,15 @@ class ObjectReader:
         self._bucket, self._inventory = bucket, inventory
 
     def existing_key(self, key: str, check: PartitionCheck) -> str | None:
-        """The key, or that of a moved object of the same name, or None if the object is lost."""
+        """The key, or that of a moved object of the same name, or None if the object is lost.
+
+        Raises:
+            CannotCompare: it is dead letters that have expired since the audit began.
+        """
         if self._inventory.is_visible(key) or self.is_there(key) or self._inventory.find_copy(key):
             return key
+        if self._inventory.has_expired(key):  # since the audit began
+            raise CannotCompare(Unchecked.EXPIRED)
         moved = self._inventory.find_moved(key)
         if moved is None:
             check.add_fault(Fault(Kind.LOST, key))
@@ -60,6 +67,17 @@ class ObjectReader:
         check.moved.add(moved)
         check.add_fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
         return moved
+
+    def read_letters(self, key: str) -> Read:
+        """The rows of dead letters; none if they are gone.
+
+        Raises:
+            CannotCompare: they have expired since the audit began.
+        """
+        read = self.read(key, rows.ENVELOPE)
+        if read.damage == GONE and self._inventory.has_expired(key):
+            raise CannotCompare(Unchecked.EXPIRED)
+        return read
 
     def is_there(self, key: str) -> bool:
         """Whether an object is visible now, listed or not."""

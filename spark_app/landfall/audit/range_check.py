@@ -77,7 +77,11 @@ class RangeCheck:
         """Compare a range, or count why it cannot be compared."""
         # The objects are looked up first: they must exist even if they cannot be compared.
         found = (self._objects.existing_key(key, audited.check) for key in range_.objects or ())
-        keys = [key for key in found if key]
+        try:
+            keys = [key for key in found if key]
+        except CannotCompare as cannot:
+            self.leave_unchecked(audited, range_, cannot.why)
+            return
         readers = self._readers.of_range(audited.source[0], range_)
         reader = readers.rows
         why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
@@ -107,9 +111,7 @@ class RangeCheck:
         plain = [piece for piece in range_.pieces if piece.content is Content.PLAIN]
         pieces = [self._pool.submit(self._merged.piece, piece, reader) for piece in plain]
         letters = [
-            check.count(key, self._objects.read(key, rows.ENVELOPE))
-            for key in keys
-            if key not in data
+            check.count(key, self._objects.read_letters(key)) for key in keys if key not in data
         ]
         lettered = [ObjectRows(DEAD_LETTERS, read.offsets, read.hashes) for read in letters]
         codes: dict[str, int] = {}
@@ -121,7 +123,7 @@ class RangeCheck:
         ]
         if plain:
             landed = _in_order([*zip(data, landed, strict=True)], [*_rows_of(plain, pieces, codes)])
-        left_out = range_.filtered + range_.lost
+        left_out = range_.filtered + range_.lost + range_.expired
         mixed = [piece for piece in range_.pieces if piece.content is Content.MIXED]
         payloads = reader.compares_mixed if mixed else reader.hash_of is not None
         rules = Rules(payloads, left_out, audited.compacted)

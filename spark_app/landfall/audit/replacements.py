@@ -172,8 +172,8 @@ class Replacements:
 
     def _name(self, record: _Record, listed: ReplacedList, *, is_lost: bool) -> Iterator[Fault]:
         for new in listed.objects:
-            row = (new.landed.key, new.landed.rows, is_lost)
-            query = "INSERT OR IGNORE INTO named (key, rows, lost) VALUES (?, ?, ?)"
+            row = (new.landed.key, new.landed.rows, record.slot, is_lost)
+            query = "INSERT OR IGNORE INTO named (key, rows, slot, lost) VALUES (?, ?, ?, ?)"
             if not self._rows.execute(query, row).rowcount:
                 message = f"is new in slot {record.slot}, and was named before"
                 yield Fault(Kind.REPLACED, new.landed.key, message)

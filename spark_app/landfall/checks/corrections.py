@@ -25,11 +25,13 @@ class Corrections:
             left.
         replays: what dead letters became, by the key of their object.
         retired: keys of objects that others took the place of.
+        expired: keys of dead letters that have expired.
     """
 
     lost: frozenset[str] = frozenset()
     replays: Mapping[str, ReplayedSlice] = field(default_factory=dict)
     retired: AbstractSet[str] = frozenset()
+    expired: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class Corrected:
 
     Attributes:
         landed: with the objects of replays instead of the dead letters that they read, and without
-            objects that were given up or have retired; their records count as invisible.
-        lost: the objects that were given up.
+            objects that were given up, have expired or retired; their records count as invisible.
+        lost: the objects that were given up or have expired.
         is_replaced: whether objects of it have retired.
     """
 
@@ -84,6 +86,8 @@ def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
         elif replay := by.replays.get(o.upload.key):
             waiting += replay.objects
             filtered += replay.filtered
+        elif o.upload.key in by.expired:
+            lost.append(o)
         else:
             kept.append(o)
     rows = dict.fromkeys(ObjectKind, 0)

@@ -44,11 +44,13 @@ _UNCHECKED_TEXTS = {
     Unchecked.GENERATION: "landed by another generation than the one asked for",
     Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
     Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
+    Unchecked.EXPIRED: "of objects with dead letters that have expired during the audit",
     Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
 }
 """What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
 _RECORDED = {
     "lost": ("lost for good, with their objects", "record"),
+    "expired": ("in dead letters that have expired", "record"),
     "left_out": ("duplicates that a merge left out", "record"),
     "skipped": ("skipped", "offset"),
 }

@@ -26,6 +26,7 @@ from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.load_records import check_load_records
 from landfall.cli.named_objects import NamedObjects
 from landfall.errors import Reason, Stalled
+from landfall.lane.expired_letters import read_expired
 from landfall.ledger import (
     Commit,
     Discover,
@@ -71,6 +72,7 @@ class Report:
         specs: likewise, stored specs.
         discovered: records that name lists of files.
         load_records: records of publishers' loads that were read.
+        expired: dead letters that are gone, as ``badRecords.retain`` asks for.
         has_objects: whether the objects were checked. They are not if the ledger is broken: behind
             a broken slot nothing says which objects should exist.
     """
@@ -87,6 +89,7 @@ class Report:
     specs: dict[str, int] = field(default_factory=dict)
     discovered: list[Discover] = field(default_factory=list)
     load_records: int = 0
+    expired: int = 0
     has_objects: bool = False
 
     def of(self, invariant: Invariant) -> list[Finding]:
@@ -267,17 +270,38 @@ class _ObjectCheck:
     names: NamedObjects
     deep: bool
     unnamed: dict[str, ObjectStat] = field(default_factory=dict)
+    expired_through: int = -1
 
     def run(self) -> None:
         """Add what is found to the report."""
         self.report.has_objects, self.report.named = True, len(self.names)
-        self.report.findings += [
-            finding
-            for finding in map_concurrently(self._check, self._pairs(), self.opened.new_pool)
-            if finding
-        ]
+        self._look_what_expired()
+        found = map_concurrently(self._check, self._pairs(), self.opened.new_pool)
+        self.report.findings += [each for each in found if each and not self._is_expired(each)]
+        if self.report.of(Invariant.I6):
+            # Some dead letters may have expired since, which is said before they are deleted.
+            self._look_what_expired()
+            findings = self.report.findings
+            self.report.findings = [each for each in findings if not self._is_expired(each)]
         self._count_uploads()
         self._look_at_later_slots()
+
+    def _look_what_expired(self) -> None:
+        expired = read_expired(self.opened.store, self.opened.name, LANE)
+        self.expired_through = expired.through
+
+    def _is_expired(self, finding: Finding) -> bool:
+        """Whether it is about dead letters that are missing because they have expired."""
+        if finding.invariant is not Invariant.I6 or finding.slot is None or not finding.key:
+            return False
+        named = self.names.find(finding.key)
+        is_expired = (
+            finding.slot <= self.expired_through
+            and named is not None
+            and named.kind is ObjectKind.DEAD_LETTERS
+        )
+        self.report.expired += is_expired
+        return is_expired
 
     def _pairs(self) -> Iterator[tuple[NamedObject, ObjectStat | None]]:
         for named, stat in objects.merge_by_key(self._named(), self._visible()):
@@ -315,9 +339,12 @@ class _ObjectCheck:
 
     def _check_bytes(self, named: NamedObject) -> Finding | None:
         crc = 0
-        with self.opened.store.open(named.key) as stream:
-            while chunk := stream.read(READ_BYTES):
-                crc = zlib.crc32(chunk, crc)
+        try:
+            with self.opened.store.open(named.key) as stream:
+                while chunk := stream.read(READ_BYTES):
+                    crc = zlib.crc32(chunk, crc)
+        except FileNotFoundError:  # it has retired or expired since, or is lost
+            return objects.check_object(named, None)
         return objects.check_bytes(named, crc)
 
     def _count_uploads(self) -> None:
@@ -400,6 +427,7 @@ def _other_counts(report: Report) -> str:
     orphans = console.counted(report.orphans, "open upload belongs", "open uploads belong")
     foreign = console.counted(report.foreign, "object does", "objects do")
     markers = console.counted(report.markers, "object is a marker", "objects are markers")
+    expired = console.counted(report.expired, "dead-letter object has", "dead-letter objects have")
     return (
         f"{waiting} completion, {orphans} to no COMMIT, {markers}, {foreign} not belong to Landfall"
-    )
+    ) + (f", {expired} expired" if report.expired else "")

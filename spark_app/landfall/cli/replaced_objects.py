@@ -19,11 +19,13 @@ class Changed:
         retired: by the key of an object that has retired, the slot of the REPLACE.
         new: objects that are there instead, by key.
         again: the slices of backfills that count instead of those of COMMITs.
+        expired: the keys of dead letters that have expired, if that was asked for.
     """
 
     retired: dict[str, int]
     new: dict[str, NewObject]
     again: LandedAgainNow
+    expired: frozenset[str] = frozenset()
 
 
 def changed(opened: GroupStore, state: State) -> Changed:

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from landfall.api.contract import ExitCode
+from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ColumnSource, GroupSpec, Output
 from landfall.checks.corrections import Corrected, Corrections, corrected, corrections
 from landfall.checks.coverage import Coverage, ReadBack, cover, cover_new
@@ -22,10 +22,12 @@ from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.replaced_objects import Changed, changed
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Commit, State, object_names
+from landfall.lane.expired_letters import read_expired
+from landfall.lane.replacements import read_replaced
+from landfall.ledger import Commit, Replace, Replay, State, object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import NewObject
-from landfall.ledger.task_results import LandedObject, LandedSlice
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.registry import output_format
 from landfall.source import EndsEarly, Reader
 
@@ -150,7 +152,7 @@ def examine(
         backup: reads those that Kafka had lost; None to leave them out.
     """
     result, wanted, state = VerifyResult(), frozenset(topics), opened.lane.read()
-    replaced = changed(opened, state)
+    replaced = replace(changed(opened, state), expired=_expired_letters(opened))
 
     def read(found: Corrected) -> tuple[Corrected, list[ReadBack | str]]:
         output = opened.specs.for_topic(found.landed.piece.topic_partition.topic).output
@@ -167,6 +169,7 @@ def examine(
             comparison = _compare(opened, source, found, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
     known = {o.upload.key for landed in replaced.again.slices for o in landed.objects}
+    known |= replaced.expired
     others = (new for key, new in replaced.new.items() if key not in known)
     _examine_new(opened, wanted, others, result)
     return result
@@ -225,9 +228,10 @@ def _applied(
     """The slices whose objects must be visible; COMMITs after them are counted in the result."""
     applied_through = state.applied_through
     # Most ledgers correct nothing, and need not be read twice.
-    is_changed = bool(state.totals.lost_objects or state.totals.replayed)
+    is_changed = bool(state.totals.lost_objects or state.totals.replayed or replaced.expired)
     by = corrections(opened.records(), applied_through) if is_changed else Corrections()
-    by, again = replace(by, retired=replaced.retired.keys()), replaced.again
+    by = replace(by, retired=replaced.retired.keys(), expired=replaced.expired)
+    again = replaced.again
     is_corrected = is_changed or bool(replaced.retired)
     for record in opened.records():
         if not isinstance(record, Commit):
@@ -242,6 +246,24 @@ def _applied(
             elif _is_wanted(wanted, s):
                 yield found
     yield from (corrected(s, by) for s in again.slices if _is_wanted(wanted, s))
+
+
+def _expired_letters(opened: GroupStore) -> frozenset[str]:
+    """The keys of all dead letters that have expired."""
+    through, keys = read_expired(opened.store, opened.name, LANE).through, set[str]()
+    for record in opened.records() if through >= 0 else ():
+        if record.header.seq > through:
+            break
+        match record:
+            case Commit() | Replay():
+                named = [o for s in record.slices for o in s.objects]
+            case Replace():
+                listed = read_replaced(opened.store, record.header.seq, record.listed)
+                named = [new.landed for new in listed.objects]
+            case _:
+                continue
+        keys |= {o.upload.key for o in named if o.kind is ObjectKind.DEAD_LETTERS}
+    return frozenset(keys)
 
 
 def _is_wanted(wanted: frozenset[str], landed: LandedSlice) -> bool:
@@ -313,7 +335,7 @@ def _comparison_text(c: Comparison) -> str:
     expired = f"; {gone} no longer in Kafka" if c.slices_gone else ""
     if c.lost:
         lost = console.counted(c.lost, "record is", "records are")
-        expired += f"; {lost} in Kafka, but recorded as lost with their objects"
+        expired += f"; {lost} in Kafka, but recorded as lost or expired with their objects"
     if c.slices_replaced:
         replaced = console.counted(c.slices_replaced, "range was", "ranges were")
         expired += f"; {replaced} not compared, as objects were replaced: landfall audit does that"

@@ -27,6 +27,7 @@ from landfall.api.verbs import Answer, Request
 from landfall.driver.commits import BackgroundWork, BatchCommitter, blocked_partitions
 from landfall.driver.completer import Completer
 from landfall.driver.counters import DriverCounters
+from landfall.driver.dead_letter_expiry import DeadLetterExpiry
 from landfall.driver.decide.catch_up import has_caught_up, reached
 from landfall.driver.decisions import Decisions, DriverParts
 from landfall.driver.deps import DriverDeps, record_failure
@@ -97,6 +98,8 @@ class Driver:
         self._lost = LostUploads(self.group, deps, recording, completer, abort, wake)
         parts = (self.writer, deps, append, completer, wake, abort)
         self._replacements = Replacements(*parts, self.group.spec.tuning.retain_replaced)
+        retain = self.group.spec.bad_records.retain
+        self._expiry = DeadLetterExpiry(deps.store, self.writer.lane, retain, deps.background)
         existing = ExistingObjects(self.group, deps.store, deps.background)
         lost = self._batches.lost_ranges
         self._membership = MembershipSync(source, observer, append, existing, lost)
@@ -163,7 +166,8 @@ class Driver:
             for results in self._batches.stop():
                 self._housekeeping.abort_results(results)
             self._housekeeping.abort(self._lost.stop())
-            for part in (self._replacements, self._completer, self._goal, self._feeds):
+            parts = (self._replacements, self._completer, self._goal, self._feeds, self._expiry)
+            for part in parts:
                 part.stop()
             self._housekeeping.finish()
             self._rolling.stop()
@@ -219,6 +223,7 @@ class Driver:
         self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._decided, now, self.group.spec.tuning.orphan_age
         )
+        self._expiry.start_if_due(self.writer.state, now)
         beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
         notes = (*self._feeds.notes, beside, self._replacements.note, self._membership.note)

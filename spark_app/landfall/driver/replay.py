@@ -15,13 +15,16 @@ from functools import partial
 from typing import Any
 
 from landfall import ledger
+from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import Answer, Outcome, ReplayRequest
 from landfall.driver.deps import Append
 from landfall.driver.runner import Runner
-from landfall.errors import LandfallError
+from landfall.errors import LandfallError, Stalled
+from landfall.lane.expired_letters import read_expired
 from landfall.ledger import Decision, State, object_names, rewriting
+from landfall.ledger.expired_letters import NONE_EXPIRED, ExpiredLetters
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ReplayedSlice
@@ -47,12 +50,14 @@ class Replayable:
         replayed: how many others were replayed before.
         retired: how many others a backfill has landed again, or is about to.
         needs_generation: the least generation that may replay the rest; 0 if there is no rest.
+        expired_before: dead letters that were landed before this time are gone; empty for none.
     """
 
     objects: tuple[DeadLetters, ...]
     replayed: int = 0
     retired: int = 0
     needs_generation: int = 0
+    expired_before: str = ""
 
     @property
     def message(self) -> str:
@@ -70,6 +75,11 @@ class Replayable:
             )
         if not self.objects and not parts:
             parts.append("there are no such dead letters")
+        if self.expired_before:
+            parts.append(
+                f"those landed before {self.expired_before} have expired (spec.badRecords.retain) "
+                "and cannot be replayed"
+            )
         return "; ".join(parts)
 
 
@@ -108,9 +118,10 @@ class Replayer:
                 too_new = max(too_new, least)
             elif _is_in_lane(state, origin):
                 chosen.append((key, origin))
-        measured = (measure(self.store, key, origin) for key, origin in chosen)
-        objects = tuple(o for o in measured if _is_wanted(o, request))
-        return Replayable(objects, replayed, retired, too_new)
+        measured = (self._measured(key, origin) for key, origin in chosen)
+        objects = tuple(o for o in measured if o and _is_wanted(o, request))
+        expired = self._expired()
+        return Replayable(objects, replayed, retired, too_new, expired.before)
 
     def land(self, objects: Sequence[DeadLetters]) -> Landed:
         """Upload what these dead letters give now."""
@@ -123,6 +134,18 @@ class Replayer:
         landed = [_replayed(by_slice[r.piece], r) for r in results if isinstance(r, LandedSlice)]
         failed = [r.error for r in results if isinstance(r, FailedSlice)]
         return token, sorted(landed, key=lambda s: s.dead_letters), failed
+
+    def _measured(self, key: str, origin: Origin) -> DeadLetters | None:
+        """What the object holds; None if it is gone, because it has expired since it was listed."""
+        try:
+            return measure(self.store, key, origin)
+        except Stalled:
+            if self._expired() == NONE_EXPIRED or self.store.stat(key) is not None:
+                raise
+            return None
+
+    def _expired(self) -> ExpiredLetters:
+        return read_expired(self.store, self.group.metadata.name, LANE)
 
     def _replayed(self, state: State) -> Sequence[Origin]:
         """What the names of dead letters say that were replayed, if that matters."""

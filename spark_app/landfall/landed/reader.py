@@ -24,6 +24,7 @@ from landfall.landed.merging import chunks, merged
 from landfall.landed.pieces import Held, Piece
 from landfall.landed.rows import of_parquet, of_sequence_file
 from landfall.landed.specs import LandedBy
+from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Record, Replace, retired_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -200,10 +201,16 @@ class LandedReader:
                     continue
                 yield stream
                 return
+        what = "there is no such object"
+        lane = self._history.lane
+        if piece.is_dead_letters and piece.slot <= (
+            read_expired(lane.slots, lane.group, lane.name).through
+        ):
+            what = "the dead letters have expired (its spec.badRecords.retain)"
         raise Stalled(
             Reason.OBJECT_LOST,
             f"{piece.key}: {self.group} has landed {tp} there, in slot {piece.slot} "
-            "of its ledger, and there is no such object",
+            f"of its ledger, and {what}",
         )
 
     def _names(self, tp: TopicPartition, piece: Piece) -> Iterator[str]:

@@ -15,6 +15,7 @@ which no topic may be called::
     _landfall/<group>/<lane>-replaced/<sha256>.json.gz
         which objects took the place of others: ``ledger.replacement_lists``
     _landfall/<group>/<lane>-retired/…    copies of what retired: ``ledger.retired_names``
+    _landfall/<group>/<lane>-expired/…    which dead letters are: ``ledger.expired_letters``
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
         states of the ledger
     _landfall/<group>/<lane>-published/…  what publishers keep: ``landfall.publish.cursor``
@@ -61,6 +62,7 @@ _BESIDE_A_LANE = (
     "-files",
     "-replaced",
     "-retired",
+    "-expired",
 )
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from landfall import ledger
 from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_bucket
+from landfall.audit.inventory import Inventory
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -337,3 +338,73 @@ def test_topic_partitions_are_checked_at_the_same_time(landed: Landed) -> None:
 
     assert found.is_whole
     assert [result.found for result in found.results.values()] == [10, 10]
+
+
+def expire(landed: Landed, through: int) -> None:
+    """Say that dead letters up to a slot have expired, as a driver does before it deletes them."""
+    key = f"_landfall/{GROUP}/0-expired/{through:020d}.json"
+    body = b'{"through":%d,"after":-1,"before":"2026-12-21T05:00:00+00:00"}' % through
+    landed.sample.store.create(key, body)
+
+
+def lettered(landed: Landed) -> LandedObject:
+    """Land offsets 0 to 9, of which 3 and 4 are dead letters; returns those."""
+    sample, key = landed.sample, object_names.dead_letter_key(GROUP, "clicks", 1, 0, 0)
+    good = sample.land(TP, 0, 10)
+    data = sample.upload(good.objects[0].upload.key, [o for o in range(10) if o not in {3, 4}])
+    letters = sample.upload(key, [3, 4], ObjectKind.DEAD_LETTERS)
+    sample.commit(replace(good, objects=(data, letters), landed=8, dead_lettered=2)).applied()
+    return letters
+
+
+def test_records_of_expired_dead_letters_are_not_missing(landed: Landed) -> None:
+    letters = lettered(landed)
+    expire(landed, landed.sample.state.seq)
+    landed.sample.store.retire(letters.upload)
+
+    found = landed.audit(GeneratedLog(10, message))
+
+    assert (found.is_whole, [*map(str, found.faults)]) == (True, [])
+    assert landed.found(GeneratedLog(10, message)) == {"expected": 8, "found": 8, "expired": 2}
+
+
+def test_expired_dead_letters_that_are_still_there_are_not_extra(landed: Landed) -> None:
+    lettered(landed)
+    expire(landed, landed.sample.state.seq)
+
+    assert landed.audit(GeneratedLog(10, message)).is_whole
+
+
+def test_dead_letters_of_later_slots_are_lost(landed: Landed) -> None:
+    letters = lettered(landed)
+    expire(landed, landed.sample.state.seq - 2)
+    landed.sample.store.retire(letters.upload)
+
+    faults = landed.audit(GeneratedLog(10, message)).faults
+
+    assert [str(fault) for fault in faults] == [f"lost object: {letters.upload.key}"]
+
+
+def test_dead_letters_that_expire_during_the_audit_are_unchecked(
+    landed: Landed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = lettered(landed)
+    landed.sample.store.retire(letters.upload)
+    seen = Inventory.is_visible
+
+    def expiring(inventory: Inventory, key: str) -> bool:
+        expire(landed, landed.sample.state.seq)
+        return seen(inventory, key)
+
+    monkeypatch.setattr(Inventory, "is_visible", expiring)
+
+    assert landed.found(GeneratedLog(10, message)) == {"unchecked": {Unchecked.EXPIRED: 10}}
+
+
+def test_replayed_dead_letters_may_expire(landed: Landed) -> None:
+    replay(landed, [3, 4])
+    key = object_names.dead_letter_key(GROUP, "clicks", 1, 0, 0)
+    expire(landed, landed.sample.state.seq)
+    landed.sample.store.retire(landed.sample.landed[key].upload)
+
+    assert landed.audit(GeneratedLog(10, message)).is_whole

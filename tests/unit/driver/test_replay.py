@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -28,7 +29,7 @@ from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.landing import land
 from tests.support import slice_landing
 from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog, ticking
+from tests.support.fakes import NOW, FakeLog, ticking
 from tests.support.slice_landing import MIDNIGHT, FakeReader
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -84,7 +85,7 @@ def group(generation: int, **spec: Any) -> ConsumerGroup:
         generation=generation,
         decode=decoders if generation < 3 else {"format": "Raw"},
         output={"url": "s3://bucket/root", "format": "Text", "codec": "None"},
-        badRecords={"maxRatio": "1"},
+        badRecords={"maxRatio": "1", "retain": "30d"},
         uploadPolicy={"maxBytes": "1M", "maxAge": "1ms"},
         tuning={"pollInterval": "5ms"},
         upgrade={"drainTimeout": "1000d"},
@@ -97,10 +98,17 @@ def store() -> MemoryStore:
     return MemoryStore()
 
 
-def landing(store: MemoryStore, generation: int, end: int = 30) -> DriverThread:
+def landing(
+    store: MemoryStore, generation: int, end: int = 30, start_time: datetime = NOW
+) -> DriverThread:
     log = FakeLog().write("a", end)
     thread = DriverThread(
-        store, log, f"r{generation}", group=group(generation), runner=MemoryRunner(store)
+        store,
+        log,
+        f"r{generation}",
+        group=group(generation),
+        runner=MemoryRunner(store),
+        start_time=start_time,
     ).start()
     thread.until_landed()
     return thread
@@ -395,3 +403,31 @@ def test_a_replay_is_made_again_though_its_topic_was_recreated(store: MemoryStor
 
     driver.stop()
     assert data(store) == once(GOOD, LATE)
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_driver_deletes_dead_letters_that_are_older_than_they_are_kept(
+    store: MemoryStore,
+) -> None:
+    month = timedelta(days=30)
+    early = landing(store, 2, end=33, start_time=NOW + month - timedelta(hours=1))
+    assert early.stop() is ExitCode.OK
+    assert set(letters(store)) == {1, 2}
+
+    late = landing(store, 2, end=36, start_time=NOW + month + timedelta(hours=1))
+    assert late.stop() is ExitCode.OK
+
+    assert set(letters(store)) == {2}
+    answer = replay(store, 3, dry_run=True)
+    assert "6 dead letters in 2 objects" in answer.records[0]
+    assert "have expired (spec.badRecords.retain) and cannot be replayed" in answer.message
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_replay_of_expired_dead_letters_says_that_they_are_gone(store: MemoryStore) -> None:
+    landing(store, 2, end=31, start_time=NOW + timedelta(days=31)).stop()
+
+    answer = replay(store, 3, until=30)
+
+    assert answer.outcome is Outcome.REFUSED
+    assert answer.message.startswith("there are no such dead letters; those landed before 212")

@@ -9,6 +9,7 @@ import pytest
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import reader, rows
 from landfall.ledger import Hole, object_names
+from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.source import EndsEarly
 from landfall.task import Batch
@@ -127,6 +128,17 @@ def test_an_object_that_is_gone_stops_the_reader() -> None:
 
     assert e.value.reason is Reason.OBJECT_LOST
     assert landed.read(100, 126) == within(LOG, 100, 126)
+
+
+def test_dead_letters_that_have_expired_stop_the_reader_with_the_reason() -> None:
+    landed = backup()
+    (key,) = [s.key for s in landed.store.list_after("_landfall/") if "/dead-letters/" in s.key]
+    expired = ExpiredLetters(through=99, after=-1, before="2026-12-21T05:00:00+00:00")
+    landed.store.create(expired_key("shop", "0", 99), encode_expired(expired))
+    landed.store.delete(key)
+
+    with pytest.raises(Stalled, match=r"the dead letters have expired \(its spec.badRecords"):
+        landed.read(126, 160)
 
 
 @pytest.mark.parametrize("output", FORMATS)

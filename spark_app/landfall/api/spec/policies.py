@@ -75,6 +75,10 @@ class BadRecords(Model):
     """How far back records are counted, from when they were landed. Counting begins again when the
     driver restarts.
     """
+    retain: Annotated[Duration, Field(ge=timedelta(hours=1))] | None = None
+    """How long dead letters are kept, from when they were landed; at least an hour. Older ones are
+    deleted, and can neither be read nor replayed any more. They are kept for ever if not set.
+    """
     overrides: Annotated[tuple[BadRecordsOverride, ...], Field(max_length=MAX_OVERRIDES)] = ()
     """Limits for some topics, at most 200. The first whose pattern matches applies."""
 

@@ -1,0 +1,209 @@
+"""Deletes dead letters that are older than ``badRecords.retain``.
+
+Only what the ledger names is deleted, by the upload that made it, so that nobody else's object can
+be meant. Slots are followed in their order, up to the first whose dead letters are too young:
+
+1. An object says that dead letters through that slot have expired (``ledger.expired_letters``).
+2. They are deleted. Nobody who finds one missing takes it for lost, since 1 came first.
+3. What the object before said is deleted, since a later one is there.
+
+A driver that dies in between leaves the object of 1, which also says from where on dead letters may
+still be there: the next driver deletes those first. Two drivers at once, one of them fenced, delete
+the same objects, or some that have expired for the other one, too.
+
+Dead letters stay while a record after ``applied_through`` names them, a BLOCK calls them missing,
+or a REPLAY read them whose objects are not all visible: whoever recovers needs what was decided,
+and what it was made of.
+"""
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+from landfall import ledger
+from landfall.driver.background import Background
+from landfall.errors import LandfallError, Stalled
+from landfall.lane import Lane
+from landfall.lane.expired_letters import expired_keys, read_expired
+from landfall.lane.replacements import read_replaced
+from landfall.lane.segments import StoredSegment
+from landfall.ledger import Commit, Record, Repair, Replace, Replay, State
+from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
+from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.objects import Upload, is_made_by
+from landfall.store import Store
+
+log = logging.getLogger(__name__)
+
+INTERVAL = timedelta(hours=1)
+_NEVER = datetime.min.replace(tzinfo=UTC)
+SLOTS_AT_ONCE = 1000
+"""How many slots are followed before what they name is deleted."""
+
+
+class DeadLetterExpiry:
+    """Expires dead letters beside landing, once per ``INTERVAL``; used by the driver's thread."""
+
+    def __init__(
+        self, store: Store, lane: Lane, retain: timedelta | None, background: Background
+    ) -> None:
+        """Delete nothing yet; with ``retain`` None, nothing ever."""
+        self._sweep = ExpirySweep(store, lane)
+        self._retain, self._last = retain, _NEVER
+        self._pool = None if retain is None else background.pool(1, "expire-dead-letters")
+
+    def start_if_due(self, state: State, now: datetime) -> None:
+        """Begin to delete what has expired by now, in the background."""
+        if self._retain is None or self._pool is None or now - self._last < INTERVAL:
+            return
+        self._last = now
+        self._pool.submit(self._run, state, now - self._retain)
+
+    def stop(self) -> None:
+        """Return when what is being deleted is; the next driver deletes the rest."""
+        self._sweep.is_stopping = True
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+
+    def _run(self, state: State, before: datetime) -> None:
+        try:
+            self._sweep.run(state, before)
+        except LandfallError as error:  # tried again an hour later
+            log.warning("dead letters have not expired", extra={"why": str(error)})
+
+
+class ExpirySweep:
+    """Deletes what has expired; a later run goes on where the one before ended.
+
+    Attributes:
+        is_stopping: whether to end soon; set from any thread.
+    """
+
+    def __init__(self, store: Store, lane: Lane) -> None:
+        """Refer to a lane and the store of its objects."""
+        self.is_stopping = False
+        self._store, self._lane = store, lane
+        self._done: int | None = None
+
+    def run(self, state: State, before: datetime) -> int:
+        """Delete the dead letters of the lane that were named before a time; returns how many.
+
+        Raises:
+            Retry: the store does not answer; what is deleted stays so, and the next run goes on.
+            Stalled: LEDGER_BROKEN, the ledger cannot be read.
+        """
+        expired = read_expired(self._lane.slots, self._lane.group, self._lane.name)
+        if self._done is None:
+            self._done = expired.after
+        deleted, needed = 0, self._needed(state)
+        while self._done < state.applied_through and not self.is_stopping:
+            through, letters = self._next(state, self._done, needed, before)
+            if letters:
+                expired = self._say(expired, through, before)
+                deleted += sum(self._delete(state, slot, letter) for slot, letter in letters)
+                self._forget(expired)
+            if through == self._done:
+                break
+            self._done = through
+        if deleted:
+            log.info("dead letters have expired", extra={"objects": deleted})
+        return deleted
+
+    def _next(
+        self, state: State, after: int, needed: Collection[str], before: datetime
+    ) -> tuple[int, list[tuple[int, LandedObject]]]:
+        """The slot up to which nothing is too young or needed, and what the slots up to it name."""
+        through, letters = after, list[tuple[int, LandedObject]]()
+        last = min(state.applied_through, after + SLOTS_AT_ONCE)
+        for seq, record in self._records(state, after + 1, last):
+            named = [each for each in self._named(seq, record) if _is_letters(each)]
+            is_young = named and datetime.fromisoformat(record.header.time) >= before
+            if is_young or any(each.upload.key in needed for each in named):
+                break
+            letters += [(seq, each) for each in named]
+            through = seq
+        return through, letters
+
+    def _needed(self, state: State) -> frozenset[str]:
+        """Dead letters that are missing, or that a REPLAY read that is not applied."""
+        keys = {o.upload.key for objects in state.missing.values() for o in objects}
+        for slot in {*state.unapplied, *state.missing}:
+            record = self._record(state, slot)
+            if isinstance(record, Repair):
+                record = self._record(state, record.commit)
+            if isinstance(record, Replay):
+                keys |= {each.dead_letters for each in record.slices}
+        return frozenset(keys)
+
+    def _say(self, expired: ExpiredLetters, through: int, before: datetime) -> ExpiredLetters:
+        """Let everybody know before anything is deleted; what was said before stays said."""
+        if through <= expired.through:
+            return expired
+        assert self._done is not None, "set when the run began"
+        said = ExpiredLetters(through, self._done, before.isoformat())
+        key = expired_key(self._lane.group, self._lane.name, through)
+        self._lane.slots.create(key, encode_expired(said))
+        return said
+
+    def _forget(self, expired: ExpiredLetters) -> None:
+        current = expired_key(self._lane.group, self._lane.name, expired.through)
+        keys = expired_keys(self._lane.slots, self._lane.group, self._lane.name)
+        if older := [key for key in keys if key < current]:
+            self._lane.slots.delete_slots(older)
+
+    def _delete(self, state: State, slot: int, letters: LandedObject) -> bool:
+        upload = letters.upload
+        found = self._store.stat(upload.key)
+        if found is None:
+            return False
+        if not is_made_by(upload, found):
+            upload = self._repaired(state, slot).get(upload.key, upload)
+        try:
+            self._store.retire(upload)
+        except Stalled as stalled:  # it is somebody else's, and stays
+            log.warning("dead letters not deleted", extra={"key": upload.key, "why": str(stalled)})
+            return False
+        return True
+
+    def _repaired(self, state: State, slot: int) -> Mapping[str, Upload]:
+        """The uploads by which REPAIRs made objects of a slot, or of later ones, again."""
+        later = (record for _, record in self._records(state, slot + 1, state.seq))
+        repairs = (record for record in later if isinstance(record, Repair))
+        return {o.upload.key: o.upload for record in repairs for o in record.objects}
+
+    def _named(self, seq: int, record: Record) -> list[LandedObject]:
+        match record:
+            case Commit() | Replay():
+                return [o for each in record.slices for o in each.objects]
+            case Replace():
+                listed = read_replaced(self._lane.slots, seq, record.listed)
+                return [new.landed for new in listed.objects]
+            case _:
+                return []
+
+    def _record(self, state: State, slot: int) -> Record:
+        [(_, record)] = self._records(state, slot, slot)
+        return record
+
+    def _records(self, state: State, first: int, last: int) -> Iterator[tuple[int, Record]]:
+        """The records of the slots from ``first`` through ``last``."""
+        for seq, body in self._bodies(state, first, last):
+            if body is None:
+                raise ledger.ledger_error(seq, "missing: it may name dead letters")
+            yield seq, ledger.decode(seq, body)
+
+    def _bodies(self, state: State, first: int, last: int) -> Iterator[tuple[int, bytes | None]]:
+        for rolled in state.segments:
+            if rolled.last < first:
+                continue
+            for seq, body in StoredSegment(self._lane.slots, rolled.key).bodies(first):
+                if seq > last:
+                    return
+                yield seq, body
+            first = rolled.last + 1
+        for seq in range(first, last + 1):
+            yield seq, self._lane.read_slot(state, seq)
+
+
+def _is_letters(landed: LandedObject) -> bool:
+    return landed.kind is ObjectKind.DEAD_LETTERS
