@@ -41,10 +41,14 @@ READER = LimitedUser("reader", "readers-secret")
 LETTERS = "_landfall/scene/dead-letters/"
 
 
+SHOWN = ["Readers", "Readers of the ledger", "Driver", "Lifecycle"]
+"""The documents of the page, in its order."""
+
+
 def shown(title: str) -> Any:
-    """What the page shows under a title."""
-    (block,) = [each for each in code(PAGE, "json") if each.title == title]
-    return json.loads(block.text)
+    """A document of the page."""
+    texts = [block.text for block in code(PAGE, "json")]
+    return json.loads(dict(zip(SHOWN, texts, strict=True))[title])
 
 
 @pytest.fixture
