@@ -49,6 +49,17 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned wheels 
  && pip --python /opt/landfall/bin/python install --quiet --no-deps --no-index /wheels/*.whl \
  && trim-spark /opt/landfall/lib/python3*/site-packages/pyspark
 
+# What the images contain of others: a bill of materials, and a list of licenses. The library that writes it stays here.
+FROM pip AS bom
+COPY requirements/sbom.txt /requirements/
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem pinned install /requirements/sbom.txt
+COPY docker/bom.py native/Cargo.lock /bom/
+
+FROM bom AS operator-bom
+COPY --from=operator-packages /opt/landfall /opt/landfall
+COPY --from=python /var/lib/dpkg/status /bom/
+RUN /usr/bin/python3 /bom/bom.py landfall-operator /made --site-packages /opt/landfall/lib/python3.11/site-packages --debian /bom/status
+
 # Landfall's own wheel, installed under /made with nothing else.
 FROM pip AS landfall
 COPY pyproject.toml README.md LICENSE /source/
@@ -65,6 +76,7 @@ RUN landfall-native /native /made
 
 FROM python AS operator
 COPY --from=operator-packages /opt/landfall /opt/landfall
+COPY --from=operator-bom /made/ /opt/landfall/
 COPY --from=landfall /made /
 # No module is imported from the working folder, which pods may write to.
 ENV PYTHONSAFEPATH=1
@@ -82,6 +94,13 @@ ENV JAVA_HOME=/opt/java SPARK_HOME=/opt/spark PYSPARK_PYTHON=/opt/landfall/bin/p
 COPY --from=spark-packages /opt/landfall /opt/landfall
 COPY docker/entrypoint /opt/entrypoint
 
+FROM bom AS spark-bom
+COPY --from=spark-packages /opt/landfall /opt/landfall
+COPY --from=spark-java /var/lib/dpkg/status /bom/
+RUN /usr/bin/python3 /bom/bom.py landfall-spark /made --site-packages /opt/landfall/lib/python3.11/site-packages \
+  --jars /opt/landfall/lib/python3.11/site-packages/pyspark/jars --crates /bom/Cargo.lock --debian /bom/status
+COPY docker/openvex.json /made/
+
 # The archive of classes with which the JVMs of drivers and executors start: see docs/adr/0037. It is of exactly the Java and
 # the jars of the stage above, and needs two files of Landfall's, so that other changes do not make it anew.
 FROM spark-java AS spark-classes
@@ -92,6 +111,7 @@ RUN mkdir -p /made && python /archive/archive_classes.py /made/spark.jsa
 
 FROM spark-java AS spark
 COPY --from=spark-classes /made/ /opt/landfall/
+COPY --from=spark-bom /made/ /opt/landfall/
 ENV LANDFALL_SPARK_ARCHIVE=/opt/landfall/spark.jsa
 COPY --from=native /made/ /opt/landfall/lib/python3.11/site-packages/
 COPY --from=landfall /made /

@@ -56,6 +56,7 @@ FILES = [
     "stores.txt",
     "publishers.txt",
     "audit.txt",
+    "sbom.txt",
 ]
 
 
