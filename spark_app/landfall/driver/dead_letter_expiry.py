@@ -18,10 +18,10 @@ and what it was made of.
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Executor, Future, wait
 from datetime import UTC, datetime, timedelta
 
 from landfall import ledger
-from landfall.driver.background import Background
 from landfall.errors import LandfallError, Stalled
 from landfall.lane import Lane
 from landfall.lane.expired_letters import expired_keys, read_expired
@@ -42,28 +42,32 @@ SLOTS_AT_ONCE = 1000
 
 
 class DeadLetterExpiry:
-    """Expires dead letters beside landing, once per ``INTERVAL``; used by the driver's thread."""
+    """Expires dead letters beside landing, once per ``INTERVAL``; used by the driver's thread.
+
+    None is deleted while a replay reads it, or makes objects of it that no record names yet: the
+    pool has one thread, and replays have no other.
+    """
 
     def __init__(
-        self, store: Store, lane: Lane, retain: timedelta | None, background: Background
+        self, store: Store, lane: Lane, retain: timedelta | None, replaying: Executor
     ) -> None:
-        """Delete nothing yet; with ``retain`` None, nothing ever."""
+        """Delete nothing yet; with ``retain`` None, nothing ever. Replays run in ``replaying``."""
         self._sweep = ExpirySweep(store, lane)
-        self._retain, self._last = retain, _NEVER
-        self._pool = None if retain is None else background.pool(1, "expire-dead-letters")
+        self._retain, self._last, self._pool = retain, _NEVER, replaying
+        self._running: Future[None] | None = None
 
-    def start_if_due(self, state: State, now: datetime) -> None:
-        """Begin to delete what has expired by now, in the background."""
-        if self._retain is None or self._pool is None or now - self._last < INTERVAL:
+    def start_if_due(self, state: State, now: datetime, *, is_replaying: bool) -> None:
+        """Begin to delete what has expired by now, in the background, unless a replay runs."""
+        if self._retain is None or is_replaying or now - self._last < INTERVAL:
             return
         self._last = now
-        self._pool.submit(self._run, state, now - self._retain)
+        self._running = self._pool.submit(self._run, state, now - self._retain)
 
     def stop(self) -> None:
         """Return when what is being deleted is; the next driver deletes the rest."""
         self._sweep.is_stopping = True
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
+        if self._running is not None and not self._running.cancelled():
+            wait([self._running])
 
     def _run(self, state: State, before: datetime) -> None:
         try:

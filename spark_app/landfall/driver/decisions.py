@@ -169,6 +169,11 @@ class Decisions:
         found = (_changed(pending.request) for pending in self.pending.waiting())
         return {tp for tp in found if tp is not None}
 
+    @property
+    def is_carrying_out(self) -> bool:
+        """Whether a replay, or another request of several steps, has begun and not ended."""
+        return bool(self._running)
+
     def carry_out(
         self, state: Callable[[], State], in_flight: Collection[TopicPartition], now: datetime
     ) -> None:

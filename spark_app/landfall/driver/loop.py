@@ -98,8 +98,6 @@ class Driver:
         self._lost = LostUploads(self.group, deps, recording, completer, abort, wake)
         parts = (self.writer, deps, append, completer, wake, abort)
         self._replacements = Replacements(*parts, self.group.spec.tuning.retain_replaced)
-        retain = self.group.spec.bad_records.retain
-        self._expiry = DeadLetterExpiry(deps.store, self.writer.lane, retain, deps.background)
         existing = ExistingObjects(self.group, deps.store, deps.background)
         lost = self._batches.lost_ranges
         self._membership = MembershipSync(source, observer, append, existing, lost)
@@ -109,6 +107,8 @@ class Driver:
         own = (self._committer, self._membership, completer, self._feeds, self._replacements)
         replayer = Replayer(self.group, deps.store, deps.runner, deps.new_name)
         pool = deps.background.pool(1, "replay")
+        retain = self.group.spec.bad_records.retain
+        self._expiry = DeadLetterExpiry(deps.store, self.writer.lane, retain, pool)
         self._decisions = Decisions(
             DriverParts(observer, *own), replayer, pool, PendingRequests(wake)
         )
@@ -223,7 +223,8 @@ class Driver:
         self._housekeeping.abort_orphans_if_due(
             self._is_ours, self._decided, now, self.group.spec.tuning.orphan_age
         )
-        self._expiry.start_if_due(self.writer.state, now)
+        is_replaying = self._decisions.is_carrying_out
+        self._expiry.start_if_due(self.writer.state, now, is_replaying=is_replaying)
         beside = work_beside_landing(self._housekeeping.orphans, self._lost.count)
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
         notes = (*self._feeds.notes, beside, self._replacements.note, self._membership.note)

@@ -1,7 +1,9 @@
 """Dead letters older than ``badRecords.retain``: which are deleted, and who knows of it."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from landfall.api.spec import parse_group
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
 from landfall.cli.verify import examine as verify
-from landfall.driver.dead_letter_expiry import ExpirySweep
+from landfall.driver.dead_letter_expiry import DeadLetterExpiry, ExpirySweep
 from landfall.errors import Reason, Retry
 from landfall.lane import Lane
 from landfall.lane.expired_letters import expired_keys, read_expired
@@ -301,3 +303,45 @@ def test_verify_expects_no_records_of_expired_dead_letters(sample: SampleLedger)
 
     assert (result.faults, result.is_whole) == ([], True)
     assert (result.total.expected, result.total.found) == (8, 8)
+
+
+# ----------------------------------------------------------------------------- beside replays
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def replaying() -> Iterator[ThreadPoolExecutor]:
+    """The thread in which replays run."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.fixture
+def expiry(sample: SampleLedger, replaying: ThreadPoolExecutor) -> DeadLetterExpiry:
+    sample.commit(with_letters(sample, 0)).applied()
+    return DeadLetterExpiry(sample.store, Lane(sample.store, GROUP, LANE), DAY, replaying)
+
+
+def test_none_is_deleted_while_a_replay_runs(
+    sample: SampleLedger, expiry: DeadLetterExpiry, replaying: ThreadPoolExecutor
+) -> None:
+    expiry.start_if_due(sample.state, LATER + DAY, is_replaying=True)
+    assert replaying.submit(letters, sample.store).result() == [letters_key(0)]
+
+    expiry.start_if_due(sample.state, LATER + DAY, is_replaying=False)
+    assert replaying.submit(letters, sample.store).result() == []
+
+
+def test_a_pass_that_was_called_off_is_not_waited_for(
+    sample: SampleLedger, expiry: DeadLetterExpiry, replaying: ThreadPoolExecutor
+) -> None:
+    is_over = Event()
+    replaying.submit(is_over.wait)
+    expiry.start_if_due(sample.state, LATER + DAY, is_replaying=False)
+    replaying.shutdown(wait=False, cancel_futures=True)
+
+    expiry.stop()
+
+    assert letters(sample.store) == [letters_key(0)]
+    is_over.set()
