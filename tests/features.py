@@ -60,6 +60,10 @@ FEATURES = {
     "schedules": ("schedul", "clock", "short_lives", "hourly"),
     "schemas": ("schema",),
     "security": (
+        "sbom",
+        "trimmed_spark",
+        "admission",
+        "personal_data",
         "unit/test_network",
         "unit/test_errors",
         "unit/test_logs",
