@@ -86,7 +86,7 @@ def test_drivers_are_scraped_in_the_watched_namespaces() -> None:
     )
 
     assert the("PodMonitor", manifests)["spec"]["namespaceSelector"] == {
-        "matchNames": ["default", "kube-public"]
+        "matchNames": ["default", "logs"]
     }
 
 

@@ -94,7 +94,7 @@ def test_a_truncated_log_lands_on_at_the_checkpoint(truncated: tuple[OnCall, str
 
     on_call.follow(stopped.next_step)
 
-    on_call.lands_all(topic, [*KEPT, *LOST, *AGAIN[len(LOST) :]])
+    on_call.lands_all(topic, [*KEPT, *LOST, *AGAIN[len(LOST) :]], ExitCode.UNCHECKED)
     (unblock,) = on_call.decided(Unblock)
     assert unblock.entries[0].topic_partition.topic == topic
 
@@ -106,7 +106,7 @@ def test_a_truncated_log_is_landed_anew_in_a_new_generation(truncated: tuple[OnC
     on_call.edit(generation=2)
     on_call.follow(f"landfall reset GROUP.yaml {topic}/0 --to {len(KEPT)} --why INC-12")
 
-    on_call.lands_all(topic, [*KEPT, *LOST, *AGAIN])
+    on_call.lands_all(topic, [*KEPT, *LOST, *AGAIN], ExitCode.UNCHECKED)
     assert len([add for add in on_call.records(Add) if add.decision]) == 1
 
 
