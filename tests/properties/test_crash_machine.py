@@ -56,7 +56,7 @@ MUTANTS = [
 ]
 
 FIRST_SEEDS: dict[type[Driver], int] = {
-    SweepsThoughFenced: 4_038,
+    SweepsThoughFenced: 7_514,
     RepairsUnrecorded: 83,
     LandsANamesake: 42,
     GivesUpUnasked: 38,
