@@ -27,9 +27,10 @@ from tests.support.landing import Landing, Scene
 from tests.support.limited_users import (
     S3_WITH_USERS,
     LimitedUser,
+    access_of,
     documented_statements,
     grant_all,
-    server_of,
+    server_with,
 )
 from tests.support.markdown import DOCS, code
 
@@ -61,23 +62,13 @@ def scene(
     """A bucket whose group is ``DRIVER``; the test's own requests are the administrator's."""
     endpoint = own_server(S3_WITH_USERS).up().address
     assert endpoint
-    DRIVER.create(endpoint)
     READER.create(endpoint)
-    DRIVER.write_secret(tmp_path / "s3")
-    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
-    server = server_of(endpoint)
-    for name, value in server.env.items():
-        monkeypatch.setenv(name, value)
+    server = server_with(DRIVER, endpoint, tmp_path, monkeypatch)
     return Scene(kafka, server.create_bucket())
 
 
 def spec(scene: Scene) -> dict[str, Any]:
-    s3 = {
-        "endpoint": str(scene.bucket.server),
-        "pathStyle": True,
-        "credentialsSecretRef": {"name": "s3"},
-        "maxAttempts": 1,
-    }
+    s3 = access_of(scene.bucket)
     bad = {"maxRatio": "1", "retain": "30d"}
     return {"output": {"s3": s3}, "decode": {"format": "Json"}, "badRecords": bad}
 

@@ -27,8 +27,9 @@ from tests.support.landing import Landing, Scene, wait_for
 from tests.support.limited_users import (
     S3_WITH_USERS,
     LimitedUser,
+    access_of,
     documented_statements,
-    server_of,
+    server_with,
     without,
 )
 from tests.support.stores import content, uploaded
@@ -50,22 +51,12 @@ def scene(
     """A bucket whose group is ``DRIVER``; the test's own requests are the administrator's."""
     endpoint = own_server(S3_WITH_USERS).up().address
     assert endpoint
-    DRIVER.create(endpoint)
-    DRIVER.write_secret(tmp_path / "s3")
-    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
-    server = server_of(endpoint)
-    for name, value in server.env.items():
-        monkeypatch.setenv(name, value)
+    server = server_with(DRIVER, endpoint, tmp_path, monkeypatch)
     return Scene(kafka, server.create_bucket())
 
 
 def spec(scene: Scene) -> dict[str, Any]:
-    s3 = {
-        "endpoint": str(scene.bucket.server),
-        "pathStyle": True,
-        "credentialsSecretRef": {"name": "s3"},
-        "maxAttempts": 1,
-    }
+    s3 = access_of(scene.bucket)
     return {"output": {"s3": s3}, "tuning": {"segmentEvery": 3}}
 
 

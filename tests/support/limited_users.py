@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dev.servers import s3 as dev_s3
 from dev.servers.s3 import S3
 from dev.servers.server import Kind
@@ -88,3 +90,29 @@ def without(statements: list[dict[str, Any]], action: str) -> list[dict[str, Any
 def server_of(endpoint: str) -> S3Server:
     """The server, for its administrator."""
     return S3Server(endpoint, dev_s3._env(endpoint))
+
+
+def server_with(
+    driver: LimitedUser, endpoint: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> S3Server:
+    """A server with this user, whose keys are the Secret ``s3`` in a folder of Secrets.
+
+    The test's own requests are the administrator's.
+    """
+    driver.create(endpoint)
+    driver.write_secret(secrets / "s3")
+    monkeypatch.setenv("LANDFALL_SECRETS", str(secrets))
+    server = server_of(endpoint)
+    for name, value in server.env.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
+def access_of(bucket: Bucket) -> dict[str, Any]:
+    """The section ``s3`` of a group whose driver is the user of the Secret ``s3``."""
+    return {
+        "endpoint": str(bucket.server),
+        "pathStyle": True,
+        "credentialsSecretRef": {"name": "s3"},
+        "maxAttempts": 1,
+    }
