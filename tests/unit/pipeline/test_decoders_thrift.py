@@ -206,6 +206,7 @@ def test_a_malformed_payload_is_rejected_alone(payload: bytes, error: str) -> No
         (b"\x16\x0a\x00\x00", "1 bytes after the struct"),
         (b"\x16" + b"\xff" * 10 + b"\x01\x00", "a number of more than 64 bits"),
         (b"\x1e\x00", "unknown type 14"),
+        (b"\x19\x0e\x00", "unknown type 14"),
         (b"\x18\xff\xff\xff\xff\x0f\x00", "ends inside a value"),
         (b"\x19\xf5\xff\xff\xff\xff\x0f\x00", "4294967295 items do not fit"),
         (b"\x19" + b"\x19" * 100_000, "more than 64 levels"),

@@ -167,9 +167,11 @@ class _Compact(_Bytes):
 
     def items(self) -> tuple[Wire, int]:
         header = self.byte()
-        number = header >> 4
+        number, kind = header >> 4, header & 15
         number = self.count(self._varint(32) if number == 15 else number, 1)
-        return self._wire(header & 15) if number else Wire.STOP, number
+        # An empty list may name no type, but none that does not exist, as in Apache's readers.
+        wire = self._wire(kind) if kind or number else Wire.STOP
+        return wire if number else Wire.STOP, number
 
     def pairs(self) -> tuple[Wire, Wire, int]:
         number = self._varint(32)
