@@ -547,6 +547,8 @@ def _timestamp(value: Any) -> Any:
         return value.text().replace("Z", "+00:00")
     if value == "":
         return None
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", value):
+        value = float(value) if "." in value else int(value)
     if isinstance(value, int):
         try:
             return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)).isoformat()

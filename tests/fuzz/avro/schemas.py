@@ -122,8 +122,13 @@ def _record(draw: Draw, names: _Names, depth: int) -> Declared:
 def _union(draw: Draw, names: _Names, depth: int) -> Declared:
     made: dict[str, Declared] = {}
     for _ in range(draw(st.integers(1, 4))):
+        known = (names.records, names.enums, names.fixed)
+        sizes = [len(each) for each in known]
         branch = _type(draw, names, depth - 1, in_union=True)
-        made.setdefault(kind_of(branch), branch)
+        if made.setdefault(kind_of(branch), branch) is branch:
+            continue
+        for each, size in zip(known, sizes, strict=True):  # what it declared is nowhere
+            del each[size:]
     return [*made.values()]
 
 
