@@ -176,7 +176,7 @@ def test_an_object_that_the_api_server_rejects_is_reported_and_the_driver_stays(
     assert stage.drivers()[first].phase is Phase.RUNNING
 
 
-def test_a_group_with_the_output_of_another_one_is_rejected(stage: Stage) -> None:
+def test_a_newcomer_with_the_output_of_another_group_is_refused_alone(stage: Stage) -> None:
     stage.create()
     stage.wait_for("Running")
     url = stage.groups.read(stage.name)["spec"]["output"]["url"]
@@ -189,6 +189,10 @@ def test_a_group_with_the_output_of_another_one_is_rejected(stage: Stage) -> Non
         f"is also the output of {stage.groups.namespace}/{stage.name}"
     )
     assert second.drivers() == {}
+
+    assert stage.condition("SpecValid")["status"] == "True"
+    stage.patch(state="Suspended")
+    stage.wait_for("Suspended")
 
 
 def test_an_operator_continues_where_one_was_killed_during_a_pass(own: Stage) -> None:

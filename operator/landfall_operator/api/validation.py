@@ -5,6 +5,7 @@ This module finds what a CRD cannot express, and checks objects that are older t
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from landfall.api.column_names import column_problems
@@ -24,27 +25,84 @@ def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
     return group, ""
 
 
-def conflict(group: ConsumerGroup, others: Iterable[ConsumerGroup]) -> str:
-    """Why a group and one of the others exclude each other; empty if none does.
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A group and what it claims: its roots, the names of its objects, its Kafka group.
 
-    Both groups get the error, because only users know which of them should stay. Output roots must
-    not be equal, and nested ones not be such that two objects may get one name. Groups of another
-    API server are not seen here; what drivers and tasks claim in the store keeps those apart.
+    Attributes:
+        wanted: the group with the spec that its resource has; None if that is not valid.
+        held: the group with each spec that its drivers have, which may be older ones.
+        since: ``metadata.creationTimestamp`` and uid.
     """
-    for other in (each for each in others if each.full_name != group.full_name):
-        name, url = other.full_name, group.spec.output.url
-        if shared := _shared_root(group, other):
-            return shared
-        if may_collide(group, other):
-            return (
-                f"spec.output.url: objects in {url} may get the names of objects of {name} in "
-                f"{other.spec.output.url}, because one output root is in the other"
-            )
-        if _kafka_group(group) and _kafka_group(other) == _kafka_group(group):
-            return (
-                f"spec.source.kafka.groupId: {group.kafka_group_id} is also the Kafka group of "
-                f"{name}"
-            )
+
+    wanted: ConsumerGroup | None
+    held: tuple[ConsumerGroup, ...]
+    since: tuple[str, str]
+
+    def excludes(self, group: ConsumerGroup) -> bool:
+        """Whether it claims by its drivers what a group would claim."""
+        return any(conflict(group, held) for held in self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a group is refused.
+
+    Attributes:
+        message: for the group's users, who may not see other namespaces.
+        other: namespace and name of the group that has what this one wants.
+    """
+
+    message: str
+    other: str
+
+
+def refusal(mine: Claimant, others: Iterable[Claimant]) -> Refusal | None:
+    """Why what a group wants belongs to another one; None if it does not.
+
+    Of two groups that exclude each other, one is refused and the other one is not affected: the
+    group that lands keeps what it has, whatever others ask for; if both or none of them land,
+    the one that was created first does. Groups of another API server are not seen here; what
+    drivers and tasks claim in the store keeps those apart.
+    """
+    group = mine.wanted
+    if group is None:
+        return None
+    for other in others:
+        for claim in (*other.held, *([other.wanted] if other.wanted else [])):
+            if claim.full_name == group.full_name or not (found := conflict(group, claim)):
+                continue
+            if not _comes_first(mine, other):
+                same = claim.metadata.namespace == group.metadata.namespace
+                name = claim.full_name if same else "a group of another namespace"
+                return Refusal(found.format(name), claim.full_name)
+    return None
+
+
+def _comes_first(mine: Claimant, other: Claimant) -> bool:
+    """Whether of two groups that exclude each other it is this one that keeps its claim."""
+    is_held = any(other.excludes(held) for held in mine.held)
+    mine_first = is_held or (other.wanted is not None and mine.excludes(other.wanted))
+    other_first = is_held or (mine.wanted is not None and other.excludes(mine.wanted))
+    return mine.since < other.since if mine_first == other_first else mine_first
+
+
+def conflict(group: ConsumerGroup, other: ConsumerGroup) -> str:
+    """Why two groups exclude each other, with ``{}`` for the other one's name; empty if not.
+
+    Output roots must not be equal, and nested ones not be such that two objects may get one name.
+    """
+    url = _literal(group.spec.output.url)
+    if shared := _shared_root(group, other):
+        return shared
+    if may_collide(group, other):
+        return (
+            f"spec.output.url: objects in {url} may get the names of objects of {{}}, because one "
+            "output root is in the other"
+        )
+    if _kafka_group(group) and _kafka_group(other) == _kafka_group(group):
+        name = _literal(group.kafka_group_id)
+        return f"spec.source.kafka.groupId: {name} is also the Kafka group of {{}}"
     return ""
 
 
@@ -53,8 +111,14 @@ def _shared_root(group: ConsumerGroup, other: ConsumerGroup) -> str:
     theirs = {_place(root): root.section for root in other.spec.roots}
     for root in group.spec.roots:
         if section := theirs.get(_place(root)):
-            return f"spec.{root.section}.url: {root.url} is also the {section} of {other.full_name}"
+            url = _literal(root.url)
+            return f"spec.{root.section}.url: {url} is also the {section} of {{}}"
     return ""
+
+
+def _literal(text: str) -> str:
+    """A text that ``str.format`` leaves as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _place(root: Root) -> tuple[str, str | None]:

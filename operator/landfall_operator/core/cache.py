@@ -19,7 +19,7 @@ from landfall.api.spec.roots import roots_above
 from landfall.errors import Stalled
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.api.validation import conflict, parsed
+from landfall_operator.api.validation import Claimant, Refusal, parsed, refusal
 from landfall_operator.api.verbs import PREFIX
 from landfall_operator.core.ownership import applied_fields
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
@@ -34,7 +34,7 @@ Key = tuple[str, str]
 GROUP = "ConsumerGroup"
 _NEVER_APPLIED = frozenset({"Pod", "ControllerRevision"})
 _LIFE = ("uid", "generation", "deletionTimestamp", "finalizers")
-_KEPT = ("name", "namespace", "resourceVersion", *_LIFE)
+_KEPT = ("name", "namespace", "resourceVersion", "creationTimestamp", *_LIFE)
 """The metadata that is kept as it is; of annotations, only the operator's are kept."""
 _REQUESTED = (*_LIFE, "annotations")
 """The metadata that users, and not the operator, decide."""
@@ -151,6 +151,7 @@ class ObjectCache:
         self._owned: defaultdict[Key, dict[tuple[str, str], CachedObject]] = defaultdict(dict)
         self._deleted_uids: dict[str, None] = {}
         self._by_conflict_key: defaultdict[object, set[Key]] = defaultdict(set)
+        self._conflict_keys_of: dict[Key, AbstractSet[object]] = {}
 
     def owned(self, key: Key) -> Mapping[tuple[str, str], CachedObject]:
         """The objects with a group's label, by kind and name."""
@@ -184,6 +185,8 @@ class ObjectCache:
             del self._owned[key][kind, cached.name]
             if not self._owned[key]:
                 del self._owned[key]
+            if _spec_in(cached):
+                self._index(key)
         return key
 
     def forget(self, namespace: str) -> set[Key]:
@@ -216,11 +219,30 @@ class ObjectCache:
             self.drop(kind, minimal_body(key, cached))
         return {key for key, _ in missing}
 
-    def conflicting_groups(self, group: ConsumerGroup) -> str:
-        """Why a group and another one in the cache exclude each other; empty if none does."""
-        marks = (*_conflict_keys(group), *_keys_of_nested(group))
-        keys = {key for mark in marks for key in self._by_conflict_key.get(mark, ())}
-        return conflict(group, (spec for key in sorted(keys) if (spec := self.groups[key].spec)))
+    def refusal(self, key: Key) -> Refusal | None:
+        """Why what a group wants belongs to another one in the cache; None if it does not."""
+        mine = self._claimant(key)
+        if mine is None or mine.wanted is None:
+            return None
+        marks = (*_conflict_keys(mine.wanted), *_keys_of_nested(mine.wanted))
+        keys = {found for mark in marks for found in self._by_conflict_key.get(mark, ())}
+        others = (self._claimant(found) for found in sorted(keys - {key}))
+        return refusal(mine, (other for other in others if other))
+
+    def _claimant(self, key: Key) -> Claimant | None:
+        resource = self.groups.get(key)
+        if resource is None:
+            return None
+        rollout = resource.status.rollout
+        landing = {rollout.active, rollout.target, rollout.previous} - {None}
+        held = [
+            spec
+            for cached in self.owned(key).values()
+            if cached.owner == resource.uid and cached.revision in landing
+            if (spec := _spec_in(cached))
+        ]
+        since = str(resource.metadata.get("creationTimestamp", "")), resource.uid
+        return Claimant(resource.spec, tuple({id(spec): spec for spec in held}.values()), since)
 
     def _cached(
         self, kind: str, namespace: str | None
@@ -256,23 +278,33 @@ class ObjectCache:
         self.groups[key] = new = Resource(
             metadata, spec_json, _as_text(status), spec, error, status_of(status)
         )
-        if known and not unchanged:
-            self._remove_conflict_keys(key, known)
-        for mark in _conflict_keys(spec) if spec else ():
-            self._by_conflict_key[mark].add(key)
+        if not unchanged:
+            self._index(key)
         return None if known and known.is_equivalent(new) else key
 
     def _drop_group(self, key: Key, uid: str) -> None:
         known = self.groups.get(key)
         if known and known.uid == uid:
-            self._remove_conflict_keys(key, known)
             del self.groups[key]
+            self._index(key)
 
-    def _remove_conflict_keys(self, key: Key, known: Resource) -> None:
-        for mark in _conflict_keys(known.spec) if known.spec else ():
+    def _index(self, key: Key) -> None:
+        """Let the group be found by what its resource wants, and by what its drivers have."""
+        resource, marks = self.groups.get(key), set[object]()
+        if resource:
+            specs = [resource.spec, *map(_spec_in, self.owned(key).values())]
+            each = {id(spec): spec for spec in specs if spec}.values()
+            marks = {mark for spec in each for mark in _conflict_keys(spec)}
+        before = self._conflict_keys_of.get(key, frozenset())
+        for mark in before - marks:
             self._by_conflict_key[mark].discard(key)
             if not self._by_conflict_key[mark]:
                 del self._by_conflict_key[mark]
+        for mark in marks - before:
+            self._by_conflict_key[mark].add(key)
+        self._conflict_keys_of[key] = marks
+        if not marks:
+            del self._conflict_keys_of[key]
 
     def _put_owned(self, kind: str, body: Mapping[str, Any]) -> Key | None:
         key = _group_of(kind, body)
@@ -285,6 +317,8 @@ class ObjectCache:
             return None
         new = self._with_shared_spec(key, _cached_object(kind, body))
         self._owned[key][kind, new.name] = new
+        if _spec_in(new):
+            self._index(key)
         return None if known and known.is_equivalent(new) else key
 
     def _with_shared_spec(self, key: Key, new: CachedObject) -> CachedObject:
@@ -302,10 +336,16 @@ class ObjectCache:
         """
         resource = self.groups.get(key)
         values = [resource.spec if resource else None]
-        for cached in self.owned(key).values():
-            value = cached.value
-            values.append(value.group if isinstance(value, RecordedSpec) else value)
-        return next((v for v in values if isinstance(v, ConsumerGroup) and v == spec), spec)
+        values += map(_spec_in, self.owned(key).values())
+        return next((value for value in values if value == spec), spec)
+
+
+def _spec_in(cached: CachedObject) -> ConsumerGroup | None:
+    """The group with the spec that an object of it records, or that it gives to a driver."""
+    value = cached.value
+    if isinstance(value, RecordedSpec):
+        return value.group
+    return value if isinstance(value, ConsumerGroup) else None
 
 
 def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:

@@ -6,6 +6,7 @@ where the previous one stopped.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -33,6 +34,8 @@ from landfall_operator.runtime.driver_client import DriverClient
 from landfall_operator.runtime.group_metrics import group_snapshot
 from landfall_operator.runtime.kube_client import Conflict, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
 
 INTERVAL = 15.0
 """Seconds between two passes while nothing happens: a third of ``FRESH``."""
@@ -68,6 +71,7 @@ class GroupState:
         samples: measurements of the last half hour.
         status_written: when the status was last written.
         rejection: what the API server rejected in the last pass; else empty.
+        refused_for: namespace and name of the group that has what this one wants; else empty.
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
         token_seen: when the control token was last seen while a driver's pod did not run.
@@ -81,6 +85,7 @@ class GroupState:
     samples: SampleHistory = field(default_factory=SampleHistory)
     status_written: datetime | None = None
     rejection: str = ""
+    refused_for: str = ""
     invalid: int | None = None
     pod_failures: dict[str, object] = field(default_factory=dict)
     token_seen: datetime | None = None
@@ -198,7 +203,7 @@ class Reconciler:
             state.samples.add(sample)
         state.samples.expire(now)
         token = control_name(target.key[1]) if await self._has_token(target, state) else ""
-        spec_error = self._spec_error(target.resource, state)
+        spec_error = self._spec_error(target.key, target.resource, state)
         await self._see_executors(target, state, answer)
         gathered = inputs.Inputs(
             now,
@@ -254,11 +259,17 @@ class Reconciler:
             state.token_seen = now if await self._executor.has_token(target) else None
         return state.token_seen is not None
 
-    def _spec_error(self, resource: Resource, state: GroupState) -> str:
+    def _spec_error(self, key: Key, resource: Resource, state: GroupState) -> str:
         """Why a spec that is valid by itself cannot be applied; else empty."""
         if state.rejection and state.invalid == resource.generation:
             return state.rejection
-        return self._cache.conflicting_groups(resource.spec) if resource.spec else ""
+        found = self._cache.refusal(key)
+        if found and state.refused_for != found.other:
+            log.warning(
+                "%s", found.message, extra={"group": "/".join(key), "other_group": found.other}
+            )
+        state.refused_for = found.other if found else ""
+        return found.message if found else ""
 
     def _count_pod_failures(self, key: Key, observed: GroupObservation, state: GroupState) -> None:
         """Count each failure of a driver's pod once per restart."""

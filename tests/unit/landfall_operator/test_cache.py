@@ -174,29 +174,11 @@ def test_groups_whose_outputs_are_inside_each_other_are_found(
     other["spec"]["output"]["url"] = url
     cache.put("ConsumerGroup", mine)
     cache.put("ConsumerGroup", other)
-    outer, inner = cache.groups[KEY].spec, cache.groups["logs", "orders"].spec
-    assert outer
-    assert inner
 
-    assert ("of logs/orders" in cache.conflicting_groups(outer)) == is_inside
-    assert ("of logs/clicks" in cache.conflicting_groups(inner)) == is_inside
+    found = cache.refusal(("logs", "orders"))
+    assert ("of logs/clicks" in found.message if found else False) == is_inside
+    assert cache.refusal(KEY) is None
 
     cache.drop("ConsumerGroup", mine)
 
-    assert cache.conflicting_groups(inner) == ""
-
-
-def test_groups_with_one_output_conflict_until_one_is_deleted(cache: ObjectCache) -> None:
-    other = resource(name="orders", uid="v")
-    other["spec"]["output"]["url"] = "s3://logs/clicks/"
-    cache.put("ConsumerGroup", other)
-    spec = cache.groups[KEY].spec
-    assert spec
-    assert (
-        cache.conflicting_groups(spec)
-        == "spec.output.url: s3://logs/clicks is also the output of logs/orders"
-    )
-
-    cache.drop("ConsumerGroup", other)
-
-    assert cache.conflicting_groups(spec) == ""
+    assert cache.refusal(("logs", "orders")) is None

@@ -63,8 +63,8 @@ def test_roots_in_which_names_may_meet_are_refused(
     below = landing(f"s3://logs/all/{root}/", inner, "below")
 
     assert collide(above, below)
-    assert conflict(below, [above]).startswith("spec.output.url: objects in s3://logs/all/")
-    assert "in s3://logs/all, because one output root is in the other" in conflict(below, [above])
+    assert conflict(below, above).startswith("spec.output.url: objects in s3://logs/all/")
+    assert conflict(below, above).endswith("because one output root is in the other")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_roots_in_which_no_names_meet_are_allowed(
     below = landing(f"s3://logs/{root}", {"pattern": "dt={date}", **inner}, "below")
 
     assert not collide(above, below)
-    assert conflict(above, [below]) == ""
+    assert conflict(above, below) == ""
 
 
 def test_roots_of_other_stores_or_beside_each_other_are_apart() -> None:

@@ -271,18 +271,12 @@ def test_two_groups_cannot_share_an_output_or_a_kafka_group() -> None:
 
     ledger = group(output={"url": "s3://fourth"}, ledger={"url": "s3://logs/parsed/"})
 
-    assert conflict(mine, [mine, same_kafka_group]) == ""
+    assert conflict(mine, same_kafka_group) == ""
+    assert conflict(ledger, other) == "spec.ledger.url: s3://logs/parsed/ is also the output of {}"
+    assert conflict(mine, other) == "spec.output.url: s3://logs/parsed is also the output of {}"
     assert (
-        conflict(ledger, [other])
-        == "spec.ledger.url: s3://logs/parsed/ is also the output of logs/other"
-    )
-    assert (
-        conflict(mine, [other])
-        == "spec.output.url: s3://logs/parsed is also the output of logs/other"
-    )
-    assert (
-        conflict(third, [same_kafka_group])
-        == "spec.source.kafka.groupId: g is also the Kafka group of logs/other"
+        conflict(third, same_kafka_group)
+        == "spec.source.kafka.groupId: g is also the Kafka group of {}"
     )
 
 
