@@ -101,7 +101,7 @@ check: setup ## Check format, lint, types, import contracts, dependencies, docum
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
-	@$(MKDOCS) build --quiet --strict > .venv/mkdocs.log 2>&1 || { cat .venv/mkdocs.log; exit 1; }
+	@$(MKDOCS) build --strict > .venv/mkdocs.log 2>&1 || { cat .venv/mkdocs.log; exit 1; }
 
 docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT=n)
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
