@@ -7,8 +7,10 @@ parsed, so the content of a variable is never read as YAML.
 
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -45,7 +47,11 @@ def read(path: Path) -> object:
         text = path.read_text("utf-8")
         # JSON is nearly a subset of YAML, but YAML rejects some characters and reads some numbers
         # differently: a file that claims to be JSON is parsed as JSON.
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        if path.suffix == ".json":
+            return json.loads(text, object_pairs_hook=_each_once)
+        return _from_yaml(text)
+    except _TwiceError as error:
+        raise Stalled(Reason.SPEC_INVALID, f"{path}: {error}") from None
     except OSError as error:
         raise Stalled(Reason.SPEC_INVALID, f"{path}: {error.strerror}") from error
     except json.JSONDecodeError as error:
@@ -96,4 +102,64 @@ def _position(error: Exception) -> str:
 
 
 def _problem(error: Exception) -> str:
-    return str(getattr(error, "problem", None) or error)
+    """What is wrong, and in what: YAML's parser says where that began."""
+    problem, context = getattr(error, "problem", None), getattr(error, "context", None)
+    if not problem:
+        return str(error)
+    begin = getattr(error, "context_mark", None)
+    where = f" {context} that begins in line {begin.line + 1}" if context and begin else ""
+    hint = "; is the indentation right?" if "<block" in problem else ""
+    return f"{problem}{where}{hint}"
+
+
+class _TwiceError(Exception):
+    """An object of JSON has a name twice."""
+
+
+def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    names = Counter(name for name, _ in pairs)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise _TwiceError(f"{twice[0]} is given twice in one object")
+    return dict(pairs)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses what ``kubectl`` refuses: a key that a mapping has twice, of which one would win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # PyYAML's signature
+        seen: dict[str, yaml.Mark] = {}
+        for key, _ in node.value:
+            if key.tag == "tag:yaml.org,2002:merge" or not isinstance(key, yaml.ScalarNode):
+                continue
+            if first := seen.get(key.value):
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    f"{key.value} is in line {first.line + 1} already; a key can be given once",
+                    key.start_mark,
+                )
+            seen[key.value] = key.start_mark
+        return super().construct_mapping(node, deep=deep)
+
+
+def _from_yaml(text: str) -> object:
+    """The one document in a text."""
+    loader = _Loader(text)
+    try:
+        written = []
+        while loader.check_node():
+            node = loader.get_node()
+            if node and node.tag != "tag:yaml.org,2002:null":
+                written.append(node)
+        if len(written) > 1:
+            lines = " and ".join(str(node.start_mark.line + 1) for node in written)
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"there are {len(written)} documents, in lines {lines}: "
+                "give each group a file of its own",
+                written[1].start_mark,
+            )
+        return loader.construct_document(written[0]) if written else None
+    finally:
+        loader.dispose()

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.api.group_file import expand, load
+from landfall.api.group_file import expand, load, read
 from landfall.cli import main
 from landfall.errors import Stalled
 
@@ -88,3 +88,45 @@ def test_invalid_json_is_reported_with_its_line(tmp_path: Path) -> None:
     path.write_text('{"a":\n 1,}')
 
     assert error_of(path).startswith(f"{path}:2:")
+
+
+def test_a_key_that_is_given_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
+    path = written(tmp_path, GROUP + "metadata: {name: other}\n")
+    first = GROUP.splitlines().index("metadata: {name: shop}") + 1
+
+    assert error_of(path) == (
+        f"{path}:{len(GROUP.splitlines()) + 1}:1: invalid YAML: metadata is in line {first} "
+        "already; a key can be given once"
+    )
+
+
+def test_a_key_over_that_of_an_anchor_is_no_second_one(tmp_path: Path) -> None:
+    path = written(tmp_path, "a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\n")
+
+    assert read(path) == {"a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}}
+
+
+def test_a_name_that_json_has_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "group.json"
+    path.write_text('{"a": {"b": 1, "b": 2}}')
+
+    assert error_of(path) == f"{path}: b is given twice in one object"
+
+
+def test_a_file_of_two_groups_is_refused_and_one_with_separators_is_not(tmp_path: Path) -> None:
+    line = len(GROUP.splitlines()) + 3  # a text begins with an empty line
+
+    assert error_of(written(tmp_path, f"{GROUP}---\n{GROUP}")) == (
+        f"{tmp_path}/group.yaml:{line}:1: invalid YAML: there are 2 documents, in lines 2 and "
+        f"{line}: give each group a file of its own"
+    )
+    assert read(written(tmp_path, f"---\n{GROUP}---\n")) == read(written(tmp_path, GROUP))
+
+
+def test_wrong_indentation_is_called_that(tmp_path: Path) -> None:
+    path = written(tmp_path, "a:\n    b: 1\n  c: 2\n")
+
+    assert error_of(path).endswith(
+        "expected <block end>, but found '<block mapping start>' while parsing a block mapping "
+        "that begins in line 1; is the indentation right?"
+    )
