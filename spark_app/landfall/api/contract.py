@@ -141,6 +141,8 @@ class ExitCode(IntEnum):
     """A check had nothing to check: no ledger, no such topic, or nothing landed."""
     UNCHECKED = 8
     """An audit found no fault, and some records could not be checked."""
+    UNFINISHED = 9
+    """A run with an end was stopped before it; the next one lands the rest."""
 
 
 class Phase(StrEnum):

@@ -37,7 +37,7 @@ it imports nothing and connects to nothing.
 
 EXIT_CODES = """\
 exit codes:
-  0  success: done, caught up, or drained
+  0  success: done, caught up, or drained without an end to reach
   1  an unexpected error: please report it
   2  the command line or the group file is invalid; the message names the field
   3  fenced: another driver took over, and this one wrote nothing after that
@@ -46,6 +46,7 @@ exit codes:
   6  a check found a fault
   7  a check had nothing to check: no ledger, no such topic, or nothing landed
   8  audit found no fault, and could not check everything
+  9  stopped before the end that was given; run it again to land the rest
 """
 
 _LOCAL = r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]{0,3})?\])?"

@@ -168,7 +168,7 @@ def _is_landed(opened: OpenBackfill) -> bool:
 
 
 def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter) -> ExitCode:
-    """Land the ranges; returns how the driver ended, or UNAVAILABLE if it was interrupted.
+    """Land the ranges; returns how the driver ended, or UNFINISHED if it was interrupted.
 
     Raises:
         Stalled: it ended well, and has not landed exactly what was planned.
@@ -189,9 +189,9 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter
     watch = progress_of(opened.plan, reporter)
     with _shown(verbose=arguments.verbose) as show:
         code = run_group(group, options, lambda report: (watch(report), show(report))[0])
-    if made and not made[-1].is_done and code in {ExitCode.OK, ExitCode.STALLED}:
+    if made and not made[-1].is_done and code in {ExitCode.UNFINISHED, ExitCode.STALLED}:
         reporter.update(reason=INTERRUPTED, message="stopped before all was landed")
-        return ExitCode.UNAVAILABLE
+        return ExitCode.UNFINISHED
     if code is ExitCode.OK:
         opened.check_landed(opened.landed())
     elif code is ExitCode.STALLED:  # what it could not land, it would not land again either

@@ -108,6 +108,7 @@ class LaneContender:
         new_driver: makes the driver for a lane that this process has just opened.
         reporter: where to show the status.
         options: how to take the lane.
+        has_ended: whether its last driver had an end and has reached it.
     """
 
     group: ConsumerGroup
@@ -115,6 +116,7 @@ class LaneContender:
     new_driver: NewDriver
     reporter: StatusReporter
     options: ContenderOptions = ContenderOptions()
+    has_ended: bool = False
     _command: PendingCommand = PendingCommand.NOTHING
     _stop_reason: str = ""
     _driver: Driver | None = None
@@ -290,6 +292,7 @@ class LaneContender:
         try:
             return driver.run()
         finally:
+            self.has_ended = driver.has_ended
             with self._lock:
                 self._driver = None
 

@@ -346,6 +346,11 @@ class Driver:
         )
 
     @property
+    def has_ended(self) -> bool:
+        """Whether a driver with an end has reached it, or has landed as much as can be."""
+        return (self.until_caught_up and self.caught_up) or self._goal.is_done
+
+    @property
     def _is_at_rest(self) -> bool:
         lost = self._completer.topic_partitions.union(self._lost.topic_partitions)
         is_old = self.deps.observer.must_discover  # what was missing may be there again

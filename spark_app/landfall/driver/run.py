@@ -16,7 +16,7 @@ import stamina
 from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
 from landfall.api.hidden_columns import hidden_columns
 from landfall.api.plain_http import plain_http
-from landfall.api.spec import ConsumerGroup, TopicSpecs
+from landfall.api.spec import ConsumerGroup, Schedule, TopicSpecs
 from landfall.api.verbs import Answer, Request, RetryRequest
 from landfall.clock import SteadyClock
 from landfall.driver.closed_ranges import scheduled
@@ -24,7 +24,7 @@ from landfall.driver.compacting import planner_of
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.garbage import tune_garbage_collector
-from landfall.driver.goals import Endless, GoalType
+from landfall.driver.goals import GoalType
 from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.peers import is_any_working
@@ -123,7 +123,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         log.warning("secret without encryption", extra={"field": name, "why": warning})
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
-        return ExitCode.OK
+        return ExitCode.UNFINISHED if _has_end(group, options) else ExitCode.OK
     check_secrets((*group.spec.roots, *group.spec.source.places))
     store = open_stores(group.spec)
     for feed in group.spec.source.files:
@@ -170,8 +170,7 @@ def drive(
     deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
     deps = replace(deps, backup=backup_of(group), new_planner=partial(planner_of, group, deps))
     publishing = Publishing(group, store, clock)
-    schedule = None if options.until_caught_up else group.spec.schedule
-    goal = options.goal or scheduled(schedule, stays=options.stays)
+    goal = options.goal or scheduled(_schedule(group, options), stays=options.stays)
 
     def post(report: StatusReport) -> None:
         report = publishing.overlay(report)
@@ -197,8 +196,22 @@ def drive(
         publishing.start()
         stack.callback(publishing.stop)
         code = contender.run()
-        has_end = options.until_caught_up or (goal is not Endless and not options.stays)
-        return _publish_the_rest(publishing, code, has_end=has_end)
+        has_end = _has_end(group, options)
+        code = _publish_the_rest(publishing, code, has_end=has_end and contender.has_ended)
+        if code is ExitCode.OK and has_end and not contender.has_ended:
+            log.error("stopped before the end: run it again to land the rest")
+            return ExitCode.UNFINISHED
+        return code
+
+
+def _schedule(group: ConsumerGroup, options: Options) -> Schedule | None:
+    return None if options.until_caught_up else group.spec.schedule
+
+
+def _has_end(group: ConsumerGroup, options: Options) -> bool:
+    """Whether a run ends by itself, so that ending before is no success."""
+    has_goal = options.goal is not None or _schedule(group, options) is not None
+    return options.until_caught_up or (has_goal and not options.stays)
 
 
 def _contender_options(options: Options) -> ContenderOptions:
@@ -216,7 +229,7 @@ def _observer(group: ConsumerGroup) -> Observer:
 
 
 def _publish_the_rest(publishing: Publishing, code: ExitCode, *, has_end: bool) -> ExitCode:
-    """Publish what landed last; a run that has an end ends well only if that is published, too.
+    """Publish what landed last; a run that came to its end ends well only if that is published.
 
     A driver that is fenced or stalled leaves it to the next one.
     """

@@ -135,7 +135,7 @@ def test_a_driver_that_was_stopped_goes_on_and_one_that_gave_up_does_not(
     code, report = land(scene)
 
     assert (code, report.phase) == (
-        (ExitCode.STALLED, "Failed") if is_done else (ExitCode.UNAVAILABLE, "Landing")
+        (ExitCode.STALLED, "Failed") if is_done else (ExitCode.UNFINISHED, "Landing")
     )
 
 
