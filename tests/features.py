@@ -65,6 +65,7 @@ FEATURES = {
         "admission",
         "personal_data",
         "unit/test_network",
+        "unit/test_distribution",
         "unit/test_errors",
         "unit/test_logs",
         "hostile",

@@ -169,3 +169,16 @@ def cause(error: LandfallError, otherwise: str) -> str:  # noqa: C901, PLR0911  
         case DestinationAway():
             return "DestinationUnavailable"
     return otherwise
+
+
+DISTRIBUTION = "landfall-kafka"
+"""The name of Landfall's distribution. ``landfall`` on the Python package index is another program,
+so no message may name that.
+"""
+
+
+def how_to_install(extra: str) -> str:
+    """What somebody does to have the packages of an extra, as the end of a sentence."""
+    return (
+        f"install the extra {extra} of {DISTRIBUTION}, as by pip install '.[{extra}]' in a checkout"
+    )

@@ -7,7 +7,7 @@ from landfall.api.column_names import entry_problems
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.publish import PublisherEntry
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Stalled, how_to_install
 from landfall.publish import Publisher, PublisherType
 from landfall.publish.context import Context
 from landfall.registry import import_class, spec_errors
@@ -73,7 +73,7 @@ def publisher(
         raise Stalled(
             Reason.SPEC_INVALID,
             f"{field}.type: {entry.type} needs packages that are not installed: "
-            f"pip install 'landfall[{extra}]', or an image that is built with PUBLISHERS=yes",
+            f"{how_to_install(extra)}, or take an image that is built with PUBLISHERS=yes",
         )
     url = group.spec.output.url
     if entry.type in _TABLES_OF_FILES and url.partition("://")[0] not in _READABLE:

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.errors import how_to_install
 from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders.bodies import without_header
 from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, SchemaId
@@ -278,8 +279,7 @@ def _library() -> Any:
         import jsonschema_rs  # noqa: PLC0415  # an extra
     except ImportError as error:
         raise ValueError(
-            "JsonSchema needs the package jsonschema-rs, "
-            f"pip install 'landfall[jsonschema]': {error}"
+            f"JsonSchema needs the package jsonschema-rs: {how_to_install('jsonschema')} ({error})"
         ) from error
     return jsonschema_rs
 

@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from landfall.errors import Retry
+from landfall.errors import Retry, how_to_install
 from landfall.schemas import RegisteredSchema, SchemaKind, run_protoc
 
 SECONDS = 120
@@ -70,8 +70,8 @@ def check_installed() -> None:
     for package, module in (("protobuf", "google.protobuf"), ("grpcio-tools", "grpc_tools")):
         if not _has(module):
             raise ValueError(
-                f"Protobuf with a registry needs the package {package}, "
-                "pip install 'landfall[protobuf]'"
+                f"Protobuf with a registry needs the package {package}: "
+                f"{how_to_install('protobuf')}"
             )
 
 

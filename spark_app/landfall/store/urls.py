@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from landfall.api import spec
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Stalled, how_to_install
 from landfall.store import SourceFiles, Store, StoreType
 
 
@@ -114,7 +114,7 @@ def _clear_if_missing(where: str, extra: str) -> Iterator[None]:
         raise Stalled(
             Reason.SPEC_INVALID,
             f"{where} needs the Python package {error.name}, which is not installed: "
-            f"pip install 'landfall[{extra}]', or an image built with it",
+            f"{how_to_install(extra)}, or take an image built with it",
         ) from error
 
 

@@ -181,7 +181,7 @@ def _by_id(registry: str, schemas: Schemas) -> Find:
 
 
 def _protobuf(decode: Decode, schemas: Schemas) -> Find:
-    """What finds the type of a payload's message, by the libraries of ``landfall[protobuf]``."""
+    """What finds the type of a payload's message, by the libraries of the extra ``protobuf``."""
     from landfall.audit.payloads.protobuf import finder  # noqa: PLC0415
 
     return finder(decode, schemas)

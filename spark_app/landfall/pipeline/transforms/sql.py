@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.errors import how_to_install
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.transforms import Context
@@ -99,7 +100,7 @@ class Sql:
             raise ValueError(f"option engine: {_NO_SPARK}")
         text = wanted.query
         if duckdb is None:
-            raise ValueError("Sql needs DuckDB: install landfall with its extra, landfall[sql]")
+            raise ValueError(f"Sql needs DuckDB: {how_to_install('sql')}")
         if context.schema is None:
             raise ValueError("Sql reads typed columns; declare spec.decode.columns")
         if ROW in context.schema.names:

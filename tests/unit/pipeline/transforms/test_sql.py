@@ -219,7 +219,7 @@ def test_without_duckdb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 
     error = spec_error("Sql", {"query": "SELECT a FROM records"}, COLUMNS)
 
-    assert "landfall[sql]" in error
+    assert "install the extra sql of landfall-kafka" in error
 
 
 def test_the_database_reaches_neither_files_nor_settings() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from landfall.errors import how_to_install
 from landfall.pipeline.decoders import Path
 from landfall.pipeline.decoders.typed_columns import TIMESTAMP
 
@@ -152,7 +153,7 @@ def file_protos(descriptors: bytes) -> tuple[Any, ...]:
         from google.protobuf.message import DecodeError  # noqa: PLC0415
     except ImportError as error:
         raise ValueError(
-            f"Protobuf needs the package protobuf, pip install 'landfall[protobuf]': {error}"
+            f"Protobuf needs the package protobuf: {how_to_install('protobuf')} ({error})"
         ) from error
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file

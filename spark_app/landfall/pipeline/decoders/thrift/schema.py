@@ -13,6 +13,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, TypeAlias
 
+from landfall.errors import how_to_install
 from landfall.pipeline.decoders import Path
 
 
@@ -133,7 +134,7 @@ def load(idl: str | None, file: str | None, struct: str) -> tuple[Struct, str]:
         from thriftpy2.parser.exc import ThriftParserError  # noqa: PLC0415
     except ImportError as error:
         raise ValueError(
-            f"Thrift needs the package thriftpy2, pip install 'landfall[thrift]': {error}"
+            f"Thrift needs the package thriftpy2: {how_to_install('thrift')} ({error})"
         ) from error
     checksum = ""
     try:
