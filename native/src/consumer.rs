@@ -1,13 +1,14 @@
 //! A Kafka consumer that assigns, seeks and fetches, and nothing else.
 
-use std::ffi::{CString, OsString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 
-use crate::librdkafka::{self, Library, text};
+use crate::detached::Detached;
+use crate::librdkafka::{self, Library, Librdkafka, text};
 use crate::messages::{Fetched, Messages};
 use crate::positions::{Position, Positions};
 
@@ -77,7 +78,7 @@ unsafe extern "C" fn report(
         .push((code, reason));
 }
 
-fn open(library: Library, properties: &[(CString, Option<CString>)]) -> PyResult<Handle> {
+fn open(library: Arc<Library>, properties: &[(CString, Option<CString>)]) -> PyResult<Handle> {
     let mut reason = [0 as c_char; 512];
     let reported = Box::new(Reported::default());
     // SAFETY: the configuration is destroyed, or taken over by the client, exactly once; reasons are
@@ -104,7 +105,7 @@ fn open(library: Library, properties: &[(CString, Option<CString>)]) -> PyResult
         let queue = NonNull::new((library.queue_get_consumer)(client.as_ptr()));
         let queue = queue.ok_or_else(|| PyRuntimeError::new_err("a consumer without a queue"))?;
         Ok(Handle {
-            library: Arc::new(library),
+            library,
             client,
             queue,
             reported,
@@ -150,12 +151,26 @@ impl Handle {
         })
     }
 
+    /// Gives messages back that nothing refers to.
+    fn destroy(&self, messages: &[*mut librdkafka::Message]) {
+        for message in messages {
+            // SAFETY: ``take`` gave it, and nothing else destroys it.
+            unsafe { (self.library.message_destroy)(*message) };
+        }
+    }
+
     fn fetch(self: &Arc<Self>, limit: usize, milliseconds: c_int) -> PyResult<Fetch> {
         let mut buffer = vec![ptr::null_mut(); limit.max(1)];
         // librdkafka waits until it has as many as it is asked for. So wait for the first only.
         let mut taken = self.take(&mut buffer[..1], milliseconds)?;
         if taken > 0 && limit > 1 {
-            taken += self.take(&mut buffer[1..], 0)?;
+            match self.take(&mut buffer[1..], 0) {
+                Ok(more) => taken += more,
+                Err(error) => {
+                    self.destroy(&buffer[..taken]);
+                    return Err(error);
+                }
+            }
         }
         let mut groups: Vec<(
             *mut librdkafka::Topic,
@@ -171,8 +186,7 @@ impl Handle {
             let found = unsafe { message.as_ref() };
             if found.err != 0 {
                 errors.push(self.error_of(found));
-                // SAFETY: nothing refers to it any more.
-                unsafe { (self.library.message_destroy)(message.as_ptr()) };
+                self.destroy(&[message.as_ptr()]);
                 continue;
             }
             let place = (found.rkt, found.partition);
@@ -253,7 +267,7 @@ unsafe fn slice<'a, T>(start: *const T, count: c_int) -> &'a [T] {
 
 /// A consumer that joins no group. Its errors are those of confluent-kafka's ``Consumer``.
 #[pyclass(frozen)]
-pub struct Consumer(Mutex<Option<Arc<Handle>>>);
+pub struct Consumer(Detached<Mutex<Option<Arc<Handle>>>>);
 
 impl Consumer {
     fn handle(&self) -> PyResult<Arc<Handle>> {
@@ -265,21 +279,16 @@ impl Consumer {
 
 #[pymethods]
 impl Consumer {
-    /// Creates a consumer by the librdkafka in a file, with properties in this order.
+    /// Creates a consumer with properties in this order.
     #[new]
     fn new(
         py: Python<'_>,
-        library: OsString,
+        librdkafka: &Librdkafka,
         properties: Vec<(CString, Option<CString>)>,
     ) -> PyResult<Self> {
-        py.detach(|| {
-            let library = Library::open(&library)
-                .map_err(|error| PyOSError::new_err(format!("librdkafka: {error}")))?;
-            Ok(Self(Mutex::new(Some(Arc::new(open(
-                library,
-                &properties,
-            )?)))))
-        })
+        let library = librdkafka.library();
+        let handle = py.detach(|| open(library, &properties))?;
+        Ok(Self(Mutex::new(Some(Arc::new(handle))).into()))
     }
 
     /// Begins to fetch topic partitions, and those only.
@@ -349,7 +358,7 @@ impl Consumer {
             unsafe {
                 let message = (handle.library.consumer_poll)(handle.client(), 0);
                 if !message.is_null() {
-                    (handle.library.message_destroy)(message);
+                    handle.destroy(&[message]);
                 }
             }
         });
@@ -366,7 +375,9 @@ impl Consumer {
         Ok(std::mem::take(&mut *reported))
     }
 
-    /// Closes the connections; whatever was fetched stays readable.
+    /// Stops fetching, for good; whatever was fetched stays readable.
+    ///
+    /// Connections and threads of the client end now, or with the last message that was fetched.
     fn close(&self, py: Python<'_>) {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(handle) = held {
@@ -376,5 +387,73 @@ impl Consumer {
                 drop(handle);
             });
         }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    unsafe extern "C" fn no_queue(_: *mut librdkafka::Queue) {}
+    unsafe extern "C" fn no_client(_: *mut librdkafka::Client) {}
+
+    /// A client of these functions, which must be those that a test needs.
+    pub fn client(functions: Library) -> Handle {
+        Handle {
+            library: Arc::new(Library {
+                queue_destroy: no_queue,
+                destroy: no_client,
+                ..functions
+            }),
+            client: NonNull::dangling(),
+            queue: NonNull::dangling(),
+            reported: Box::default(),
+        }
+    }
+
+    static DESTROYED: AtomicUsize = AtomicUsize::new(0);
+
+    unsafe extern "C" fn count_destroyed(_: *mut librdkafka::Message) {
+        DESTROYED.fetch_add(1, SeqCst);
+    }
+
+    /// One message for who waits, and an error for who does not.
+    unsafe extern "C" fn one_then_error(
+        _: *mut librdkafka::Queue,
+        milliseconds: c_int,
+        messages: *mut *mut librdkafka::Message,
+        _: usize,
+    ) -> isize {
+        if milliseconds == 0 {
+            return -1;
+        }
+        // SAFETY: there is room for one message, which nobody reads.
+        unsafe { *messages = NonNull::dangling().as_ptr() };
+        1
+    }
+
+    unsafe extern "C" fn last_error() -> c_int {
+        -195
+    }
+
+    unsafe extern "C" fn err2str(_: c_int) -> *const c_char {
+        c"broker transport failure".as_ptr()
+    }
+
+    #[test]
+    fn a_message_before_an_error_is_given_back() {
+        let client = Arc::new(client(Library {
+            consume_batch_queue: one_then_error,
+            message_destroy: count_destroyed,
+            last_error,
+            err2str,
+            ..Library::absent()
+        }));
+
+        assert!(client.fetch(10, 100).is_err());
+
+        assert_eq!(DESTROYED.load(SeqCst), 1);
     }
 }

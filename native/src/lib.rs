@@ -3,14 +3,17 @@
 //!
 //! Pure Python does the same (`landfall.source.clients`, `landfall.formats`); this crate
 //! holds no decision of its own, so both give the same records, errors and bytes. librdkafka is not
-//! linked: the library that confluent-kafka ships is opened when a process first asks for it.
+//! linked: the library that confluent-kafka's module is linked to is opened when a process first
+//! asks for it.
 //!
-//! No call holds the GIL while it waits or copies, and a panic is a Python exception.
+//! No call, and no end of an object, holds the GIL while it waits or copies; only headers and wanted
+//! values are made into objects of Python's with it. A panic is a Python exception.
 
 use pyo3::prelude::*;
 
 mod column;
 mod consumer;
+mod detached;
 mod json;
 mod librdkafka;
 mod lines;
@@ -31,6 +34,8 @@ mod landfall_native {
     use crate::consumer::{ClientError, Consumer};
     #[pymodule_export]
     use crate::json::JsonFields;
+    #[pymodule_export]
+    use crate::librdkafka::Librdkafka;
     #[pymodule_export]
     use crate::lines::lines;
     #[pymodule_export]

@@ -2,7 +2,11 @@
 //!
 //! The names, types and rules are those of `rdkafka.h`, whose ABI has been stable since 1.0.
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int, c_void};
+use std::sync::Arc;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
 
 /// A client, `rd_kafka_t`.
 #[repr(C)]
@@ -130,29 +134,44 @@ macro_rules! functions {
         #[allow(missing_docs, reason = "rdkafka.h describes them")]
         pub struct Library {
             $(pub $name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// Keeps the functions loaded.
-            _library: libloading::Library,
+            /// Keeps the functions loaded; none for those of a test.
+            pub loaded: Option<libloading::Library>,
         }
 
         impl Library {
-            /// Finds all functions in a library file.
+            /// Finds all functions in a library file, or in the libraries that it is linked to.
             pub fn open(path: &OsStr) -> Result<Self, libloading::Error> {
-                // SAFETY: the caller names librdkafka, which has no initializers that could do
-                // harm; the confluent-kafka module has loaded the same file before.
+                // SAFETY: the caller names librdkafka or confluent-kafka's module, neither of which
+                // has initializers that could do harm.
                 let library = unsafe { libloading::Library::new(path)? };
                 Ok(Self {
                     // SAFETY: the types are those of rdkafka.h.
                     $($name: unsafe {
                         *library.get(concat!("rd_kafka_", stringify!($name), "\0").as_bytes())?
                     },)*
-                    _library: library,
+                    loaded: Some(library),
                 })
+            }
+
+            /// Functions that stop the process, for tests to replace those that they need.
+            #[cfg(test)]
+            pub fn absent() -> Self {
+                Self {
+                    $($name: {
+                        unsafe extern "C" fn absent($(_: $argument),*) $(-> $result)? {
+                            panic!(concat!("rd_kafka_", stringify!($name), " is absent"))
+                        }
+                        absent
+                    },)*
+                    loaded: None,
+                }
             }
         }
     };
 }
 
 functions! {
+    version_str: fn() -> *const c_char;
     conf_new: fn() -> *mut Conf;
     conf_destroy: fn(*mut Conf);
     conf_set: fn(*mut Conf, *const c_char, *const c_char, *mut c_char, usize) -> c_int;
@@ -191,6 +210,40 @@ functions! {
     metadata_destroy: fn(*const Metadata);
     last_error: fn() -> c_int;
     err2str: fn(c_int) -> *const c_char;
+}
+
+/// librdkafka as it is loaded by confluent-kafka; opened once for a process.
+#[pyclass(frozen)]
+pub struct Librdkafka(Arc<Library>);
+
+impl Librdkafka {
+    /// The functions.
+    pub fn library(&self) -> Arc<Library> {
+        Arc::clone(&self.0)
+    }
+}
+
+#[pymethods]
+impl Librdkafka {
+    /// Opens confluent-kafka's compiled module, and finds the functions of the librdkafka that the
+    /// module is linked to.
+    #[new]
+    fn new(py: Python<'_>, module: OsString) -> PyResult<Self> {
+        py.detach(|| Library::open(&module))
+            .map(|library| Self(Arc::new(library)))
+            .map_err(|error| {
+                // The loader's own words, such as which symbol is missing, are in the source.
+                let why = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+                PyOSError::new_err(format!("librdkafka: {error}{}", why.unwrap_or_default()))
+            })
+    }
+
+    /// Its version, as ``confluent_kafka.libversion()`` has it.
+    #[getter]
+    fn version(&self) -> String {
+        // SAFETY: the function has no arguments, and its text is never freed.
+        unsafe { text((self.0.version_str)()) }
+    }
 }
 
 /// A C string as text; empty if there is none.

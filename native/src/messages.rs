@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::{PyIndexError, PyOverflowError};
 use pyo3::prelude::*;
@@ -10,20 +10,31 @@ use pyo3::types::PyBytes;
 
 use crate::column::Column;
 use crate::consumer::Handle;
-use crate::librdkafka;
+use crate::detached::Detached;
+use crate::librdkafka::{self, Library};
 
 /// Validity bits, or none if every row is valid; 32-bit offsets; bytes; how many rows are null.
 pub type Binary = (Option<Column>, Column, Column, usize);
 /// Names and values; none where a name is not UTF-8.
 type RowHeaders = Option<Vec<(String, Option<Py<PyBytes>>)>>;
 
+/// The headers of a message; null if it has none.
+struct Headers(*mut librdkafka::Headers);
+
+// SAFETY: headers that are parsed may be read by any thread, and nothing changes them.
+unsafe impl Send for Headers {}
+
 /// Messages of one fetch, which go back to librdkafka with the last slice of them.
 pub struct Fetched {
     messages: Vec<NonNull<librdkafka::Message>>,
     handle: Arc<Handle>,
+    /// Held while headers are parsed, which changes a message.
+    parsing: Mutex<()>,
 }
 
-// SAFETY: librdkafka's messages may be read and destroyed by any thread, and nothing changes one.
+// SAFETY: librdkafka's messages may be read and destroyed by any thread. What changes one is only
+// ``rd_kafka_message_headers``, whose first call parses the headers into a part of the message that
+// no other function called here reads; ``headers`` calls it with the lock.
 unsafe impl Send for Fetched {}
 // SAFETY: as above.
 unsafe impl Sync for Fetched {}
@@ -31,7 +42,23 @@ unsafe impl Sync for Fetched {}
 impl Fetched {
     /// Takes over messages, none of which is an error.
     pub fn new(messages: Vec<NonNull<librdkafka::Message>>, handle: Arc<Handle>) -> Self {
-        Self { messages, handle }
+        Self {
+            messages,
+            handle,
+            parsing: Mutex::default(),
+        }
+    }
+
+    /// The headers of the messages in a range, parsed.
+    fn headers(&self, start: usize, end: usize) -> Vec<Headers> {
+        let _alone = self.parsing.lock().unwrap_or_else(PoisonError::into_inner);
+        let parsed = self.messages[start..end].iter().map(|message| {
+            let mut headers = ptr::null_mut();
+            // SAFETY: the message lives, and nobody else parses; without headers none are set.
+            unsafe { (self.handle.library.message_headers)(message.as_ptr(), &raw mut headers) };
+            Headers(headers)
+        });
+        parsed.collect()
     }
 }
 
@@ -47,7 +74,7 @@ impl Drop for Fetched {
 /// Consecutive messages of one topic partition. Slices and sums share what was fetched.
 #[pyclass(frozen)]
 pub struct Messages {
-    parts: Vec<(Arc<Fetched>, usize, usize)>,
+    parts: Detached<Vec<(Arc<Fetched>, usize, usize)>>,
     rows: usize,
 }
 
@@ -55,7 +82,7 @@ impl From<Fetched> for Messages {
     fn from(fetched: Fetched) -> Self {
         let rows = fetched.messages.len();
         Self {
-            parts: vec![(Arc::new(fetched), 0, rows)],
+            parts: vec![(Arc::new(fetched), 0, rows)].into(),
             rows,
         }
     }
@@ -74,7 +101,7 @@ impl Messages {
     /// The messages in rows `start <= row < end`.
     fn slice(&self, start: usize, end: usize) -> Self {
         let (mut parts, mut begin) = (Vec::new(), 0);
-        for (fetched, from, to) in &self.parts {
+        for (fetched, from, to) in self.parts.iter() {
             let finish = begin + (to - from);
             let (low, high) = (start.max(begin), end.min(finish));
             if low < high {
@@ -83,7 +110,7 @@ impl Messages {
             begin = finish;
         }
         Self {
-            parts,
+            parts: parts.into(),
             rows: end.saturating_sub(start),
         }
     }
@@ -114,17 +141,18 @@ impl Messages {
         Ok((valid, bounds.into(), bytes.into(), nulls))
     }
 
-    fn headers_of(&self, py: Python<'_>, message: &librdkafka::Message) -> RowHeaders {
-        let library = &self.parts[0].0.handle.library;
-        let mut headers = ptr::null_mut();
-        // SAFETY: the message lives, and so do its headers.
-        if unsafe { (library.message_headers)(message, &raw mut headers) } != 0 {
+    fn headers_of(
+        py: Python<'_>,
+        library: &Library,
+        headers: *const librdkafka::Headers,
+    ) -> RowHeaders {
+        if headers.is_null() {
             return Some(Vec::new());
         }
         let mut found = Vec::new();
         loop {
             let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
-            // SAFETY: as above; the function says whether there is a header of this number.
+            // SAFETY: the message lives; the function says whether there is a header of this number.
             let error: c_int = unsafe {
                 (library.header_get_all)(
                     headers,
@@ -158,7 +186,7 @@ impl Messages {
     #[new]
     fn empty() -> Self {
         Self {
-            parts: Vec::new(),
+            parts: Vec::new().into(),
             rows: 0,
         }
     }
@@ -183,10 +211,10 @@ impl Messages {
         let parts = self
             .parts
             .iter()
-            .chain(&later.parts)
+            .chain(later.parts.iter())
             .map(|(f, s, e)| (Arc::clone(f), *s, *e));
         Self {
-            parts: parts.collect(),
+            parts: parts.collect::<Vec<_>>().into(),
             rows: self.rows + later.rows,
         }
     }
@@ -241,9 +269,19 @@ impl Messages {
 
     /// The headers of each message; None where a name is not UTF-8.
     fn headers(&self, py: Python<'_>) -> Vec<RowHeaders> {
-        self.each()
-            .map(|message| self.headers_of(py, message))
-            .collect()
+        let parsed = py.detach(|| {
+            let parts = self.parts.iter();
+            let parsed = parts.map(|(fetched, start, end)| fetched.headers(*start, *end));
+            parsed.collect::<Vec<_>>()
+        });
+        let of_parts = self.parts.iter().zip(&parsed);
+        let rows = of_parts.flat_map(|((fetched, _, _), headers)| {
+            let library = &fetched.handle.library;
+            headers
+                .iter()
+                .map(move |headers| Self::headers_of(py, library, headers.0))
+        });
+        rows.collect()
     }
 
     /// The leader epoch of the last message; None if it is not known.
@@ -252,5 +290,100 @@ impl Messages {
         // SAFETY: the message lives.
         let epoch = unsafe { (self.parts[0].0.handle.library.message_leader_epoch)(last) };
         (epoch >= 0).then_some(epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::consumer::tests::client;
+
+    unsafe extern "C" fn destroy_nothing(_: *mut librdkafka::Message) {}
+
+    fn fetched(count: usize, functions: Library) -> Fetched {
+        Fetched::new(
+            vec![NonNull::dangling(); count],
+            Arc::new(client(functions)),
+        )
+    }
+
+    static PARSING: AtomicBool = AtomicBool::new(false);
+    static TOGETHER: AtomicBool = AtomicBool::new(false);
+
+    /// Notes whether two threads are in here.
+    unsafe extern "C" fn parse(
+        _: *const librdkafka::Message,
+        _: *mut *mut librdkafka::Headers,
+    ) -> c_int {
+        if PARSING.swap(true, SeqCst) {
+            TOGETHER.store(true, SeqCst);
+        }
+        thread::sleep(Duration::from_millis(1));
+        PARSING.store(false, SeqCst);
+        -156
+    }
+
+    #[test]
+    fn only_one_thread_parses_headers() {
+        let fetched = fetched(
+            20,
+            Library {
+                message_headers: parse,
+                message_destroy: destroy_nothing,
+                ..Library::absent()
+            },
+        );
+
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| fetched.headers(0, 20));
+            }
+        });
+
+        assert!(!TOGETHER.load(SeqCst));
+    }
+
+    static DESTROYING: AtomicBool = AtomicBool::new(false);
+    static PYTHON_RUNS: AtomicBool = AtomicBool::new(false);
+
+    /// Ends when another thread has run Python, or never has.
+    unsafe extern "C" fn wait_for_python(_: *mut librdkafka::Message) {
+        DESTROYING.store(true, SeqCst);
+        let start = Instant::now();
+        while !PYTHON_RUNS.load(SeqCst) && start.elapsed() < Duration::from_secs(2) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn python_runs_while_messages_are_destroyed() {
+        Python::initialize();
+        let messages = Messages::from(fetched(
+            1,
+            Library {
+                message_destroy: wait_for_python,
+                ..Library::absent()
+            },
+        ));
+
+        let other = thread::spawn(|| {
+            while !DESTROYING.load(SeqCst) {
+                thread::yield_now();
+            }
+            Python::attach(|_| PYTHON_RUNS.store(true, SeqCst));
+        });
+        let took = Python::attach(|py| {
+            let messages = Py::new(py, messages).unwrap();
+            let start = Instant::now();
+            drop(messages);
+            start.elapsed()
+        });
+        other.join().unwrap();
+
+        assert!(took < Duration::from_secs(2), "{took:?}");
     }
 }

@@ -4,20 +4,29 @@ Both read the same records and give the same errors. The extension needs less CP
 from ``native/`` where a Rust compiler is; without it, or with ``LANDFALL_NATIVE=off``, pure Python
 runs. The switch is for emergencies, so a word that is not known is an error. What is decided here
 holds for a whole process.
+
+The extension calls the librdkafka that confluent-kafka's compiled module is linked to: it opens
+that module, and the dynamic linker finds the library, wherever it is. So there is never a second
+librdkafka in a process. What cannot be opened is a reason to run pure Python.
 """
 
 import importlib
+import logging
 import os
 import sys
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from typing import Any
 
 VARIABLE = "LANDFALL_NATIVE"
 """The environment variable that switches the extension off."""
 _OFF = frozenset({"off", "no", "false", "0"})
 _ON = frozenset({"on", "yes", "true", "1", ""})
+_CLIENT = "confluent_kafka"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +35,12 @@ class HotPath:
 
     Attributes:
         module: the extension; None if pure Python runs.
-        librdkafka: the file of the library that confluent-kafka loads; empty if pure Python runs.
+        librdkafka: the extension's ``Librdkafka``, opened; None if pure Python runs.
         why: why pure Python runs; empty if the extension does.
     """
 
     module: Any
-    librdkafka: str
+    librdkafka: Any
     why: str
 
     @property
@@ -41,13 +50,14 @@ class HotPath:
 
     def __str__(self) -> str:
         if self.module:
-            return f"native (landfall-native {self.module.__version__})"
+            versions = (self.module.__version__, self.librdkafka.version)
+            return "native (landfall-native {}, librdkafka {})".format(*versions)
         return f"pure Python ({self.why})"
 
 
 @cache
 def hot_path() -> HotPath:
-    """The hot path of this process; loads the extension, if it is there, at the first call.
+    """The hot path of this process; loads the extension and librdkafka at the first call.
 
     Raises:
         ValueError: ``LANDFALL_NATIVE`` is another word than those that switch it on or off.
@@ -62,24 +72,32 @@ def hot_path() -> HotPath:
     except ImportError as error:
         is_absent = isinstance(error, ModuleNotFoundError)
         return _python("landfall-native is not installed" if is_absent else str(error))
-    library = _librdkafka()
-    if library is None:
-        return _python("confluent-kafka brings no librdkafka of its own")
-    return HotPath(module, str(library), "")
+    try:
+        return HotPath(module, _librdkafka(module), "")
+    except (OSError, AttributeError, LookupError) as error:
+        log.warning("landfall-native cannot be used", extra={"why": str(error)})
+        return _python(str(error))
 
 
 def _python(why: str) -> HotPath:
-    return HotPath(None, "", why)
+    return HotPath(None, None, why)
 
 
-def _librdkafka() -> Path | None:
-    """The library that confluent-kafka's wheel brings, or None."""
+def _librdkafka(module: Any) -> Any:
+    """Open the librdkafka of confluent-kafka.
+
+    Raises:
+        OSError: it cannot be opened, or lacks a function.
+        AttributeError: the extension is older than this.
+        LookupError: confluent-kafka is not installed, or loaded with another librdkafka.
+    """
     # Not imported: commands that read no records must not wait for it.
-    for folder in map(Path, sys.path):
-        for name, pattern in (
-            ("confluent_kafka.libs", "librdkafka-*.so.*"),
-            ("confluent_kafka/.dylibs", "librdkafka*.dylib"),
-        ):
-            if found := sorted((folder / name).glob(pattern)):
-                return found[0]
-    return None
+    package = find_spec(_CLIENT)
+    found = package and PathFinder.find_spec(f"{_CLIENT}.cimpl", package.submodule_search_locations)
+    if not found or not found.origin:
+        raise LookupError("confluent-kafka is not installed")
+    library = module.Librdkafka(found.origin)
+    client = sys.modules.get(_CLIENT)
+    if client is not None and (loaded := client.libversion()[0]) != library.version:
+        raise LookupError(f"librdkafka {library.version} opened, confluent-kafka loaded {loaded}")
+    return library

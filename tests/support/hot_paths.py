@@ -7,7 +7,7 @@ import pytest
 
 from landfall.native import VARIABLE, HotPath, hot_path
 
-PYTHON = HotPath(None, "", "a test asks for it")
+PYTHON = HotPath(None, None, "a test asks for it")
 NATIVE = hot_path()
 """The process's own; pure Python where the extension is not built."""
 needs_native = pytest.mark.skipif(NATIVE.module is None, reason=str(NATIVE))

@@ -112,7 +112,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         Retry: the store does not answer, or no task can run.
     """
     stamina.instrumentation.set_on_retry_hooks((RetryLog(),))
-    check_hot_path()
+    log.info("hot path chosen", extra={"hot_path": str(check_hot_path())})
     group = pinned_spec(group, uuid.uuid4().hex)
     for path, used in TopicSpecs.of(group.spec).used():
         for warning in hidden_columns(used):

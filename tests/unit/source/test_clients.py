@@ -88,7 +88,7 @@ def test_what_only_confluent_kafka_does_is_left_to_it() -> None:
     assert isinstance(opened(NATIVE), NativeClient)
     with pytest.raises(Stalled):
         opened(NATIVE, plugin_library_paths="no-such-plugin")
-    assert isinstance(opened(HotPath(None, "", "")), PythonClient)
+    assert isinstance(opened(HotPath(None, None, "")), PythonClient)
 
 
 @needs_native
@@ -106,12 +106,6 @@ def test_no_messages_make_empty_columns() -> None:
     assert (len(nothing), nothing.headers(), nothing.leader_epoch()) == (0, [], None)
     assert bytes(nothing.offsets()) == b""
     assert [len(nothing.values()[1]), nothing.values()[3]] == [4, 0]
-
-
-@needs_native
-def test_a_library_that_is_none_is_an_error() -> None:
-    with pytest.raises(OSError, match="librdkafka"):
-        NATIVE.module.Consumer("/no/such/library.so", [])
 
 
 def test_the_extension_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
