@@ -69,12 +69,8 @@ impl JsonFields {
         };
         let (cells, left) = py.detach(|| payloads.search(&self.0))?;
         let values = (0..self.0.columns()).map(|column| {
-            let cells = cells.iter().skip(column).step_by(self.0.columns());
-            match cells
-                .clone()
-                .map(|cell| integer(*cell))
-                .collect::<Option<Vec<_>>>()
-            {
+            let cells = &cells[column * rows..][..rows];
+            match cells.iter().map(integer).collect::<Option<Vec<_>>>() {
                 Some(integers) => Ok(Values::Ints(integers.into())),
                 None => mixed(py, cells, payloads.contents).map(Values::Mixed),
             }
@@ -126,44 +122,59 @@ impl Payloads<'_> {
         Some(Some((start, found)))
     }
 
-    /// The cells of each payload, one for each column, and the rows that are left to Python.
+    /// The cells of each column, one for each payload, and the rows that are left to Python.
     fn search(&self, wanted: &Wanted) -> PyResult<(Vec<Cell>, Vec<i64>)> {
-        let columns = wanted.columns();
-        let (mut cells, mut left) = (vec![Cell::Absent; self.rows * columns], Vec::new());
+        let (rows, columns) = (self.rows, wanted.columns());
+        let (mut cells, mut left) = (vec![Cell::Absent; rows * columns], Vec::new());
         let mut search = Search::new(wanted);
-        for row in 0..self.rows {
-            let Some(found) = self.payload(row) else {
-                return Err(PyValueError::new_err(format!(
-                    "row {row} is beyond the buffers"
-                )));
-            };
-            let Some((start, payload)) = found else {
-                continue;
-            };
-            let cells = &mut cells[row * columns..][..columns];
-            if search.payload(payload, start, cells).is_err() {
-                cells.fill(Cell::Left);
-                left.push(i64::try_from(row)?);
+        // Some rows at a time, so that they are in the cache when they are turned into columns.
+        let step = (TURNED_CELLS / columns.max(1)).clamp(1, rows.max(1));
+        let mut turned = vec![Cell::Absent; step * columns];
+        for begin in (0..rows).step_by(step) {
+            let end = rows.min(begin + step);
+            turned.fill(Cell::Absent);
+            for row in begin..end {
+                let Some(found) = self.payload(row) else {
+                    return Err(PyValueError::new_err(format!(
+                        "row {row} is beyond the buffers"
+                    )));
+                };
+                let Some((start, payload)) = found else {
+                    continue;
+                };
+                let cells = &mut turned[(row - begin) * columns..][..columns];
+                if search.payload(payload, start, cells).is_err() {
+                    cells.fill(Cell::Left);
+                    left.push(i64::try_from(row)?);
+                }
+            }
+            for column in 0..columns {
+                let cells = &mut cells[column * rows..][begin..end];
+                for (cell, found) in cells
+                    .iter_mut()
+                    .zip(turned[column..].iter().step_by(columns))
+                {
+                    *cell = *found;
+                }
             }
         }
         Ok((cells, left))
     }
 }
 
-fn integer(cell: Cell) -> Option<i64> {
-    match cell {
+/// How many cells are turned from rows into columns at a time: 256 KiB of them.
+const TURNED_CELLS: usize = 16 * 1024;
+
+fn integer(cell: &Cell) -> Option<i64> {
+    match *cell {
         Cell::Int(value) => Some(value),
         Cell::Left => Some(0),
         _ => None,
     }
 }
 
-fn mixed<'a>(
-    py: Python<'_>,
-    cells: impl Iterator<Item = &'a Cell>,
-    contents: &[u8],
-) -> PyResult<Py<PyList>> {
-    let values = cells.map(|cell| match *cell {
+fn mixed(py: Python<'_>, cells: &[Cell], contents: &[u8]) -> PyResult<Py<PyList>> {
+    let values = cells.iter().map(|cell| match *cell {
         Cell::Absent | Cell::Left | Cell::Null => Ok(py.None()),
         Cell::Bool(value) => Ok(PyBool::new(py, value).to_owned().into_any().unbind()),
         Cell::Int(value) => Ok(PyInt::new(py, value).into_any().unbind()),

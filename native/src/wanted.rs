@@ -1,5 +1,7 @@
 //! The values that are wanted of a JSON object, and their search in one pass.
 
+use std::collections::HashMap;
+
 use crate::scan::{Left, MAX_DEPTH, Scanner};
 
 /// Integers of 64 bits.
@@ -39,11 +41,16 @@ enum Found {
     Object(usize),
 }
 
+/// How many names are compared one after the other; more are found by their hash.
+const FEW: usize = 16;
+
 #[derive(Default)]
 struct Object {
     /// One bit for each length of a name, longer ones together.
     lengths: u64,
     names: Vec<(Box<[u8]>, Found)>,
+    /// Where each name is, if they are more than a few.
+    places: HashMap<Box<[u8]>, usize>,
 }
 
 fn length_bit(name: &[u8]) -> u64 {
@@ -84,7 +91,8 @@ impl Wanted {
     }
 
     fn object_in(&mut self, object: usize, name: &[u8]) -> Option<usize> {
-        match self.objects[object].find(name) {
+        let known = &self.objects[object];
+        match known.find(name).map(|place| &known.names[place].1) {
             Some(Found::Object(inner)) => Some(*inner),
             Some(Found::Value(..)) => None,
             None => {
@@ -103,19 +111,25 @@ impl Wanted {
         }
         object.lengths |= length_bit(name);
         object.names.push((name.into(), found));
+        if object.names.len() > FEW {
+            let new = object.places.len()..object.names.len();
+            let names = new.map(|place| (object.names[place].0.clone(), place));
+            object.places.extend(names);
+        }
         Some(())
     }
 }
 
 impl Object {
-    fn find(&self, name: &[u8]) -> Option<&Found> {
+    /// The place of a name, if it is wanted.
+    fn find(&self, name: &[u8]) -> Option<usize> {
         if self.lengths & length_bit(name) == 0 {
             return None;
         }
-        let mut names = self.names.iter();
-        names
-            .find(|(known, _)| **known == *name)
-            .map(|(_, found)| found)
+        if self.names.len() > FEW {
+            return self.places.get(name).copied();
+        }
+        self.names.iter().position(|(known, _)| **known == *name)
     }
 }
 
@@ -124,6 +138,9 @@ pub struct Search<'a> {
     wanted: &'a Wanted,
     /// For each object the last payload in which it was found, counted from one.
     found_in: Vec<usize>,
+    /// For each object the place that came after each place in the payload before, and first the
+    /// one that came first: producers write the names of all payloads in one order.
+    next: Vec<Vec<usize>>,
     payloads: usize,
 }
 
@@ -133,6 +150,11 @@ impl<'a> Search<'a> {
         Self {
             wanted,
             found_in: vec![0; wanted.objects.len()],
+            next: wanted
+                .objects
+                .iter()
+                .map(|object| (0..=object.names.len()).collect())
+                .collect(),
             payloads: 0,
         }
     }
@@ -160,12 +182,23 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let wanted = &self.wanted.objects[object];
+        let mut before = 0;
         loop {
             let key = scanner.key()?;
             if !key.plain && !wanted.names.is_empty() {
                 return Err(Left); // it may be a wanted name
             }
-            match wanted.find(scanner.bytes(&key)) {
+            let name = scanner.bytes(&key);
+            let expected = self.next[object][before];
+            let place = match wanted.names.get(expected) {
+                Some((known, _)) if **known == *name => Some(expected),
+                _ => wanted.find(name),
+            };
+            if let Some(place) = place {
+                self.next[object][before] = place;
+                before = place + 1;
+            }
+            match place.map(|place| &wanted.names[place].1) {
                 None => scanner.skip(depth)?,
                 Some(Found::Value(column, kinds)) => {
                     let cell = &mut cells[*column];
@@ -344,6 +377,40 @@ mod tests {
 
         let expected: Vec<Cell> = (0..200).map(Cell::Int).collect();
         assert_eq!(cells, expected);
+    }
+
+    #[test]
+    fn names_are_found_in_any_order_and_any_number() {
+        for count in [1, FEW - 1, FEW, FEW + 1, 50] {
+            let texts: Vec<String> = (0..count).map(|n| format!("m.name{n}")).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let wanted = Wanted::new(&paths(&texts)).unwrap();
+            let mut search = Search::new(&wanted);
+            // One search for all; no step has a factor in common with a count.
+            for (start, step) in [
+                (0, 1),
+                (0, 1),
+                (count - 1, count - 1),
+                (3, 7),
+                (3, 7),
+                (0, 1),
+            ] {
+                let order: Vec<usize> = (0..count).map(|n| (start + n * step) % count).collect();
+                let present = &order[..count.div_ceil(2)];
+                let pairs = present
+                    .iter()
+                    .map(|n| format!("\"name{n}\":{n},\"other{n}\":0"));
+                let payload = format!("{{\"m\":{{{}}}}}", pairs.collect::<Vec<_>>().join(","));
+                let mut expected = vec![Cell::Absent; count];
+                for n in present {
+                    expected[*n] = Cell::Int(i64::try_from(*n).unwrap());
+                }
+
+                let mut cells = vec![Cell::Absent; count];
+                let found = search.payload(payload.as_bytes(), 0, &mut cells);
+                assert_eq!((found, cells), (Ok(()), expected), "{payload}");
+            }
+        }
     }
 
     #[test]

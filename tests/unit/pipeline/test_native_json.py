@@ -1,6 +1,8 @@
 """The extension decodes JSON as Python does, or leaves it to Python."""
 
+import json
 from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -122,6 +124,22 @@ def test_what_python_may_see_in_another_way_is_left() -> None:
     ]
 
     assert left(Wanted((("ts",),)), odd) == list(range(len(odd)))
+
+
+def test_many_columns_and_rows_are_decoded_alike() -> None:
+    dice = Random(39)
+    names = [f"column_{number}" for number in range(300)]
+    columns = [Column(name=name, type="Int64") for name in names[::2]]
+    wanted = Wanted(tuple((name,) for name in names[:100]), schema_of(columns))
+    payloads: list[bytes | None] = [None, b"", b"[]", b"{}"]
+    for row in range(300):
+        chosen = dice.sample(names, dice.choice((1, 20, 300)))
+        wrong = {dice.choice(names): dice.choice((True, "text", 1.5))} if row % 9 == 0 else {}
+        payloads.append(json.dumps(dict.fromkeys(chosen, row) | wrong).encode())
+    dice.shuffle(payloads)
+
+    check(wanted, pa.array(payloads, pa.binary()))
+    check(wanted, pa.array(payloads, pa.binary())[13:200])
 
 
 def test_integers_are_an_array_that_may_be_changed() -> None:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from landfall.native import hot_path
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.documents import Documents, Values, Wire, as_list
+from landfall.pipeline.decoders.documents import Documents, Values, Wire
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.pipeline.decoders.native_json import NativeDocuments, merged
 from landfall.pipeline.decoders.options import read_options
@@ -94,7 +94,7 @@ class Json:
         if self.schema is None:
             return replace(decoded, fields=fields).reject(errors)
         batch, column_errors = record_batch(
-            self.schema, [as_list(values[leaf]) for leaf in self.documents.columns]
+            self.schema, [values[leaf] for leaf in self.documents.columns]
         )
         whole = replace(decoded, fields=fields, columns=batch)
         return whole.reject({**column_errors, **errors})

@@ -45,6 +45,7 @@ from landfall.api.spec import Column, ColumnType, ColumnUnit, Item, Timestamp, T
 from landfall.pipeline.decoders import Path, decimal_columns, nested_columns
 from landfall.pipeline.decoders.text_values import read_column
 from landfall.pipeline.event_time import column_times
+from landfall.pipeline.records import Int64s
 
 _PATH, _TYPE = b"landfall.path", b"landfall.type"
 
@@ -164,15 +165,37 @@ def _declared(text: bytes) -> ValueType:
     return ValueType.model_validate_json(text)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _SameSchema:
+    """A schema as a key: pyarrow's ``==`` passes over the metadata of fields."""
+
+    schema: pa.Schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameSchema) and other.schema is self.schema
+
+
+@lru_cache(64)
+def _columns_and_schema(key: _SameSchema) -> tuple[tuple[TypedColumn, ...], pa.Schema]:
+    """Return the declared columns, and the schema of their batches, of which each chunk has one."""
+    # Without the metadata, which is for decoders and does not belong in the written file.
+    fields = [pa.field(field.name, field.type) for field in key.schema]
+    return typed_columns(key.schema), pa.schema(fields)
+
+
 def record_batch(
-    schema: pa.Schema, values: Sequence[Sequence[object] | pa.Array]
+    schema: pa.Schema, values: Sequence[Sequence[object] | pa.Array | Int64s]
 ) -> tuple[pa.RecordBatch, Mapping[int, str]]:
     """Convert one sequence of values per column to typed columns.
 
     Args:
         schema: made by ``schema_of``.
-        values: for each column text, Python values of the type that ``JSON_TYPES`` names, or an
-            Arrow array of the column's own type.
+        values: for each column text, Python values of the type that ``JSON_TYPES`` names, such
+            values that are all integers as an int64 array, or an Arrow array of the column's own
+            type.
 
     Returns:
         The batch and the errors by row. Rows with errors are in the batch as null; the caller must
@@ -180,19 +203,22 @@ def record_batch(
     """
     errors: dict[int, str] = {}
     arrays = []
-    for column, column_values in zip(typed_columns(schema), values, strict=True):
+    columns, written = _columns_and_schema(_SameSchema(schema))
+    for column, column_values in zip(columns, values, strict=True):
         array, column_errors = _checked(column, column_values)
         arrays.append(array)
-        errors = column_errors | errors  # the first column that is wrong names the row
-    # Without the metadata, which is for decoders and does not belong in the written file.
-    fields = [pa.field(field.name, field.type) for field in schema]
-    return pa.record_batch(arrays, schema=pa.schema(fields)), errors
+        if column_errors:
+            errors = column_errors | errors  # the first column that is wrong names the row
+    return pa.record_batch(arrays, schema=written), errors
 
 
 def _checked(
-    column: TypedColumn, values: Sequence[object] | pa.Array
+    column: TypedColumn, values: Sequence[object] | pa.Array | Int64s
 ) -> tuple[pa.Array, dict[int, str]]:
-    array, errors = _array(column, values)
+    if isinstance(values, np.ndarray):
+        array, errors = _of_integers(column, values)
+    else:
+        array, errors = _array(column, values)
     if column.nullable or not array.null_count:
         return array, errors
     nulls = np.flatnonzero(array.is_null()).tolist()
@@ -225,6 +251,19 @@ def _array(
             return _each(column, values, _json_text)
         case _:
             return pa.array(values, ARROW[column.type]), {}
+
+
+def _of_integers(column: TypedColumn, values: Int64s) -> tuple[pa.Array, dict[int, str]]:
+    match column.type:
+        case ColumnType.INT64:  # a wide chunk has thousands of columns: ``pa.array`` takes longer
+            array = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+        case ColumnType.INT32:
+            array = pa.array(values, pa.int32())
+        case ColumnType.FLOAT64:
+            array = pa.array(values.astype(np.float64))
+        case _:
+            return _array(column, values.tolist())
+    return array, {}
 
 
 def _own_conversion(
