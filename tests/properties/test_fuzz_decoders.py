@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from landfall.pipeline.decoders import csv, json, messagepack
-from landfall.pipeline.decoders.avro import nested, plan, scalars
+from landfall.pipeline.decoders.avro import blocks, nested, plan, scalars
 from landfall.pipeline.decoders.csv import Dialect
 from landfall.pipeline.decoders.protobuf import batches, whole
 from landfall.pipeline.decoders.protobuf.reading import MessageType, Types
@@ -70,8 +70,9 @@ def test_the_other_fuzzers_find_what_is_wrong(
         (scalars, "_UUID", ".*"),
         (scalars, "_DAY", {}),
         (plan, "_source", lambda places, of: places.get(of.name)),
+        (blocks, "_numbered", lambda counts: np.zeros(int(counts.sum()), np.int64)),
     ],
-    ids=["keys that come twice", "UUIDs", "times of day", "aliases"],
+    ids=["keys that come twice", "UUIDs", "times of day", "aliases", "items of blocks"],
 )
 def test_the_fuzzer_of_avro_finds_what_is_wrong(
     broken: Any, name: str, made: Any, monkeypatch: pytest.MonkeyPatch

@@ -21,6 +21,7 @@ TEXTS = (
     "00112233-4455-6677-8899-aabbccddeeff",
     "\0",
 )
+LEAVES = frozenset({"boolean", "int", "long", "float", "double"})
 DEEPEST = 12
 """Levels from which on what is optional or in lists is left out."""
 
@@ -83,7 +84,9 @@ class _Writer:
             case {"type": "record", "fields": fields}:
                 return b"".join(self.value(field["type"], level + 1) for field in fields)
             case {"type": "array", "items": items}:
-                return self.blocks(level, lambda: self.value(items, level + 1))
+                inner = self.reference.of(items)
+                is_leaf = isinstance(inner, dict) and inner["type"] in LEAVES
+                return self.blocks(level, lambda: self.value(items, level + 1), is_leaf=is_leaf)
             case {"type": "map", "values": values}:
                 return self.blocks(level, lambda: self.text() + self.value(values, level + 1))
         raise AssertionError(of)
@@ -102,10 +105,12 @@ class _Writer:
             content = b"\xff" + content
         return self.number(len(content)) + content
 
-    def blocks(self, level: int, item: Callable[[], bytes]) -> bytes:
+    def blocks(self, level: int, item: Callable[[], bytes], *, is_leaf: bool = False) -> bytes:
         made, random = b"", self.random
         while level <= DEEPEST and random.random() < (0.6 if level < 4 else 0.3):
             count = random.choice((1, 1, 2, 3))
+            if is_leaf and level < 3 and random.random() < 0.2:
+                count = random.choice((10, 40, 300))  # of which whole blocks are passed over
             content = b"".join(item() for _ in range(count))
             if random.random() < 0.3:
                 made += self.number(-count) + self.number(len(content)) + content

@@ -69,7 +69,7 @@ def _type(  # noqa: C901, PLR0911  # a table
 ) -> Declared:
     kinds = ["primitive", "primitive", "logical", "decimal", "enum", "fixed"]
     if depth:
-        kinds += ["record", "array", "map", *([] if in_union else ["union", "optional"])]
+        kinds += ["record", "array", "array", "map", *([] if in_union else ["union", "optional"])]
     if names.records or names.enums or names.fixed:
         kinds.append("name")
     match draw(st.sampled_from(kinds)):
@@ -93,7 +93,10 @@ def _type(  # noqa: C901, PLR0911  # a table
         case "record":
             return _record(draw, names, depth - 1)
         case "array":
-            return {"type": "array", "items": _type(draw, names, depth - 1)}
+            are_numbers = draw(st.booleans())  # which are read in another way than other items
+            numbers = st.sampled_from(("boolean", *NUMBERS))
+            items = draw(numbers) if are_numbers else _type(draw, names, depth - 1)
+            return {"type": "array", "items": items}
         case "map":
             return {"type": "map", "values": _type(draw, names, depth - 1)}
         case "optional":

@@ -218,6 +218,124 @@ def test_blocks_with_sizes_are_checked_and_never_jumped_over() -> None:
         assert columns(schema, [lying] * times, wanted={"b": None})[2].keys() == set(range(times))
 
 
+SYMBOLS = {"type": "enum", "name": "E", "symbols": ["A", "B", "C"]}
+FIXED = {"type": "fixed", "name": "F", "size": 3}
+CENTS = logical({"type": "fixed", "name": "D", "size": 2}, "decimal", precision=4, scale=2)
+NUMBERS = (0, 1, -1, 63, 64, -64, -65, 300, 2**31 - 1, -(2**31))
+LONGS = (*NUMBERS, 2**63 - 1, -(2**63), 2**56, -(2**55) - 1, 2**62)
+
+
+@pytest.mark.parametrize("counts", [(1000,), (300, 0, 1, 7, 256), (5,) * 100, (0,) * 60])
+@pytest.mark.parametrize(
+    ("items", "values"),
+    [
+        ("int", NUMBERS),
+        ("long", LONGS),
+        ("boolean", (True, False)),
+        ("float", (0.0, 1.5, -2.25)),
+        ("double", (0.1, -1e300)),
+        (SYMBOLS, "ABC"),
+        (FIXED, (b"abc", b"\xff\xff\xff")),
+        (CENTS, (Decimal("12.34"), Decimal("-0.01"))),
+    ],
+    ids=str,
+)
+def test_arrays_are_read_however_many_items_they_have(
+    items: Declared, values: tuple[object, ...], counts: tuple[int, ...]
+) -> None:
+    schema = record(a={"type": "array", "items": items}, b="long")
+    rows = [{"a": [values[n % len(values)] for n in range(m)], "b": m} for m in counts]
+    payloads = [encoded(schema, row) for row in rows]
+
+    column, _, errors = columns(schema, payloads)
+    rest, _, of_rest = columns(schema, payloads, wanted={"b": None})
+
+    assert (column.to_pylist(), errors) == (rows, {})
+    assert (rest.to_pylist(), of_rest) == ([{"b": m} for m in counts], {})
+
+
+@pytest.mark.parametrize("items", [1, 2, 299, 1000])
+def test_arrays_in_many_blocks_are_read(items: int) -> None:
+    schema = record(a={"type": "array", "items": "long"}, b="long")
+    block = b"".join(encoded("long", n) for n in range(items))
+    plain_block = encoded("long", items) + block
+    sized_block = encoded("long", -items) + encoded("long", len(block)) + block
+    payload = plain_block + 2 * sized_block + plain_block + b"\x00\x0e"
+
+    for times in (1, 100):
+        column, _, errors = columns(schema, [payload] * times)
+
+        assert errors == {}
+        assert column[times - 1].as_py() == {"a": [*range(items)] * 4, "b": 7}
+        rest, _, errors = columns(schema, [payload] * times, wanted={"b": None})
+        assert (rest.to_pylist(), errors) == ([{"b": 7}] * times, {})
+
+
+@pytest.mark.parametrize(
+    ("items", "good", "bad", "error"),
+    [
+        ("int", b"\x02", encoded("long", 2**31), "an int of more than 32 bits"),
+        ("long", b"\x02", b"\xff" * 9 + b"\x02", "a number of more than 64 bits"),
+        ("long", b"\x02", b"\xff" * 11 + b"\x00", "a number of more than 64 bits"),
+        ("boolean", b"\x01", b"\x02", "neither 0 nor 1"),
+        (SYMBOLS, b"\x02", b"\x06", "unknown symbol of an enum"),
+        (SYMBOLS, b"\x02", b"\x01", "unknown symbol of an enum"),
+    ],
+)
+def test_an_item_that_is_wrong_makes_its_row_bad(
+    items: Declared, good: bytes, bad: bytes, error: str
+) -> None:
+    schema = record(a={"type": "array", "items": items}, b="long")
+
+    def row(*parts: bytes) -> bytes:
+        return encoded("long", len(parts)) + b"".join(parts) + b"\x00\x0e"
+
+    for place in (0, 150, 299):
+        wrong = row(*[good] * place, bad, *[good] * (299 - place))
+        rows = [row(*[good] * 300), wrong, row(*[good] * 300)]
+
+        for wanted in (None, {"b": None}):
+            column, _, errors = columns(schema, rows, wanted=wanted)
+
+            assert errors.keys() == {1}
+            assert error in errors[1]
+            assert [column[n].as_py()["b"] for n in (0, 2)] == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("items", "item"),
+    [
+        ("int", b"\x80\x01"),
+        ("long", b"\x80\x80\x01"),
+        ("float", bytes(4)),
+        ("double", bytes(8)),
+        ("boolean", b"\x00"),
+        (SYMBOLS, b"\x02"),
+        (FIXED, bytes(3)),
+    ],
+)
+def test_items_are_not_taken_from_the_next_row(items: Declared, item: bytes) -> None:
+    schema = record(a={"type": "array", "items": items})
+    good = encoded("long", 300) + item * 300 + b"\x00"
+
+    for cut in (1, 2, len(item) + 1, 100):
+        for wanted in (None, {}):
+            column, _, errors = columns(schema, [good, good[:-cut], good], wanted=wanted)
+
+            assert errors.keys() == {1}
+            assert column[0] == column[2]
+
+
+def test_a_hostile_count_takes_neither_memory_nor_time() -> None:
+    schema = record(a={"type": "array", "items": "long"}, b={"type": "array", "items": "double"})
+    for count in (2**20, 2**40, 2**62, 2**63 - 1, -(2**63)):
+        head = encoded("long", count)
+        payloads = [head + bytes(1000), b"\x00" + head + bytes(1000)] * 30
+
+        for wanted in (None, {}):
+            assert len(columns(schema, payloads, wanted=wanted)[2]) == 60
+
+
 def test_items_that_take_no_bytes_are_few() -> None:
     schema = {"type": "array", "items": "null"}
     most, more = ([None] * MAX_EMPTY_ITEMS, [None] * (MAX_EMPTY_ITEMS + 1))

@@ -1,9 +1,11 @@
 """Where the items of arrays and maps begin.
 
 They come in blocks: a count, then so many items, until a count of 0; a negative count is followed
-by the size of the block in bytes (specification, "Arrays" and "Maps"). Item by item all rows that
-have one more are moved on at once, until so few rows are left that it is cheaper to walk over them
-one by one. Either way gives the same positions.
+by the size of the block in bytes (specification, "Arrays" and "Maps"). The items of whole blocks
+are found at once where each has the same size, or is one varint, which ends with the first byte
+whose high bit is clear. Other items are found one after the other, for all rows that have one more
+at once, until so few rows are left that it is cheaper to walk over them one by one. Every way gives
+the same positions.
 
 A block that is not as long as it says makes its row bad. Sizes are never used to jump: a wrong one
 would lead into the middle of a value.
@@ -14,12 +16,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from landfall.pipeline.decoders.avro.cursor import Bools, Cursor
+from landfall.pipeline.decoders.avro.cursor import ENDS, Bools, Cursor
+from landfall.pipeline.decoders.avro.decimals import Decimal
 from landfall.pipeline.decoders.avro.node import MAX_EMPTY_ITEMS, Malformed, Node, OneRecord
+from landfall.pipeline.decoders.avro.scalars import Boolean, Fixed, Number, Real, Symbol
 from landfall.pipeline.records import Int64s
 
 _FEW_ROWS = 48
 """Rows below which walking is cheaper than some twenty NumPy calls for each value."""
+_MANY_ITEMS = 256
+"""Items from which some fifty NumPy calls for whole blocks are cheaper than walking over them."""
+_SPARSE_BYTES = 1024
+"""Bytes for each varint above which looking for the ends of all varints costs more than walking."""
 _NO_SIZE = -1
 _LEAST = -(2**63)
 
@@ -27,21 +35,33 @@ _LEAST = -(2**63)
 def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
     """Move behind the array in each row, and return its items.
 
+    Only where they begin is known afterwards. Whether each is a value, and ends where the next one
+    begins, is for the node to say.
+
     Returns:
         The row of each item, increasing, and the position where the item begins.
     """
     blocks = _Blocks.of(node, path, cursor)
-    while len(blocks.rows):
-        blocks.open()
-        if len(blocks.rows) < _FEW_ROWS:
-            blocks.walk()
-            break
-        blocks.step()
+    blocks.pass_over_all()
     if not blocks.owners:
         return np.empty(0, np.int64), np.empty(0, np.int64)
+    if len(blocks.owners) == 1:
+        return blocks.owners[0], blocks.starts[0]
     owners, starts = np.concatenate(blocks.owners), np.concatenate(blocks.starts)
     order = np.argsort(owners, kind="stable")
     return owners[order], starts[order]
+
+
+def skip_items(node: Node, path: str, cursor: Cursor) -> None:
+    """Move behind the array in each row; rows with an item that is no value become bad."""
+    if not cursor.data.is_strict:
+        _Blocks.of(node, path, cursor, is_skipped=True).pass_over_all()
+        return
+    # Where items begin may have been found by walking over them, which checks no text.
+    owners, starts = item_starts(node, path, cursor)
+    items = cursor.items(owners, starts)
+    node.skip(items)
+    cursor.absorb(items, owners)
 
 
 def walk_blocks(node: Node, path: str, record: OneRecord, at: int) -> int:
@@ -59,10 +79,13 @@ class _Place:
     count: int = 0
 
 
-def _walk(
+def _walk(  # noqa: C901  # a function less is a level of types less, see MAX_LEVELS
     node: Node, path: str, record: OneRecord, place: _Place, starts: "array[int] | None"
 ) -> _Place:
     while True:
+        if starts is None and _are_any_bytes_good(node):
+            # A block is found to be no longer than its record below.
+            place.at, place.left = place.at + place.left * node.least, 0
         while place.left:
             if starts is not None:
                 starts.append(place.at)
@@ -84,6 +107,34 @@ def _walk(
             raise Malformed(f"{path}: more items than there are bytes for")
 
 
+def _width(node: Node) -> int | None:
+    """How many bytes every value takes; None if they differ, or if it is none."""
+    match node:
+        case Boolean() | Real() | Fixed():
+            least: int = node.least
+            return least or None
+        case Decimal():
+            return node.size or None
+    return None
+
+
+def _are_any_bytes_good(node: Node) -> bool:
+    """Return whether values have a width, and all bytes of that width are one."""
+    return _width(node) is not None and not isinstance(node, Boolean)
+
+
+def _is_varint(node: Node) -> bool:
+    return isinstance(node, Number | Symbol)
+
+
+def _numbered(counts: Int64s) -> Int64s:
+    """Number the items of each row from 0: ``[2, 3]`` gives ``[0, 1, 0, 1, 2]``."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    numbered: Int64s = np.arange(total) - np.repeat(ends - counts, counts)
+    return numbered
+
+
 @dataclass
 class _Blocks:
     """The rows that are still in their array, and the items found so far."""
@@ -98,13 +149,27 @@ class _Blocks:
     counts: Int64s
     owners: list[Int64s]
     starts: list[Int64s]
+    is_skipped: bool
+    """Whether nobody reads the items, so that they are checked here."""
 
     @classmethod
-    def of(cls, node: Node, path: str, cursor: Cursor) -> "_Blocks":
+    def of(cls, node: Node, path: str, cursor: Cursor, *, is_skipped: bool = False) -> "_Blocks":
         rows = np.flatnonzero(cursor.good)
         zeros = np.zeros(len(rows), np.int64)
         ends = np.full(len(rows), _NO_SIZE, np.int64)
-        return cls(node, path, cursor, rows, cursor.select(rows), zeros, ends, zeros, [], [])
+        part = cursor.select(rows)
+        return cls(node, path, cursor, rows, part, zeros, ends, zeros, [], [], is_skipped)
+
+    def pass_over_all(self) -> None:
+        """Move behind the arrays."""
+        while len(self.rows):
+            self.open()
+            if self.are_large():
+                self.pass_over()
+            elif len(self.rows) < _FEW_ROWS:
+                self.walk()
+            else:
+                self.step()
 
     def open(self) -> None:
         """Begin the next block where the last one is over; rows at their end leave."""
@@ -142,10 +207,62 @@ class _Blocks:
         self.cursor.join(part, need)
         self._keep(self.left > 0)
 
+    def are_large(self) -> bool:
+        """Return whether to pass over whole blocks: that is possible, and there is enough in them.
+
+        Blocks of few items each are not: a payload may have millions of these.
+        """
+        items = int(self.left.sum())
+        if items < max(_MANY_ITEMS, len(self.rows)):
+            return False
+        if _width(self.node) is not None:
+            return True
+        return _is_varint(self.node) and items * _SPARSE_BYTES > len(self.cursor.data.bytes)
+
+    def pass_over(self) -> None:
+        """Note where all items of the open blocks begin, and move behind them."""
+        width = _width(self.node)
+        if width is None:
+            starts = self._varints()
+        elif self.is_skipped and _are_any_bytes_good(self.node):
+            starts = None
+            self.cursor.at = self.cursor.at + width * self.left
+        else:  # ``open`` has found that there are so many bytes
+            starts = np.repeat(self.cursor.at, self.left) + width * _numbered(self.left)
+            self.cursor.at = self.cursor.at + width * self.left
+        if starts is not None and self.is_skipped:
+            owners = np.repeat(np.arange(len(self.rows)), self.left)
+            items = self.cursor.items(owners, starts)
+            self.node.skip(items)
+            self.cursor.absorb(items, owners)
+        elif starts is not None:
+            self.owners.append(np.repeat(self.rows, self.left))
+            self.starts.append(starts)
+        self.left = np.zeros(len(self.rows), np.int64)
+        self._keep(self.cursor.good)
+
+    def _varints(self) -> Int64s:
+        """Return where the varints of the open blocks begin, and move behind them."""
+        ends = self.cursor.data.varint_ends
+        first = np.searchsorted(ends, self.cursor.at)
+        last = first + self.left - 1
+        after = ends[np.minimum(last, len(ends) - 1)].astype(np.int64) + 1
+        short = (last >= len(ends)) | (after > self.cursor.end)
+        self.left = np.where(short, 0, self.left)
+        # Each but the first begins where the one before it ends.
+        places = np.repeat(first, self.left) + _numbered(self.left) - 1
+        begin: Int64s = ends[places].astype(np.int64) + 1
+        has_items = self.left > 0
+        begin[(np.cumsum(self.left) - self.left)[has_items]] = self.cursor.at[has_items]
+        self.cursor.at = np.where(short, self.cursor.end, after)
+        self.cursor.fail(short, f"{self.path}[]: {ENDS}")
+        return begin
+
     def step(self) -> None:
         """Note where the next item of each row begins, and move behind it."""
-        self.owners.append(self.rows)
-        self.starts.append(self.cursor.at)
+        if not self.is_skipped:
+            self.owners.append(self.rows)
+            self.starts.append(self.cursor.at)
         self.node.skip(self.cursor)
         self.left = self.left - 1
         self._keep(self.cursor.good)
@@ -164,7 +281,7 @@ class _Blocks:
                 int(self.block_end[i]),
                 int(self.counts[i]),
             )
-            starts = array("q")
+            starts = None if self.is_skipped else array("q")
             record = OneRecord(view, ends[i], self.cursor.depth)
             try:
                 after = _walk(self.node, self.path, record, place, starts).at
@@ -174,6 +291,8 @@ class _Blocks:
                 self.whole.fail(wrong, str(error))
                 continue
             self.whole.at[row] = after
+            if starts is None:
+                continue
             self.owners.append(np.full(len(starts), row, np.int64))
             self.starts.append(np.frombuffer(starts, np.int64))
         self.rows = self.rows[:0]

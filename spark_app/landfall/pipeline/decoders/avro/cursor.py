@@ -10,6 +10,7 @@ zigzag varints of Protocol Buffers; eight bytes of each row are looked at as one
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,10 @@ ENDS = "ends inside a value"
 SLACK = 24
 """Zero bytes behind the last record, so that every row may look at the longest number."""
 
+_MORE = 0x80
+"""The high bit of each byte of a varint but the last."""
+_PORTION = 1 << 20
+"""Bytes that are searched at once: positions are of 64 bits at first."""
 _HIGH, _SEVENS = np.uint64(0x8080808080808080), np.uint64(0x7F7F7F7F7F7F7F7F)
 _ONE = np.uint64(1)
 _FOLDS = tuple(
@@ -59,6 +64,17 @@ class Data:
             for kind, size in (("u", 8), ("f", 4), ("f", 8))
         )
         return cls(buffer, words, floats, doubles, is_strict)
+
+    @cached_property
+    def varint_ends(self) -> npt.NDArray[np.int32]:
+        """The positions of all bytes with which a varint may end: their high bits are clear."""
+        ends = np.empty(np.count_nonzero(self.bytes < _MORE), np.int32)
+        filled = 0
+        for start in range(0, len(self.bytes), _PORTION):
+            found = np.flatnonzero(self.bytes[start : start + _PORTION] < _MORE) + start
+            ends[filled : filled + len(found)] = found
+            filled += len(found)
+        return ends
 
 
 @dataclass

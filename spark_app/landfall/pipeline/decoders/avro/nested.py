@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders.avro.blocks import item_starts, walk_blocks
+from landfall.pipeline.decoders.avro.blocks import item_starts, skip_items, walk_blocks
 from landfall.pipeline.decoders.avro.cursor import Cursor
 from landfall.pipeline.decoders.avro.node import (
     MAX_LEVELS,
@@ -204,7 +204,7 @@ class Array:
         return pa.ListArray.from_arrays(offsets, values, type=self.arrow)
 
     def skip(self, cursor: Cursor) -> None:
-        _skip_items(self.items, self.path, cursor)
+        skip_items(self.items, self.path, cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
         return walk_blocks(self.items, self.path, record, at)
@@ -231,7 +231,7 @@ class Map:
         return last_values(pa.MapArray.from_arrays(offsets, values.field(0), values.field(1)))
 
     def skip(self, cursor: Cursor) -> None:
-        _skip_items(self.entries, self.path, cursor)
+        skip_items(self.entries, self.path, cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
         return walk_blocks(self.entries, self.path, record, at)
@@ -326,15 +326,6 @@ def last_values(maps: pa.MapArray) -> pa.MapArray:
     return pa.MapArray.from_arrays(
         pa.array(made), maps.keys.take(pa.array(kept)), maps.items.take(pa.array(last))
     )
-
-
-def _skip_items(node: Node, path: str, cursor: Cursor) -> None:
-    owners, starts = item_starts(node, path, cursor)
-    if cursor.data.is_strict:
-        # Where items begin may have been found by walking over them, which checks no text.
-        items = cursor.items(owners, starts)
-        node.skip(items)
-        cursor.absorb(items, owners)
 
 
 def struct(
