@@ -96,6 +96,27 @@ def test_quotes_are_text_unless_the_option_is_set() -> None:
     assert list(errors_of(quoted)) == [2, 3]
 
 
+@pytest.mark.parametrize("separator", [",", "|", "é"])
+def test_rows_with_quotes_are_what_they_are_alone(separator: str) -> None:
+    texts = ["1,2,3", '"a",b,"c"', '"a,1","say ""hi""",', ",,", '"","",""', '1,"2\n",3', None]
+    texts += ['a,b"b,c', '"a" ,b,c', '"a",b', '"a,b,c', '"a""",\n"b",c', '1,2,"3"\n', '"é",é,1']
+    texts += ['"a",b,c,d', 'x,"y""",z\r\n']
+    rows = [None if text is None else text.replace(",", separator).encode() for text in texts]
+    options = {"separator": separator, "quote": '"'}
+
+    together = delimited(rows * 3, Wanted(FIELDS), **options)
+    alone = [delimited([row], Wanted(FIELDS), **options) for row in rows] * 3
+
+    assert errors_of(together) == {
+        row: errors_of(decoded)[0] for row, decoded in enumerate(alone) if errors_of(decoded)
+    }
+    assert {8, 9, 10, 11, 14} <= errors_of(together).keys() <= {*range(8, 48)}
+    for path in FIELDS:
+        of_rows = [field(decoded, *path) for decoded in alone]
+        assert field(together, *path) == [value for values in of_rows for value in values]
+    assert field(together, "b")[2] == 'say "hi"'
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\r"])
 @pytest.mark.parametrize("options", [{}, {"quote": '"'}])
 @pytest.mark.parametrize("value", ["b", '"b"'])
