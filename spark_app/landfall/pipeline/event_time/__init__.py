@@ -15,8 +15,8 @@ Text without a time zone is wall time of ``timezone``.
 
 Auto is Secor's rule, applied to the number without its fraction: from 10^18 it is nanoseconds, from
 10^15 microseconds, from 10^12 milliseconds, and anything below, including 0 and negative numbers,
-seconds. A fraction is rounded down to a microsecond; only a binary fraction (a JSON number) of
-seconds or milliseconds is rounded to the nearest microsecond, and never up into the next unit.
+seconds. A fraction is rounded down to a microsecond; a double, as which a JSON number with a
+fraction is read, means the microsecond that it is the nearest double to.
 
 An event time is an instant in the years 1 to 9999. What becomes of an absent or null field is set
 by ``missing``; any other value that is not a time makes the row bad.

@@ -135,31 +135,36 @@ def split_overflow(values: Sequence[object] | pa.Array) -> tuple[Int64s, Mapping
 def float_times(values: npt.NDArray[np.float64], unit: TimeUnit) -> Times:
     """Return the times of a column of doubles in a numeric unit."""
     fits = np.abs(values) < 2.0**63  # also false for NaN
-    whole = np.floor(np.where(fits, values, 0))
-    fraction = np.where(fits, values, 0) - whole
+    numbers = np.where(fits, values, 0)
+    whole = np.floor(numbers)
     # As in Secor, the number without its fraction decides the unit: -0.5 and 0.5 are
     # both seconds, as is 0.
     micros = to_micros(whole.astype(np.int64), unit)
     is_auto = unit is TimeUnit.AUTO
     in_seconds = (unit is TimeUnit.SECONDS) | (is_auto & (whole < 10**12))
     in_millis = (unit is TimeUnit.MILLISECONDS) | (is_auto & (whole >= 10**12) & (whole < 10**15))
-    micros += np.where(in_seconds, _fraction(whole, fraction, 10**6), 0)
-    micros += np.where(in_millis, _fraction(whole, fraction, 10**3), 0)
+    micros += np.where(in_seconds, _fraction(numbers, whole, 10**6), 0)
+    micros += np.where(in_millis, _fraction(numbers, whole, 10**3), 0)
     return checked(np.where(fits, micros, MAX_MICROS + 1), values)
 
 
 def _fraction(
-    whole: npt.NDArray[np.float64], fraction: npt.NDArray[np.float64], micros: int
+    values: npt.NDArray[np.float64], whole: npt.NDArray[np.float64], micros: int
 ) -> Int64s:
-    """The microseconds of a fraction of a unit that has so many.
+    """Return the microseconds in the fraction of doubles of a unit that has so many, rounded down.
 
-    A binary fraction such as 0.29 is a little below or above what was written, so it is rounded to
-    the nearest microsecond, yet never into the next unit. A double of the year 2242 or later cannot
-    tell microseconds apart: seconds are rounded to milliseconds there, and milliseconds down.
+    A double that is the nearest to a whole number of microseconds means that number: most of these
+    have no double of their own, and 0.29 is a little less. From the year 2242, and before 1698,
+    doubles do not tell microseconds apart: seconds are rounded down to milliseconds there, and
+    milliseconds to whole ones.
     """
-    digits = np.where(np.abs(whole) < 2**33 * (10**6 // micros), micros, micros // 1000)
-    rounded = np.minimum(np.rint(fraction * digits), np.maximum(digits - 1, 0))
-    return np.asarray((rounded * (micros // digits)).astype(np.int64))
+    parts = np.where(np.abs(whole) < 2**33 * (10**6 // micros), micros, micros // 1000)
+    fraction = values - whole
+    count = np.minimum(np.floor(fraction * parts), parts - 1)
+    count -= count / parts > fraction  # the product may be rounded up
+    # Whole numbers below 2^53 and their quotient: this is the double nearest to the next count.
+    count += (whole * parts + count + 1) / parts == values
+    return np.asarray((count * (micros // parts)).astype(np.int64))
 
 
 def to_micros(values: Int64s, unit: TimeUnit) -> Int64s:
