@@ -273,6 +273,45 @@ def test_delta_tables_around_their_objects_are_read_by_all(
 
 
 @suite
+def test_partition_columns_of_delta_tables_are_dates_by_choice(
+    engines: Engines, tmp_path: Path
+) -> None:
+    places = TablePlaces(tmp_path, is_around=True)
+    types = {"partitionTypes": {"dt": "Date"}}
+    table = PublishedOrders(places, "Delta", engines, options=types).land(0, 40, 100).publish()
+    on_second_day = "select count(*) n from {t} where dt > date '2026-11-20'"
+
+    assert table.spark(on_second_day) == table.duckdb(on_second_day) == [{"n": 50}]
+    assert table.ask("deltalake", on_second_day) == [{"n": 50}]
+    assert table.spark("select distinct typeof(dt) t from {t}") == [{"t": "date"}]
+    assert table.duckdb("select distinct typeof(dt) t from {t}") == [{"t": "DATE"}]
+    files = "select distinct input_file_name() f from {t} where dt = date '2026-11-21'"
+    assert len(table.spark(files)) == 2
+
+    table.spark("delete from {t} where dt = date '2026-11-20'")
+
+    assert ids(table.land(100, 120).publish()) == [*range(1, 100, 2), *range(100, 120)]
+
+
+@suite
+def test_iceberg_tables_are_partitioned_by_a_date(engines: Engines, tmp_path: Path) -> None:
+    columns = [*COLUMNS, {"name": "day", "type": "Date"}]
+    options = {"partitionBy": ["day"]}
+    table = PublishedOrders(
+        TablePlaces(tmp_path), "Iceberg", engines, columns, options, route="day={field:day}"
+    )
+    table.land(0, 40, 100).publish()
+    on_second_day = "select count(*) n from {t} where day = date '2026-11-21'"
+
+    assert table.spark(on_second_day) == table.duckdb(on_second_day) == [{"n": 50}]
+    partitions = "select partition.day d, record_count n from landfall.lake.orders.partitions"
+    assert table.spark(f"select cast(d as string) d, n from ({partitions}) order by d") == [
+        {"d": "2026-11-20", "n": 50},
+        {"d": "2026-11-21", "n": 50},
+    ]
+
+
+@suite
 @pytest.mark.parametrize("is_around", [True, False])
 def test_vacuum_by_spark_deletes_no_landed_object(
     engines: Engines, tmp_path: Path, is_around: bool

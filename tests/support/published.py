@@ -30,7 +30,13 @@ COLUMNS: list[dict[str, Any]] = [
 def order(number: int) -> tuple[int, bytes]:
     """The record at an offset: every second one is of the next day."""
     at = int(DAYS[number % 2].timestamp() * 1000) + number
-    fields = {"id": number, "customer": f"c{number % 3}", "amount": number / 4, "ts": at}
+    fields: dict[str, Any] = {
+        "id": number,
+        "customer": f"c{number % 3}",
+        "amount": number / 4,
+        "ts": at,
+    }
+    fields["day"] = f"{DAYS[number % 2]:%Y-%m-%d}"
     return number, json.dumps(fields).encode()
 
 
@@ -45,6 +51,7 @@ class PublishedOrders:
         columns: ``spec.decode.columns``.
         options: more options of the publisher.
         topic: a topic of its own, where a catalog is shared by tests.
+        route: the pattern of the route, unless the table is around its objects.
         is_plain_spark: whether Spark knows S3 as ``s3a`` alone, as Apache's does.
     """
 
@@ -54,6 +61,7 @@ class PublishedOrders:
     columns: list[dict[str, Any]] = field(default_factory=lambda: COLUMNS)
     options: dict[str, Any] = field(default_factory=dict)
     topic: str = "orders"
+    route: str = "dt={date}"
     is_plain_spark: bool = False
 
     def __post_init__(self) -> None:
@@ -65,7 +73,7 @@ class PublishedOrders:
                 "timestamp": {"field": "ts"},
                 "columns": self.columns,
             },
-            "route": {"pattern": "_landed/dt={date}" if self.places.is_around else "dt={date}"},
+            "route": {"pattern": "_landed/dt={date}" if self.places.is_around else self.route},
             "publish": [{"name": "lake", "type": self.kind, "options": options}],
         }
         store = open_store(backup_group(output, **spec).spec.output)
@@ -200,6 +208,7 @@ def rows_of(numbers: Sequence[int]) -> Found:
     found: Found = []
     for number in numbers:
         fields = json.loads(order(number)[1])
+        del fields["day"]  # only tests that declare it have it
         at = datetime.fromtimestamp(fields["ts"] / 1000, UTC).replace(tzinfo=None)
         found.append(fields | {"ts": at.isoformat(timespec="microseconds") + "Z"})
     return found

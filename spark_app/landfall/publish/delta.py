@@ -15,7 +15,7 @@ Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,7 +34,12 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.delta_columns import Columns, DoesNotFit, columns_for
-from landfall.publish.delta_files import DeltaFile, LandedFiles, partition_folders
+from landfall.publish.delta_files import (
+    DeltaFile,
+    LandedFiles,
+    partition_folders,
+    partition_value,
+)
 from landfall.publish.delta_paths import InTheWayOfVacuum, absolute, below, path_in_table
 from landfall.publish.delta_position import (
     NONE,
@@ -56,6 +61,7 @@ _LEAST_SECRET = 4
 """Shorter values of a secret would hide parts of words."""
 _PLAIN = re.compile(r"([A-Za-z0-9:/=._-]|%25)*")
 """Paths in a log for which it is certain what delta-rs was given to write them."""
+_PARTITION_TYPES = {"String": "string", "Date": "date", "Int32": "integer", "Int64": "long"}
 _SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
 """Storage options that belong into no message."""
 _KEEP_REMOVED = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
@@ -70,6 +76,7 @@ class DeltaOptions(ChoiceOptions, kw_only=True):
 
     table: str
     partition_by: list[str] | None = None
+    partition_types: dict[str, Literal["String", "Date", "Int32", "Int64"]] = {}  # noqa: RUF012
     scheme: Literal["s3", "s3a"] = "s3"
     storage: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
@@ -104,7 +111,10 @@ class Delta:
         def files() -> LandedFiles:
             return LandedFiles(*landed_files(output), url)
 
-        settings = DeltaSettings(columns, read.schema_evolution)
+        types = {name: _PARTITION_TYPES[each] for name, each in read.partition_types.items()}
+        if columns is not None and (other := types.keys() - {*columns}):
+            raise ValueError(f"option partitionTypes: {min(other)} is not in partitionBy")
+        settings = DeltaSettings(columns, read.schema_evolution, types)
         tables = DeltaTables(
             Recent(files), url(""), lane, Recent(storage), settings, check_new=folders.check_new
         )
@@ -148,10 +158,12 @@ class DeltaSettings:
     Attributes:
         partition_by: folders that are partition columns; None for all with ``=`` in their names.
         schema_evolution: whether columns are added: ``Add`` or ``None``.
+        partition_types: types of Delta of partition columns of new tables; others are ``string``.
     """
 
     partition_by: tuple[str, ...] | None = None
     schema_evolution: str = "Add"
+    partition_types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,7 +185,7 @@ class DeltaTables:
     lane: tuple[str, str]
     storage: Recent[dict[str, str]]
     settings: DeltaSettings
-    check_new: Callable[[str], object] = field(default=lambda _: None, kw_only=True)
+    check_new: Callable[[str], object] = field(kw_only=True)
     library: LibraryErrors = field(default_factory=LibraryErrors, kw_only=True)
 
     @property
@@ -230,10 +242,10 @@ class DeltaTables:
                 if loaded is None:
                     self._create(table, files[0])
                     continue
-                staying, leaving = self._parted(loaded, files)
+                in_log = _paths_in_log(loaded)
+                staying, leaving = self._parted(loaded, in_log, files)
                 # Earlier versions removed and added a path in one version: adding it once more
                 # leaves no doubt. One that another writer has spelled would be a second file.
-                in_log = _paths_in_log(loaded)
                 plain = {path.replace("%25", "%") for path in in_log if _PLAIN.fullmatch(path)}
                 table_url = loaded.table_uri
                 alike = {f.key for f in files if (below(table_url, f.url) or f.url) in plain}
@@ -254,7 +266,7 @@ class DeltaTables:
         raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
 
     def _parted(
-        self, loaded: DeltaTable, files: Sequence[DeltaFile]
+        self, loaded: DeltaTable, in_log: Sequence[str], files: Sequence[DeltaFile]
     ) -> tuple[set[str], tuple[TableFile, ...]]:
         """The keys of files that a table has as they are, and the files that it has besides.
 
@@ -265,7 +277,7 @@ class DeltaTables:
         wanted = {_in_table(table, file.url): file.key for file in files}
         live = [
             (each, wanted.get(_in_table(table, absolute(table, each.path))))
-            for each in self._live_files(loaded)
+            for each in _live_files(loaded, in_log)
         ]
         staying = {key for each, key in live if key is not None and not each.has_deleted_rows}
         leaving = tuple(each for each, key in live if each.has_deleted_rows or key not in staying)
@@ -307,9 +319,15 @@ class DeltaTables:
         by = [n for n in folders if n.casefold() not in columns] if wanted is None else [*wanted]
         # A column is optional: a later file may lack it.
         made = [*self._fitting(table, (), [first]).fields]
-        made += [
-            Field(name, PrimitiveType("string")) for name in by if name not in first.columns.names
-        ]
+        types = self.settings.partition_types
+        of_folders = [name for name in by if name not in first.columns.names]
+        if other := types.keys() - {*of_folders}:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"option partitionTypes: table {table} has no partition column {min(other)}, as "
+                f"object {first.url} is in no folder of that name, or has a column of it",
+            )
+        made += [Field(name, PrimitiveType(types.get(name, "string"))) for name in of_folders]
         with suppress(CommitFailedError):
             DeltaTable.create(
                 table,
@@ -395,26 +413,11 @@ class DeltaTables:
     def _files_of(self, loaded: DeltaTable, keys: Sequence[str]) -> dict[str, TableFile]:
         """The files that a table has of objects, by key, however a writer spells their URIs."""
         table = loaded.table_uri
-        by_uri = {
-            _spelled_alike(absolute(table, each.path)): each for each in self._live_files(loaded)
-        }
+        live = _live_files(loaded, _paths_in_log(loaded))
+        by_uri = {_spelled_alike(absolute(table, each.path)): each for each in live}
         url = self.files().url
         found = {key: _spelled_alike(url(key)) for key in keys}
         return {key: by_uri[uri] for key, uri in found.items() if uri in by_uri}
-
-    @staticmethod
-    def _live_files(loaded: DeltaTable) -> list[TableFile]:
-        """All files that a table has."""
-        # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
-        paths = map(unquote, _paths_in_log(loaded))
-        with_deleted = set[str]()
-        if "deletionVectors" in (loaded.protocol().reader_features or ()):
-            vectors = map(unquote, pa.table(loaded.deletion_vectors())["filepath"].to_pylist())
-            with_deleted = {_spelled_alike(absolute(loaded.table_uri, path)) for path in vectors}
-        return [
-            TableFile(path, _spelled_alike(absolute(loaded.table_uri, path)) in with_deleted)
-            for path in paths
-        ]
 
     def _commit(
         self,
@@ -450,6 +453,7 @@ class DeltaTables:
     def _action(loaded: DeltaTable, file: DeltaFile, time: str) -> AddAction:
         """The entry of a file that was landed at a time."""
         columns = loaded.metadata().partition_columns
+        types = {each.name: each.type for each in loaded.schema().fields}
         values = dict(partition_folders(file.key))
         if missing := [name for name in columns if name not in values]:
             raise Stalled(
@@ -464,7 +468,13 @@ class DeltaTables:
                 Reason.DESTINATION_CONFLICT,
                 f"object {error}; land with such a route, or publish to another table",
             ) from None
-        partition = {name: values[name] for name in columns}
+        try:
+            partition = {name: partition_value(values[name], types[name]) for name in columns}
+        except ValueError as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"object {file.url}: {error}; let it be of type String, in a new table",
+            ) from None
         return AddAction(
             path,
             file.size,
@@ -545,3 +555,17 @@ def _in_table(table: str, uri: str) -> str:
 def _paths_in_log(loaded: DeltaTable) -> list[str]:
     paths: list[str] = pa.table(loaded.get_add_actions())["path"].to_pylist()
     return paths
+
+
+def _live_files(loaded: DeltaTable, in_log: Iterable[str]) -> list[TableFile]:
+    """All files that a table has, by their paths in the log."""
+    # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
+    paths = map(unquote, in_log)
+    with_deleted = set[str]()
+    if "deletionVectors" in (loaded.protocol().reader_features or ()):
+        vectors = map(unquote, pa.table(loaded.deletion_vectors())["filepath"].to_pylist())
+        with_deleted = {_spelled_alike(absolute(loaded.table_uri, path)) for path in vectors}
+    return [
+        TableFile(path, _spelled_alike(absolute(loaded.table_uri, path)) in with_deleted)
+        for path in paths
+    ]

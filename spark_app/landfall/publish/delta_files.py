@@ -10,8 +10,10 @@ Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, "Add File", "
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -20,6 +22,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from deltalake.schema import DataType, PrimitiveType
 
 from landfall.errors import Reason, Stalled
 from landfall.formats.float_bounds import from_metadata
@@ -30,6 +33,9 @@ READERS = 16
 """How many footers are read at once."""
 MAX_TEXT = 64
 """Longer text has no statistics: shortened, it would be no bound."""
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_INTEGERS = {"integer": range(-(2**31), 2**31), "long": range(-(2**63), 2**63)}
 _FLOATS = ("FLOAT", "DOUBLE")
 _LAST = datetime(9999, 12, 31, 23, 59, 59, 999000, UTC)
 """A later time has no millisecond after it."""
@@ -99,6 +105,26 @@ def partition_folders(key: str) -> list[tuple[str, str | None]]:
         if equals:
             found.append((name, None if value == DEFAULT_PARTITION else unquote(value)))
     return found
+
+
+def partition_value(text: str | None, kind: DataType) -> str | None:
+    """The value of a folder as a log has it in a partition column of a type.
+
+    Source: PROTOCOL.md, "Partition Value Serialization"
+
+    Raises:
+        ValueError: it is no value of that type.
+    """
+    name = kind.type if isinstance(kind, PrimitiveType) else ""
+    if text is None or name not in {"date", *_INTEGERS}:
+        return text
+    if name == "date":
+        with suppress(ValueError):  # the calendar does not have it
+            if _DAY.fullmatch(text) and date.fromisoformat(text):
+                return text
+    elif _INTEGER.fullmatch(text) and int(text) in _INTEGERS[name]:
+        return str(int(text))
+    raise ValueError(f"folder value {text!r} is no {name}, as the table's partition column is")
 
 
 def stats(footer: pq.FileMetaData) -> str:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.schema import PrimitiveType
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -23,7 +24,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.formats.parquet import Parquet, ParquetEncoder
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
-from landfall.publish.delta_files import partition_folders, stats
+from landfall.publish.delta_files import partition_folders, partition_value, stats
 from landfall.publish.library_errors import REPEATS
 from tests.support.lake import CLICKS, ORDERS, Landed
 from tests.support.parquet_files import rewritten, with_column
@@ -321,6 +322,96 @@ def test_a_table_of_another_ledger_is_not_mixed_up(tmp_path: Path) -> None:
 
     with pytest.raises(Stalled, match="it follows the ledger in file://"):
         publish(other.context("Delta", options(tmp_path)))
+
+
+def test_partition_columns_are_dates_and_numbers_by_choice(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+
+    publish(landed.context("Delta", options(tmp_path, partitionTypes={"dt": "Date"})))
+
+    assert table(tmp_path).schema().to_arrow().field("dt").type == pa.date32()
+    assert {row["dt"] for row in rows(tmp_path)} == {date(2026, 11, 21)}
+    found = rows(tmp_path, "select count(*) c from t where dt >= date '2026-11-21'")
+    assert found == [{"c": 10}]
+
+
+def test_a_table_keeps_the_types_that_its_partition_columns_have(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+    publish(landed.context("Delta", options(tmp_path)))
+    landed.land(CLICKS).settle()
+
+    publish(landed.context("Delta", options(tmp_path, partitionTypes={"dt": "Date"})))
+
+    assert [row["dt"] for row in rows(tmp_path)] == ["2026-11-21"] * 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("string", "04", "04"),
+        ("date", "2026-11-21", "2026-11-21"),
+        ("date", None, None),
+        ("integer", "04", "4"),
+        ("integer", "-2147483648", "-2147483648"),
+        ("long", "9223372036854775807", "9223372036854775807"),
+        ("timestamp", "2026-11-21 04:00:00", "2026-11-21 04:00:00"),
+    ],
+)
+def test_a_folder_is_a_value_of_its_column(kind: str, text: str | None, value: str | None) -> None:
+    assert partition_value(text, PrimitiveType(kind)) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("date", "20261121"),
+        ("date", "2026-02-29"),
+        ("date", ""),
+        ("integer", "2147483648"),
+        ("integer", "4.0"),
+        ("long", "9223372036854775808"),
+        ("long", "٤"),
+    ],
+)
+def test_a_folder_that_is_no_value_of_its_column_is_refused(kind: str, text: str) -> None:
+    with pytest.raises(ValueError, match=f"folder value '{text}' is no {kind}, as the table's"):
+        partition_value(text, PrimitiveType(kind))
+
+
+def test_a_file_in_a_folder_that_is_no_value_stalls(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match=r"folder value '2026-11-21' is no integer, as the table's"):
+        publish(landed.context("Delta", options(tmp_path, partitionTypes={"dt": "Int32"})))
+
+
+def test_a_type_of_no_partition_column_stalls(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match=r"option partitionTypes: table .* has no partition column h"):
+        publish(landed.context("Delta", options(tmp_path, partitionTypes={"hr": "Int32"})))
+    given = options(tmp_path, partitionBy=["dt"], partitionTypes={"hr": "Int32"})
+    with pytest.raises(Stalled, match=r"partitionTypes: hr is not in partitionBy"):
+        built(landed.context("Delta", given))
+
+
+def test_a_rebuild_reads_the_files_of_a_table_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Landed(tmp_path).land(CLICKS).settle().context("Delta", options(tmp_path))
+    publish(context)
+    read = list[str]()
+    real = DeltaTable.get_add_actions
+
+    def counted(self: DeltaTable, *args: Any) -> Any:
+        read.append(self.table_uri)
+        return real(self, *args)
+
+    monkeypatch.setattr(DeltaTable, "get_add_actions", counted)
+
+    built(context).reset(context.follower())
+
+    assert len(read) == 1
 
 
 def test_a_file_that_is_in_none_of_the_folders_stalls(tmp_path: Path) -> None:
