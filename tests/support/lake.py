@@ -311,6 +311,7 @@ def delta_lake(root: Path) -> Lake:
             Recent(dict),
             DeltaSettings(),
             root / "tables",
+            check_new=lambda _: None,  # the folder is beside the output root
         )
 
     def folder(table: str) -> Path:

@@ -120,8 +120,8 @@ def partition_value(text: str | None, kind: DataType) -> str | None:
         return text
     if name == "date":
         with suppress(ValueError):  # the calendar does not have it
-            if _DAY.fullmatch(text) and date.fromisoformat(text):
-                return text
+            if _DAY.fullmatch(text):
+                return date.fromisoformat(text).isoformat()
     elif _INTEGER.fullmatch(text) and int(text) in _INTEGERS[name]:
         return str(int(text))
     raise ValueError(f"folder value {text!r} is no {name}, as the table's partition column is")
