@@ -7,6 +7,8 @@ from typing import Any
 from landfall import registry
 from landfall.api.spec import parse_group
 from landfall.migrate import connect, document, secor
+from landfall.migrate.connect import ConnectInput
+from landfall.migrate.properties import Line
 from landfall.migrate.report import Account, Report
 from landfall.migrate.secor import SecorInput, Wanted
 
@@ -75,10 +77,20 @@ def of_files(
     return Migrated(made, draft.report(), document.as_yaml(made, draft.comments))
 
 
-def of_sink(changes: Mapping[str, str] | None = None, wanted: Wanted | None = None) -> Migrated:
-    """The group of the sink's least configuration with changes."""
-    lines = connect.config_of({**SINK, **(changes or {})}, "sink.json")
+def of_sink(
+    changes: Mapping[str, str | None] | None = None,
+    wanted: Wanted | None = None,
+    *,
+    worker: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Migrated:
+    """The group of the sink's least configuration with changes; of a key that is None, without."""
+    merged: dict[str, str | None] = {**SINK, **(changes or {})}
+    config = {key: text for key, text in merged.items() if text is not None}
+    lines = connect.config_of(config, "sink.json")
+    own = [Line(key, (text,), "worker.properties:1") for key, text in (worker or {}).items()]
+    given = ConnectInput(lines, own, list((options or {}).items()))
     wanted = wanted or Wanted(bootstrap_servers="kafka:9092")
-    draft = connect.convert(connect.settings_of(lines, {}), wanted)
+    draft = connect.convert(connect.settings_of(given), wanted)
     made = document.accepted(draft)
     return Migrated(made, draft.report(), document.as_yaml(made, draft.comments))

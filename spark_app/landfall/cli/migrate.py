@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from landfall.api.contract import ExitCode
 from landfall.api.spec import parse_group
 from landfall.cli.migrate_check import check
 from landfall.errors import Reason, Stalled
 from landfall.migrate import connect, document, offsets, secor
 from landfall.migrate.draft import Draft
-from landfall.migrate.properties import UnreadableError, without_includes
+from landfall.migrate.properties import Line, UnreadableError, without_includes
 from landfall.migrate.secor import SecorInput, Wanted
 from landfall.migrate.settings import Settings
 
@@ -42,15 +44,21 @@ def _from_secor(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _from_connect(arguments: argparse.Namespace) -> ExitCode:
-    text = read(arguments.file)
+    worker = _lines(arguments.worker, connect.worker_config_of) if arguments.worker else []
+    environment = dict(os.environ) if arguments.env else {}
+    lines = _lines(arguments.file, connect.config_of)
+    given = connect.ConnectInput(lines, worker, arguments.options, environment)
+    return _print(arguments, connect.settings_of(given), "name", connect.convert)
+
+
+def _lines(path: str, of_document: Callable[[object, str], list[Line]]) -> list[Line]:
+    """The lines of a properties file, or those of a JSON or YAML document."""
+    text = read(path)
     if text is None:
-        raise UnreadableError(f"{arguments.file}: there is no such file")
-    if arguments.file.endswith(".properties"):
-        lines = list(without_includes(arguments.file, text))
-    else:
-        lines = connect.config_of(_json(arguments.file), arguments.file)
-    settings = connect.settings_of(lines, {})
-    return _print(arguments, settings, "name", connect.convert)
+        raise UnreadableError(f"{path}: there is no such file")
+    if path.endswith(".properties"):
+        return list(without_includes(path, text))
+    return of_document(_yaml(path) if path.endswith((".yaml", ".yml")) else _json(path), path)
 
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], ExitCode]] = {
@@ -81,6 +89,16 @@ def _json(path: str) -> object:
         message = f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}"
         raise UnreadableError(message) from error
     except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableError(f"{path}: {error}") from error
+
+
+def _yaml(path: str) -> object:
+    try:
+        return yaml.safe_load(Path(path).read_bytes())
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        raise UnreadableError(f"{path}:{line}: invalid YAML: {error.problem}") from error
+    except (OSError, yaml.YAMLError) as error:
         raise UnreadableError(f"{path}: {error}") from error
 
 

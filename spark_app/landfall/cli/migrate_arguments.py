@@ -104,16 +104,39 @@ def _connect(new: NewCommand) -> None:
         "make a group of the configuration of Connect's S3 sink",
         f"""\
 Make a group file of the configuration of Confluent's S3 sink: the JSON that Connect's API takes or
-returns, with the configuration itself or with `name` and `config`, or the properties file of a
-standalone worker. What the worker's own file has is not in it: Kafka's address, and converters.
+returns, with the configuration itself or with `name` and `config`, the properties file of a
+standalone worker, or a KafkaConnector of Strimzi in YAML. Kafka's address and often the converters
+are in the worker's own file: give it by --worker. Of that file, nothing else counts or is reported.
 {_REPORT}
 examples:
-  landfall migrate connect s3-sink.json --bootstrap-servers kafka:9092 > group.yaml
+  landfall migrate connect s3-sink.json --worker connect-distributed.properties > group.yaml
+  landfall migrate connect s3-sink.json --bootstrap-servers kafka:9092 -D TOPIC=clicks
   curl -s connect:8083/connectors/s3-sink > s3-sink.json
 """,
     )
     command.set_defaults(command="migrate", program="connect")
-    command.add_argument("file", metavar="FILE", help="the .json or .properties file")
+    command.add_argument(
+        "file", metavar="FILE", help="the .json, .properties, .yaml or .yml file of the connector"
+    )
+    command.add_argument(
+        "--worker",
+        metavar="FILE",
+        help="the worker's .properties file, or a KafkaConnect of Strimzi in .yaml",
+    )
+    command.add_argument(
+        "-D",
+        dest="options",
+        action="append",
+        default=[],
+        type=key_and_value,
+        metavar="NAME=value",
+        help="the value of ${NAME} in the input, or else of the key NAME; may be repeated",
+    )
+    command.add_argument(
+        "--env",
+        action="store_true",
+        help="take what -D does not give to ${NAME} and ${env:NAME} from the environment",
+    )
     _add_group_options(command)
 
 

@@ -5,7 +5,8 @@ docs/guides/coming-from.md says what takes the place of what.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from landfall.migrate import client_properties
 from landfall.migrate.connect_files import take_files
@@ -19,20 +20,26 @@ from landfall.migrate.names import group_name
 from landfall.migrate.offsets import put_offsets, warn_of_start
 from landfall.migrate.properties import Line, UnreadableError
 from landfall.migrate.secor import Wanted
-from landfall.migrate.settings import Settings, Variables, looks_secret, resolved
+from landfall.migrate.settings import Settings, Variables, looks_secret, names_in, resolved
 
 CONNECTOR = "io.confluent.connect.s3.S3SinkConnector"
 _OVERRIDE = "consumer.override."
 _SINK = "connector.class"
+_SERVERS = "bootstrap.servers"
+_CONVERTERS = frozenset({"key.converter", "value.converter", "header.converter"})
 
 
 def config_of(document: object, name: str) -> list[Line]:
     """The lines of a connector's configuration: the map itself, or that in ``config``.
 
+    A KafkaConnector, the resource that Strimzi's operator takes, is one, too.
+
     Raises:
         UnreadableError: it is neither, or a value is a list or a map.
     """
-    if isinstance(document, Mapping) and isinstance(document.get("config"), Mapping):
+    if isinstance(document, Mapping) and document.get("kind") == "KafkaConnector":
+        config = _of_resource(document, name)
+    elif isinstance(document, Mapping) and isinstance(document.get("config"), Mapping):
         outer = document.get("name")
         config = {**({"name": outer} if outer else {}), **document["config"]}
     elif isinstance(document, Mapping):
@@ -45,10 +52,80 @@ def config_of(document: object, name: str) -> list[Line]:
     return [Line(str(key), (_text(value),), name) for key, value in config.items()]
 
 
-def settings_of(lines: list[Line], environment: Mapping[str, str]) -> Settings:
-    """The connector's settings; of a key that repeats the last value counts."""
-    known = Variables(environment, {}, is_secret)
-    return Settings(resolved(lines, known, last_wins=True), KEYS.defaults)
+def _of_resource(document: Mapping[str, object], name: str) -> dict[str, object]:
+    metadata, spec = document.get("metadata"), document.get("spec")
+    if not isinstance(metadata, Mapping) or not isinstance(spec, Mapping):
+        raise UnreadableError(f"{name}: a KafkaConnector has metadata and spec")
+    config = spec.get("config") or {}
+    if not isinstance(config, Mapping):
+        raise UnreadableError(f"{name}: spec.config: must be a mapping")
+    fields = {"name": metadata.get("name"), _SINK: spec.get("class")}
+    more = {"tasks.max": spec["tasksMax"]} if "tasksMax" in spec else {}
+    return {**config, **fields, **more}
+
+
+def worker_config_of(document: object, name: str) -> list[Line]:
+    """The lines of a worker's configuration, from the resource that Strimzi's operator takes.
+
+    Raises:
+        UnreadableError: it is none.
+    """
+    spec = document.get("spec") if isinstance(document, Mapping) else None
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("config", {}), Mapping):
+        raise UnreadableError(f"{name}: a worker's configuration is a KafkaConnect resource")
+    servers = {_SERVERS: spec["bootstrapServers"]} if "bootstrapServers" in spec else {}
+    config = {**spec.get("config", {}), **servers}
+    return [Line(str(key), (_text(value),), name) for key, value in config.items()]
+
+
+@dataclass(frozen=True)
+class ConnectInput:
+    """What a connector runs with.
+
+    Attributes:
+        lines: of its configuration.
+        worker: lines of the worker's file.
+        options: keys and values of ``-D``: values of variables, or of keys that no variable is.
+        environment: variables; empty if they do not count.
+    """
+
+    lines: Sequence[Line]
+    worker: Sequence[Line] = ()
+    options: Sequence[tuple[str, str]] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def settings_of(given: ConnectInput) -> Settings:
+    """The connector's settings; of a key that repeats the last value counts.
+
+    Of a worker's file a sink reads Kafka's address, what begins with ``consumer.``, which is as
+    ``consumer.override.`` and counts less, and each converter that the sink does not name itself;
+    then options of that converter in the sink's configuration are not read.
+    """
+    used = names_in([*given.lines, *given.worker])
+    options = [Line(key, (value,), "-D") for key, value in given.options if key not in used]
+    own = {line.key: line for line in (*given.lines, *options)}
+    of_worker = {line.key: line for line in _for_sinks(given.worker, own)}
+    unread = {}
+    for name in _CONVERTERS & of_worker.keys():
+        for key in [key for key in own if key.startswith(f"{name}.")]:
+            if key in of_worker:
+                del own[key]
+            else:
+                unread[key] = f"the worker has the {name}, and Connect reads its options there"
+    variables = {**given.environment, **dict(given.options)}
+    known = Variables(given.environment, {}, is_secret, variables)
+    lines = {**of_worker, **own}.values()
+    return Settings(resolved(lines, known, last_wins=True), KEYS.defaults, unread)
+
+
+def _for_sinks(worker: Sequence[Line], own: Container[str]) -> Iterator[Line]:
+    for line in worker:
+        converter = next((name for name in _CONVERTERS if line.key.startswith(name)), None)
+        if line.key.startswith("consumer."):
+            yield replace(line, key=f"{_OVERRIDE}{line.key.removeprefix('consumer.')}")
+        elif line.key == _SERVERS or (converter and converter not in own):
+            yield line
 
 
 def is_secret(key: str) -> bool:
@@ -77,12 +154,13 @@ def convert(settings: Settings, wanted: Wanted) -> Draft:
 
 def _take_source(draft: Draft, wanted: Wanted) -> None:
     settings = draft.settings
-    override = f"{_OVERRIDE}bootstrap.servers"
-    servers = wanted.bootstrap_servers or settings.text(override)
+    keys = (f"{_OVERRIDE}{_SERVERS}", _SERVERS)
+    of_keys = next((settings.text(key) for key in keys if settings.has(key)), "")
+    servers = wanted.bootstrap_servers or of_keys
     if servers:
-        draft.put("source.kafka.bootstrapServers", servers, override)
+        draft.put("source.kafka.bootstrapServers", servers, *keys)
     else:
-        why = "the worker's file has bootstrap.servers: give it as --bootstrap-servers"
+        why = f"the worker's file has {_SERVERS}: give it by --worker, or --bootstrap-servers"
         draft.missing.append(why)
     name, own = settings.text("name"), f"{_OVERRIDE}group.id"
     group = settings.text(own) or (f"connect-{name}" if name else "")
@@ -110,7 +188,7 @@ def _take_offsets(draft: Draft, wanted: Wanted, group: str) -> None:
         draft.refuse(reset, f"set {field}")
     else:
         draft.put(field, start, reset)
-        warn_of_start(draft)
+        warn_of_start(draft, start)
     group = group or "connect-NAME"
     step = f"then landfall import-offsets GROUP.yaml {group} prints where it stopped"
     draft.next_steps.append(f"{step}, as {field}: put it into the file, or add --add")

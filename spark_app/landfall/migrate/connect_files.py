@@ -5,11 +5,23 @@ from dataclasses import dataclass
 
 from landfall.migrate.draft import Draft
 from landfall.migrate.registry import take_registry
+from landfall.migrate.settings import Settings
 
 CONVERTER = "value.converter"
 FORMAT = "format.class"
 SCHEMAS = "value.converter.schemas.enable"
+REGISTRY = "value.converter.schema.registry.url"
 NULLS = "behavior.on.null.values"
+COMPATIBILITY = "schema.compatibility"
+OF_FORMATS = (
+    "s3.compression.type",
+    "parquet.codec",
+    "avro.codec",
+    "format.bytearray.extension",
+    "format.bytearray.separator",
+    NULLS,
+    COMPATIBILITY,
+)
 NO_ENVELOPE = False
 """Neither program has columns for where a record comes from."""
 
@@ -64,6 +76,7 @@ FORMATS: Mapping[str, SinkFormat] = {
     ),
     "ByteArrayFormat": SinkFormat("Text", frozenset({"Raw"}), "s3.compression.type", _STREAM),
 }
+_OPEN = "it goes with value.converter, which is not taken"
 _JSON = "JSON of a schema's own: decimals are text, and a union of several types names the type"
 _WRAPPED = (
     "the sink writes the payload without its envelope, Landfall the whole document: a function in "
@@ -76,6 +89,7 @@ def take_files(draft: Draft) -> None:
     decoder = _take_converter(draft)
     found = _take_format(draft, decoder)
     if found is None:
+        draft.refuse_given(OF_FORMATS, "it goes with format.class, which is not taken")
         return
     _take_codec(draft, found)
     if found.format == "Text":
@@ -94,60 +108,83 @@ def take_files(draft: Draft) -> None:
     _take_nulls(draft, found)
 
 
-def _take_converter(draft: Draft) -> str:
+def _take_converter(draft: Draft) -> str | None:
+    """Set the decoder, and return it; None if nothing decides it."""
     settings = draft.settings
     name = settings.text(CONVERTER).rpartition(".")[2]
     decoder = CONVERTERS.get(name)
-    if not name:
-        draft.missing.append("value.converter: the worker's file has it, and the group needs it")
-        decoder = "Raw"
-    elif decoder is None:
-        draft.refuse(CONVERTER, "a converter of your own is a decoder in Python")
-        decoder = "Raw"
+    if decoder is None:
+        why = "value.converter is in the worker's file: give it by --worker"
+        if name:
+            why = "a converter of your own is a decoder in Python"
+            draft.refuse(CONVERTER, why)
+        draft.leave_open("decode.format", why, meanwhile=_stand_in(settings))
+        draft.refuse_given((SCHEMAS, REGISTRY), _OPEN)
+        return None
     draft.put("decode.format", decoder, CONVERTER)
-    registry = f"{CONVERTER}.schema.registry.url"
-    if decoder in ASK_REGISTRY:
-        login = f"{CONVERTER}.basic.auth.user.info"
-        other = f"{CONVERTER}.schema.registry.basic.auth.user.info"
-        if settings.has(registry):
-            used = login if settings.secret(login) else other
-            take_registry(draft, "decode.registry", registry, used)
-        else:
-            draft.missing.append(f"{registry}: the worker's file has it, and the group needs it")
+    _take_registry(draft, decoder)
+    if decoder != "Json":
+        draft.drop(SCHEMAS, "only JsonConverter reads it")
+    elif settings.flag(SCHEMAS):
+        draft.refuse(SCHEMAS, _WRAPPED)
     else:
-        draft.drop(registry, "no schema is asked for")
+        draft.take(SCHEMAS, "decode.format", "payloads are the documents themselves")
     return decoder
 
 
-def _take_format(draft: Draft, decoder: str) -> SinkFormat | None:
+def _stand_in(settings: Settings) -> str:
+    """Return a decoder by which the other fields can be checked."""
+    written = FORMATS.get(settings.text(FORMAT).rpartition(".")[2])
+    return "Raw" if written is None else {"Json": "Json", "Text": "Raw"}.get(written.format, "Avro")
+
+
+def _take_registry(draft: Draft, decoder: str) -> None:
     settings = draft.settings
-    name = settings.text(FORMAT).rpartition(".")[2]
+    if decoder not in ASK_REGISTRY:
+        draft.drop(REGISTRY, "no schema is asked for")
+        return
+    login = f"{CONVERTER}.basic.auth.user.info"
+    other = f"{CONVERTER}.schema.registry.basic.auth.user.info"
+    if settings.has(REGISTRY):
+        used = login if settings.secret(login) else other
+        take_registry(draft, "decode.registry", REGISTRY, used)
+    else:
+        draft.missing.append(f"{REGISTRY}: the worker's file has it: give it by --worker")
+
+
+def _take_format(draft: Draft, decoder: str | None) -> SinkFormat | None:
+    name = draft.settings.text(FORMAT).rpartition(".")[2]
     found = FORMATS.get(name)
-    if found is None:
-        draft.refuse(FORMAT, "a format of your own is a class in Python: output.format")
-        return None
-    if decoder not in found.decoders:
-        why = f"{name} of {decoder} payloads is written otherwise: set output.format"
+    if found is None or (decoder and decoder not in found.decoders):
+        why = _why_no_format(name, found, decoder)
         draft.refuse(FORMAT, why)
+        draft.leave_open("output.format", why)
         return None
-    as_json = found.format == "Json" and decoder != "Json"
+    as_json = found.format == "Json" and decoder not in {"Json", None}
     draft.put("output.format", found.format, FORMAT, why=_JSON if as_json else "")
-    if found.format == "Parquet" and decoder != "JsonSchema":
-        draft.put("output.columns", "FromSchema", FORMAT)
+    if found.format == "Parquet" and decoder == "JsonSchema":
+        why = "columns of JSON Schema are not taken: declare decode.columns"
+        draft.refuse(FORMAT, why)
+        draft.leave_open("output.columns", why)
     elif found.format == "Parquet":
-        draft.refuse(FORMAT, "columns of JSON Schema are not taken: declare decode.columns")
-    _take_compatibility(draft)
-    if decoder == "Json":
-        if settings.flag(SCHEMAS):
-            draft.refuse(SCHEMAS, _WRAPPED)
-        else:
-            draft.take(SCHEMAS, "decode.format", "payloads are the documents themselves")
+        draft.put("output.columns", "FromSchema", FORMAT)
+    if decoder is None:
+        draft.refuse_given((COMPATIBILITY,), _OPEN)
+    else:
+        _take_compatibility(draft)
     return found
+
+
+def _why_no_format(name: str, found: SinkFormat | None, decoder: str | None) -> str:
+    if found:
+        return f"{name} of {decoder} payloads is written otherwise: set output.format"
+    own = "a format of your own is a class in Python: output.format"
+    return own if name else "format.class is not given"
 
 
 def _take_compatibility(draft: Draft) -> None:
     """``schema.compatibility``: without it each schema has objects of its own in both."""
-    key = "schema.compatibility"
+    key = COMPATIBILITY
     if draft.settings.text(key).upper() == "NONE":
         draft.drop(key, "each schema has objects of its own")
     elif draft.spec["decode"]["format"] == "Avro":

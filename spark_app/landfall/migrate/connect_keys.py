@@ -10,6 +10,8 @@ _NAMES = "names of objects are fixed"
 _LEDGER = "the ledger decides what counts"
 _FRAMEWORK = "no cluster of Connect runs the group"
 _TYPES = "schemas are taken as they are registered, not by way of Connect's types"
+_SECRET = "output.s3.credentialsSecretRef"  # noqa: S105  # the name of a field
+_PRODUCERS = "only producers read it"
 _STORAGE = "there is one kind of storage in this connector"
 _LICENSE = "Landfall needs no license"
 
@@ -17,8 +19,10 @@ SOURCE = (
     Row("name", ("source.kafka.groupId",)),
     Row("connector.class", why="names the connector"),
     Row("tasks.max", why="replicas and executor.cores say how much runs at once"),
+    Row("tasks.max.enforce", why="replicas and executor.cores say how much runs at once"),
+    Row("bootstrap.servers", ("source.kafka.bootstrapServers",)),
     Row("topics", ("source.kafka.topics",)),
-    Row("topics.regex", ("source.kafka.topicPattern",)),
+    Row("topics.regex", ("source.kafka.topicPattern",), why="topics counts more"),
     Row(
         "consumer.override.auto.offset.reset",
         ("source.kafka.startingOffsets",),
@@ -40,21 +44,33 @@ SOURCE = (
         is_secret=True,
         why="no registry is asked",
     ),
-    Row("value.converter.schema.registry.basic.auth.user.info", is_secret=True),
+    Row(
+        "value.converter.schema.registry.basic.auth.user.info",
+        is_secret=True,
+        why="no registry is asked",
+    ),
     Row("value.converter.enhanced.avro.schema.support", why=_TYPES),
     Row("value.converter.schemas.cache.*", why="a schema is asked for once"),
     Row("value.converter.decimal.format", why="decimals in JSON are text"),
+    Row("value.converter.auto.register.schemas", why=_PRODUCERS),
+    Row("value.converter.use.latest.version", why=_PRODUCERS),
+    Row("value.converter.latest.compatibility.strict", why=_PRODUCERS),
+    Row("value.converter.value.subject.name.strategy", why="payloads name their schema by its id"),
+    Row("internal.key.converter", why=_FRAMEWORK),
+    Row("internal.key.converter.*", why=_FRAMEWORK),
+    Row("internal.value.converter", why=_FRAMEWORK),
+    Row("internal.value.converter.*", why=_FRAMEWORK),
 )
 
 STORE = (
     Row("s3.bucket.name", ("output.url",)),
-    Row("topics.dir", ("output.url",), default="topics"),
+    Row("topics.dir", ("output.url",), default="topics", why="goes with s3.bucket.name"),
     Row("storage.class", ("output.url",), why=_STORAGE),
     Row("s3.region", ("output.s3.region",), default="us-west-2"),
     Row("store.url", ("output.s3.endpoint",)),
     Row("s3.path.style.access.enabled", ("output.s3.pathStyle",), why="it is off"),
-    Row("aws.access.key.id", ("output.s3.credentialsSecretRef",), is_secret=True),
-    Row("aws.secret.access.key", ("output.s3.credentialsSecretRef",), is_secret=True),
+    Row("aws.access.key.id", (_SECRET,), is_secret=True),
+    Row("aws.secret.access.key", (_SECRET,), is_secret=True),
     Row("s3.credentials.provider.class", ("output.s3.assumeRole",)),
     Row("s3.credentials.provider.sts.role.arn", ("output.s3.assumeRole",)),
     Row("s3.credentials.provider.sts.role.session.name", ("output.s3.assumeRole",)),
@@ -73,8 +89,8 @@ STORE = (
         off=(),
     ),
     Row("s3.proxy.url", ("output.s3.proxy",)),
-    Row("s3.proxy.user", ("output.s3.credentialsSecretRef",), is_secret=True),
-    Row("s3.proxy.password", ("output.s3.credentialsSecretRef",), is_secret=True),
+    Row("s3.proxy.user", (_SECRET,), is_secret=True, why="goes with s3.proxy.url"),
+    Row("s3.proxy.password", (_SECRET,), is_secret=True, why="goes with s3.proxy.url"),
     Row("s3.acl.canned", ("output.s3.acl",)),
     Row("s3.object.tagging", why="its tags are offsets and counts, which the ledger has"),
     Row("s3.object.tagging.*", why="its tags are offsets and counts, which the ledger has"),
@@ -98,6 +114,9 @@ FILES = (
     Row("schema.compatibility", ("output.columns",), default="NONE"),
     Row("schema.cache.size", why="a schema is asked for once"),
     Row("schemas.cache.config", why="a schema is asked for once"),
+    Row(
+        "schema.generator.class", why="it names partition columns for Hive, which this sink has not"
+    ),
     Row("enhanced.avro.schema.support", why=_TYPES),
     Row("connect.meta.data", why=_TYPES),
     Row("allow.optional.map.keys", why=_TYPES),
@@ -130,6 +149,7 @@ ROUTE = (
         refusal="{schema:name} in route.pattern is the whole name of a folder",
         off=("none",),
     ),
+    Row("partition.field.format.path", ("route.pattern",)),
     Row("timezone", ("route.timezone",)),
     Row("timestamp.extractor", ("decode.timestamp",), default="Wallclock"),
     Row("timestamp.field", ("decode.timestamp",), default="timestamp"),
@@ -157,7 +177,7 @@ OPERATION = (
 
 STEPS = (
     Row("transforms", ("transforms",)),
-    Row("transforms.*", ("transforms",)),
+    Row("transforms.*", ("transforms",), why="transforms does not name it"),
     Row("predicates", ("transforms",), why="goes with a transform"),
     Row("predicates.*", ("transforms",), why="goes with a transform"),
 )

@@ -4,16 +4,23 @@ import re
 from collections.abc import Callable, Mapping
 
 from landfall.api.route_pattern import MINUTE_STEPS
+from landfall.migrate.connect_files import CONVERTER
 from landfall.migrate.dates import JODA, directives
-from landfall.migrate.draft import Draft
+from landfall.migrate.draft import SET_ME, Draft, path_of
 
 PARTITIONER = "partitioner.class"
 PATH = "path.format"
 DURATION = "partition.duration.ms"
 EXTRACTOR = "timestamp.extractor"
 FIELD = "timestamp.field"
+FIELDS = "partition.field.name"
+LABELS = "partition.field.format.path"
 ZONE = "timezone"
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+OF_PARTITIONERS = (PATH, DURATION, FIELDS, LABELS, ZONE, EXTRACTOR)
+"""Keys that decide folders, each with some partitioners."""
+_PATTERN = path_of("route.pattern")
+_OPEN = "it decides folders, and goes with partitioner.class, which is not taken: set route"
 _UNITS = (("%M", _MINUTE), ("%H", _HOUR), ("%d", _DAY), ("%j", _DAY))
 """Directives from the finest on, with the milliseconds of their unit."""
 
@@ -23,10 +30,24 @@ def take_route(draft: Draft) -> None:
     name = draft.settings.text(PARTITIONER).rpartition(".")[2]
     take = PARTITIONERS.get(name)
     if take is None:
-        why = "a partitioner of your own is not taken: set route.pattern"
-        draft.refuse(PARTITIONER, why)
-        return
-    take(draft)
+        _leave_open(draft, "a partitioner of your own is not taken")
+    else:
+        take(draft)
+    if _PATTERN in draft.undecided:
+        draft.refuse_given(OF_PARTITIONERS, _OPEN)
+    for key in OF_PARTITIONERS:
+        if not draft.claimed(key):
+            draft.drop(key, f"{name} does not read it")
+    if not draft.claimed(FIELD):
+        draft.drop(FIELD, "only the extractor RecordField reads it")
+
+
+def _leave_open(draft: Draft, why: str, *keys: str) -> None:
+    """Let somebody decide the route, as these keys do not."""
+    for key in (PARTITIONER, *keys):
+        draft.refuse(key, f"{why}: set route.pattern")
+    first = keys[0] if keys else PARTITIONER
+    draft.leave_open("route.pattern", f"{first}: {why}", f"{{{SET_ME}}}")
 
 
 def _default(draft: Draft) -> None:
@@ -35,14 +56,28 @@ def _default(draft: Draft) -> None:
 
 
 def _by_field(draft: Draft) -> None:
-    key = "partition.field.name"
-    names = [name.strip() for name in draft.settings.text(key).split(",") if name.strip()]
+    folders = _folders(draft)
+    if folders:
+        draft.put("route.pattern", folders, FIELDS, PARTITIONER)
+    else:
+        _leave_open(draft, f"{FIELDS} is not given")
+
+
+def _by_field_and_time(draft: Draft) -> None:
+    """The partitioner of github.com/canelmas, which many deployments have."""
+    folders = _folders(draft, has_names=draft.settings.text(LABELS).lower() != "false")
+    if folders:
+        _by_own_path(draft, f"{folders}/", FIELDS, LABELS)
+    else:
+        _leave_open(draft, f"{FIELDS} is not given")
+
+
+def _folders(draft: Draft, *, has_names: bool = True) -> str:
+    """The folders of the fields that ``partition.field.name`` names."""
+    names = [name.strip() for name in draft.settings.text(FIELDS).split(",") if name.strip()]
     above = "payload." if _has_envelope(draft) else ""
-    folders = [f"{name}={{field:{above}{name}}}" for name in names]
-    if not folders:
-        draft.refuse(PARTITIONER, f"{key} is not given")
-        return
-    draft.put("route.pattern", "/".join(folders), key, PARTITIONER)
+    folders = [f"{name}=" * has_names + f"{{field:{above}{name}}}" for name in names]
+    return "/".join(folders)
 
 
 def _by_day(draft: Draft) -> None:
@@ -53,13 +88,17 @@ def _by_hour(draft: Draft) -> None:
     _by_time(draft, "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", _HOUR)
 
 
-def _by_own_path(draft: Draft) -> None:
+def _by_own_path(draft: Draft, above: str = "", *keys: str) -> None:
     settings = draft.settings
     duration = settings.text(DURATION)
-    if not settings.has(PATH) or not duration.isdigit() or not int(duration):
-        draft.refuse(PARTITIONER, f"{PATH} and {DURATION} are not given: set route.pattern")
+    if not settings.has(PATH):
+        _leave_open(draft, f"{PATH} is not given")
         return
-    _by_time(draft, settings.text(PATH), int(duration))
+    if not duration.isdigit() or not int(duration):
+        why = "the connector does not start without one: folders are those of"
+        draft.missing.append(f"{DURATION} is not given; {why} {PATH}")
+        duration = "1"
+    _by_time(draft, settings.text(PATH), int(duration), above, *keys)
 
 
 PARTITIONERS: Mapping[str, Callable[[Draft], None]] = {
@@ -68,18 +107,18 @@ PARTITIONERS: Mapping[str, Callable[[Draft], None]] = {
     "DailyPartitioner": _by_day,
     "HourlyPartitioner": _by_hour,
     "TimeBasedPartitioner": _by_own_path,
+    "FieldAndTimeBasedPartitioner": _by_field_and_time,
 }
 
 
-def _by_time(draft: Draft, path: str, duration: int) -> None:
+def _by_time(draft: Draft, path: str, duration: int, above: str = "", *more: str) -> None:
     keys = (PATH, DURATION) if path == draft.settings.text(PATH) else ()
     try:
         pattern = _rounded(directives(path, JODA), duration)
     except ValueError as error:
-        for key in keys or (PARTITIONER,):
-            draft.refuse(key, f"{error}: set route.pattern")
+        _leave_open(draft, str(error), *keys)
         return
-    draft.put("route.pattern", pattern.strip("/"), PARTITIONER, *keys)
+    draft.put("route.pattern", above + pattern.strip("/"), PARTITIONER, *keys, *more)
     zone = draft.settings.text(ZONE)
     if zone:
         draft.put("route.timezone", zone, ZONE)
@@ -121,5 +160,5 @@ def _take_extractor(draft: Draft) -> None:
 
 def _has_envelope(draft: Draft) -> bool:
     """Whether fields are below ``payload``: of ``JsonConverter`` with its schemas."""
-    is_json = draft.spec["decode"]["format"] == "Json"
+    is_json = draft.settings.text(CONVERTER).endswith("JsonConverter")
     return is_json and draft.settings.flag("value.converter.schemas.enable")

@@ -26,7 +26,7 @@ def take_steps(draft: Draft) -> None:
         made = None if why or "predicate" in own else _made(own)
         if made is None:
             for key in keys or ["transforms"]:
-                draft.refuse(key, why or _hint(own))
+                draft.refuse(key, _hint(own) if _is_of_debezium(own) else why or _hint(own))
         else:
             steps += made
             taken += keys
@@ -86,6 +86,8 @@ TRANSFORMS: Mapping[str, Callable[[dict[str, str]], Steps]] = {
     "Flatten$Value": _flatten,
 }
 HINTS: Mapping[str, str] = {
+    "ExtractNewRecordState": "columns that read after.NAME of JSON (decode.columns with field), "
+    "and op; a delete is a row whose op is d, and a tombstone a dead letter",
     "Filter": "step Filter, with the predicate as its condition",
     "Cast": "step Cast, or decode.columns with types",
     "TimestampConverter": "step Cast, or decode.columns of type Timestamp",
@@ -97,6 +99,10 @@ HINTS: Mapping[str, str] = {
     "ReplaceField": "steps Select and Rename, without a predicate",
     "Flatten": "step Flatten, without a predicate",
 }
+
+
+def _is_of_debezium(own: Mapping[str, str]) -> bool:
+    return own.get("type", "").endswith("ExtractNewRecordState")
 
 
 def _hint(own: Mapping[str, str]) -> str:

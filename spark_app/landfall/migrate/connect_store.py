@@ -32,11 +32,7 @@ def take_store(draft: Draft) -> None:
         draft.put("output.url", url, "s3.bucket.name", "topics.dir", "storage.class")
     why = "Landfall lands beside the objects that the connector left"
     draft.put("output.existingObjects", "Keep", why=why)
-    draft.put("output.s3.region", settings.text("s3.region"), "s3.region", default="its default")
-    if settings.has("store.url"):
-        draft.put("output.s3.endpoint", with_scheme(settings.text("store.url")), "store.url")
-    if settings.flag(PATH_STYLE):
-        draft.put("output.s3.pathStyle", settings.flag(PATH_STYLE), PATH_STYLE)
+    _take_endpoint(draft)
     for key, name in PLAIN.items():
         if settings.has(key):
             draft.put(name, settings.text(key), key)
@@ -50,6 +46,16 @@ def take_store(draft: Draft) -> None:
             draft.put(f"output.s3.{name}", value, key)
     _take_credentials(draft)
     _take_proxy(draft)
+
+
+def _take_endpoint(draft: Draft) -> None:
+    settings = draft.settings
+    if region := settings.text("s3.region"):
+        draft.put("output.s3.region", region, "s3.region", default="its default")
+    if settings.has("store.url"):
+        draft.put("output.s3.endpoint", with_scheme(settings.text("store.url")), "store.url")
+    if settings.flag(PATH_STYLE):
+        draft.put("output.s3.pathStyle", settings.flag(PATH_STYLE), PATH_STYLE)
 
 
 def _take_credentials(draft: Draft) -> None:

@@ -1,7 +1,9 @@
 """The group as YAML with comments, once its own parser has accepted it. Pure.
 
 What the parser refuses is taken out again and reported with the keys that it came from, until it
-accepts the rest; what is required then has a value that cannot be mistaken for a real one.
+accepts the rest; what is required then has a value that cannot be mistaken for a real one. A field
+that decides what is landed, and that the input leaves open, gets a value that the parser refuses:
+no group may land with a default that nobody has chosen.
 """
 
 import re
@@ -27,11 +29,22 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def accepted(draft: Draft) -> dict[str, Any]:
-    """The document, as far as the parser of groups accepts it.
+    """The document, as far as the parser of groups accepts it, and what is undecided.
 
     Raises:
         Stalled: it does not accept what is left, which is a bug.
     """
+    made = _parsed(draft)
+    for path, value in draft.undecided.items():
+        inner = made["spec"]
+        for step in path[:-1]:
+            inner = inner.setdefault(step, {})
+        inner[path[-1]] = value
+        draft.missing.append(f"{'.'.join(path)}: set it: {draft.comments[path]}")
+    return made
+
+
+def _parsed(draft: Draft) -> dict[str, Any]:
     for _ in range(_MAX_REFUSALS):
         _fill(draft)
         document = draft.close()

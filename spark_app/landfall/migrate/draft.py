@@ -1,6 +1,6 @@
 """The group that is being made, and what has become of each key so far."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,10 @@ from landfall.migrate.settings import Settings
 
 Path = tuple[str, ...]
 """A field below ``spec``: its steps, of which those in ``options`` may contain dots."""
+
+
+SET_ME = "SET-ME"
+"""What no group may have as a decoder, as a format, or in braces in its route."""
 
 
 def path_of(name: str) -> Path:
@@ -26,6 +30,8 @@ class Draft:
         keys: the table of the program's keys.
         name: of the group.
         namespace: of the group; None for the default.
+        undecided: values that are set once the parser has accepted the rest: with ``SET_ME``, it
+            refuses the group until somebody has decided.
     """
 
     settings: Settings
@@ -35,6 +41,7 @@ class Draft:
     spec: dict[str, Any] = field(default_factory=dict)
     comments: dict[Path, str] = field(default_factory=dict)
     origins: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+    undecided: dict[Path, object] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     next_steps: list[str] = field(default_factory=list)
     _accounts: dict[str, Account] = field(default_factory=dict)
@@ -74,6 +81,21 @@ class Draft:
         fields = dict.fromkeys((*(earlier.fields if earlier else ()), name))
         self._set(key, Outcome.TAKEN, why or (earlier.why if earlier else ""), tuple(fields))
 
+    def leave_open(self, name: str, why: str, value: object = None, meanwhile: object = "") -> None:
+        """Let somebody decide a field, without which the group is refused.
+
+        Args:
+            name: the field below ``spec``.
+            why: nothing decides it.
+            value: that is refused; ``SET_ME`` if not given.
+            meanwhile: a value by which the other fields can be checked.
+        """
+        path = path_of(name)
+        if meanwhile:
+            self.put(path, meanwhile)
+        self.undecided[path] = SET_ME if value is None else value
+        self.comments[path] = why
+
     def topic(self, topic: str, name: str, value: object, key: str, why: str = "") -> None:
         """Set a field for one topic; ``name`` is its path below the entry of ``spec.topics``."""
         inner = self._topics.setdefault(topic, {})
@@ -88,6 +110,15 @@ class Draft:
     def refuse(self, key: str, why: str) -> None:
         """A key is not supported."""
         self._set(key, Outcome.NOT_SUPPORTED, why)
+
+    def refuse_given(self, keys: Iterable[str], why: str) -> None:
+        """Those of the keys that the input has, and that no section has claimed, are not supported.
+
+        They go with another key that is not taken, so nothing is missing if they are not given.
+        """
+        for key in keys:
+            if key in self.settings.given and not self.claimed(key):
+                self.refuse(key, why)
 
     def drop(self, key: str, why: str) -> None:
         """A key is not needed."""
@@ -166,6 +197,8 @@ class Draft:
     def _account(self, key: str) -> Account:
         setting, row = self.settings.given[key], self.keys.find(key)
         claimed = self._accounts.get(key)
+        if unread := self.settings.unread.get(key):
+            return Account(key, Outcome.NOT_NEEDED, (), unread, setting.place)
         if setting.unresolved:
             names = ", ".join(f"${{{name}}}" for name in setting.unresolved)
             why = f"nothing says what {names} is: give it with -D, or --env"
@@ -185,9 +218,10 @@ class Draft:
 
     def _set(self, key: str, outcome: Outcome, why: str, fields: tuple[str, ...] = ()) -> None:
         setting = self.settings.given.get(key)
-        if setting is None:
+        if setting is None or key in self.settings.unread:
             if outcome is Outcome.NOT_SUPPORTED:
-                self.missing.append(f"{key} is not given, and its default is not supported: {why}")
+                what = "not read" if setting else "not given"
+                self.missing.append(f"{key} is {what}, and its default is not supported: {why}")
             return
         earlier = self._accounts.get(key)
         if earlier is None or earlier.outcome is not Outcome.NOT_SUPPORTED:

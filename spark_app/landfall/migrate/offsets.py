@@ -125,8 +125,12 @@ def put_offsets(draft: Draft, offsets: Mapping[str, Mapping[str, int]], reset: s
         draft.next_steps.append(f"--offsets has topics that the group does not land: {names}")
 
 
-def warn_of_start(draft: Draft) -> None:
+def warn_of_start(draft: Draft, start: str) -> None:
     """Say beside the starting offsets that they are not those of the old program."""
+    otherwise = {
+        "Earliest": "all that Kafka has is landed again",
+        "Latest": "what arrives between its stop and the first start is lost",
+    }
     draft.comments[path_of(_FIELD)] = (
-        "before the first start: the old program's offsets, or all that Kafka has is landed again"
+        f"before the first start: the old program's offsets, or {otherwise[start]}"
     )

@@ -158,7 +158,7 @@ def _take_start(draft: Draft, wanted: Wanted) -> None:
         draft.refuse(reset, f"set {field_}")
     else:
         draft.put(field_, start, reset)
-        warn_of_start(draft)
+        warn_of_start(draft, start)
     if settings.text("kafka.offsets.storage") == "kafka":
         step = f"then landfall import-offsets GROUP.yaml {group or 'ITS-GROUP'} prints where it"
         draft.next_steps.append(f"{step} stopped, as {field_}: put it into the file, or add --add")

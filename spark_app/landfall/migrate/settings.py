@@ -40,27 +40,29 @@ class Settings:
     Attributes:
         given: by key, in the order of the input.
         defaults: values of keys that are not given.
+        unread: why the program does not read a key, for those that are given in vain.
     """
 
     given: Mapping[str, Setting]
     defaults: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, key: str) -> str:
         """The value of a key, its default, or empty text; empty for secrets."""
-        found = self.given.get(key)
+        found = self._read(key)
         if found is None:
             return self.defaults.get(key, "")
         return "" if found.is_secret or found.unresolved else found.text
 
     def items(self, key: str) -> tuple[str, ...]:
         """All values of a key that are not empty."""
-        found = self.given.get(key)
+        found = self._read(key)
         values = found.values if found and not found.is_secret else (self.text(key),)
         return tuple(filter(None, values))
 
     def secret(self, key: str) -> str:
         """The value of a key that holds a secret: for looking into, never for printing."""
-        found = self.given.get(key)
+        found = self._read(key)
         return found.text if found else ""
 
     def flag(self, key: str) -> bool:
@@ -69,13 +71,16 @@ class Settings:
 
     def has(self, key: str) -> bool:
         """Whether the input gives the key a value that is not empty."""
-        found = self.given.get(key)
+        found = self._read(key)
         return found is not None and bool(self.secret(key) if found.is_secret else self.text(key))
 
     def below(self, prefix: str) -> Mapping[str, str]:
         """The keys that begin with a prefix, without it, and their values."""
         keys = (key for key in self.given if key.startswith(prefix) and self.has(key))
         return {key.removeprefix(prefix): self.text(key) for key in keys}
+
+    def _read(self, key: str) -> Setting | None:
+        return None if key in self.unread else self.given.get(key)
 
 
 @dataclass(frozen=True)
@@ -86,11 +91,19 @@ class Variables:
         environment: of ``${env:NAME}``.
         system: of ``${sys:NAME}``, which are the ``-D`` of the command line.
         is_secret: whether a key's value is a secret.
+        named: of ``${NAME}`` that is no key, by everything between the braces.
     """
 
     environment: Mapping[str, str]
     system: Mapping[str, str]
     is_secret: Callable[[str], bool]
+    named: Mapping[str, str] = field(default_factory=dict)
+
+
+def names_in(lines: Iterable[Line]) -> frozenset[str]:
+    """The names of all variables in values."""
+    values = (value for line in lines for value in line.values)
+    return frozenset(found["name"] for value in values for found in _VARIABLE.finditer(value))
 
 
 def resolved(
@@ -141,6 +154,9 @@ class _Resolver:
         return _VARIABLE.sub(replaced, value)
 
     def _value(self, name: str, above: tuple[str, ...]) -> str | None:
+        if name in self._variables.named and name not in self._lines:
+            self._secret = self._secret or looks_secret(name)
+            return self._variables.named[name]
         kind, _, rest = name.partition(":")
         if kind in {"env", "sys"} and rest:
             # What comes from outside may be a secret by the name of its variable alone.

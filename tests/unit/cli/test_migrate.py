@@ -111,6 +111,49 @@ def test_a_connector_may_be_in_a_properties_file(tmp_path: Path) -> None:
     assert main(["migrate", "connect", str(file), "--bootstrap-servers", "k:1"]) == ExitCode.OK
 
 
+def test_a_connector_of_strimzi_takes_its_worker_and_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {k: v for k, v in SINK.items() if not k.startswith(("name", "connector", "value."))}
+    connector = {
+        "kind": "KafkaConnector",
+        "metadata": {"name": "sink"},
+        "spec": {
+            "class": SINK["connector.class"],
+            "config": {**config, "topics": "${TOPIC}", "s3.bucket.name": "${env:BUCKET}"},
+        },
+    }
+    (tmp_path / "sink.yaml").write_text(yaml.safe_dump(connector))
+    worker = "bootstrap.servers=k:9092\nvalue.converter=x.JsonConverter\n"
+    (tmp_path / "worker.properties").write_text(f"{worker}value.converter.schemas.enable=false\n")
+    monkeypatch.setenv("BUCKET", "logs")
+    command = ["migrate", "connect", str(tmp_path / "sink.yaml")]
+    more = ["--worker", str(tmp_path / "worker.properties"), "-D", "TOPIC=clicks", "--env"]
+
+    assert main([*command, *more]) == ExitCode.OK
+
+    spec = yaml.safe_load(capsys.readouterr().out)["spec"]
+    assert spec["source"]["kafka"]["topics"] == ["clicks"]
+    assert spec["source"]["kafka"]["bootstrapServers"] == "k:9092"
+    assert (spec["output"]["url"], spec["decode"]) == ("s3://logs/topics", {"format": "Json"})
+
+
+def test_a_group_with_something_open_is_refused_by_explain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {key: text for key, text in SINK.items() if not key.startswith("value.")}
+    (tmp_path / "sink.json").write_text(json.dumps(config))
+    file = tmp_path / "group.yaml"
+    command = ["migrate", "connect", str(tmp_path / "sink.json"), "--output", str(file)]
+
+    assert main([*command, "--bootstrap-servers", "k:1"]) == ExitCode.FAULT
+
+    assert "format: SET-ME  # value.converter is in the worker's file" in file.read_text()
+    assert "a driver refuses the group as it is: spec.decode.format" in capsys.readouterr().err
+    assert main(["explain", str(file), "clicks"]) == ExitCode.USAGE
+    assert "spec.decode.format: must be " in capsys.readouterr().err
+
+
 def test_what_only_a_driver_refuses_is_reported(
     secor: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,15 +172,17 @@ def test_what_only_a_driver_refuses_is_reported(
         ("secor", "a=\\uxyz0", ":1: \\u is not followed by"),
         ("connect", "{", ":1:2: invalid JSON: "),
         ("connect", "[]", ": a connector's configuration is a JSON object"),
+        ("connect.yaml", "a: [", ":1: invalid YAML: "),
+        ("connect.yaml", "kind: KafkaConnector", ": a KafkaConnector has metadata and spec"),
     ],
 )
 def test_input_that_cannot_be_read_is_named_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str
 ) -> None:
-    file = tmp_path / "input"
+    file = tmp_path / f"input{Path(name).suffix}"
     file.write_text(text)
 
-    assert main(["migrate", name, str(file)]) == ExitCode.USAGE
+    assert main(["migrate", Path(name).stem, str(file)]) == ExitCode.USAGE
     assert f"{file}{message}" in capsys.readouterr().err
 
 

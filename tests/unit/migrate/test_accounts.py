@@ -8,10 +8,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from landfall import registry
 from landfall.api.spec import parse_group
+from landfall.errors import Stalled
 from landfall.migrate import connect, connect_keys, document, secor, secor_keys
+from landfall.migrate.connect import ConnectInput
 from landfall.migrate.draft import Draft
-from landfall.migrate.keys import Keys
+from landfall.migrate.keys import WITHOUT_EFFECT, Keys
 from landfall.migrate.properties import Line
 from landfall.migrate.secor import Wanted
 from landfall.migrate.secor_files import EXTENSIONS, FORMATS
@@ -65,7 +68,11 @@ def check(draft: Draft, keys: list[str]) -> None:
     assert [each.key for each in report.accounts] == keys
     assert SECRET not in printed
     assert yaml.safe_load(text) == made
-    parse_group(made)
+    if draft.undecided:
+        with pytest.raises(Stalled, match="SET-ME"):
+            registry.check_spec(parse_group(made))
+    else:
+        parse_group(made)
 
 
 @pytest.mark.slow
@@ -87,9 +94,11 @@ def test_every_key_of_secor_is_accounted_for_once(values: dict[str, str], finali
 def test_every_key_of_the_sink_is_accounted_for_once(values: dict[str, str]) -> None:
     lines = connect.config_of(with_secrets(connect_keys.KEYS, values), "a.json")
 
-    draft = connect.convert(connect.settings_of(lines, {}), Wanted())
+    draft = connect.convert(connect.settings_of(ConnectInput(lines)), Wanted())
 
     check(draft, list(values))
+    # What decides what is landed is never said to decide nothing.
+    assert [each.key for each in draft.report().accounts if each.why == WITHOUT_EFFECT] == []
 
 
 JAAS = f'a.plain.PlainLoginModule required username="{SECRET}1" password="{SECRET}2";'

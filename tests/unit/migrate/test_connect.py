@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from landfall.errors import Stalled
 from landfall.migrate import connect
+from landfall.migrate.connect import ConnectInput
+from landfall.migrate.connect_route import OF_PARTITIONERS
 from landfall.migrate.properties import UnreadableError, without_includes
 from landfall.migrate.report import Outcome
 from landfall.migrate.secor import Wanted
@@ -12,6 +15,7 @@ from tests.support.migrations import SINK, of_sink
 
 PARTITIONER = "partitioner.class"
 PARTITIONERS = "io.confluent.connect.storage.partitioner"
+SCHEMAS = "value.converter.schemas.enable"
 REGISTRY = "value.converter.schema.registry.url"
 AVRO = {
     "value.converter": "io.confluent.connect.avro.AvroConverter",
@@ -154,6 +158,8 @@ def test_a_setting_is_taken(given: dict[str, str], field: str, expected: Any) ->
         ({PARTITIONER: "own.Partitioner"}, PARTITIONER),
         ({PARTITIONER: f"{PARTITIONERS}.TimeBasedPartitioner"}, PARTITIONER),
         ({**BY_TIME, "timestamp.extractor": "Wallclock"}, "timestamp.extractor"),
+        ({PARTITIONER: "own.Partitioner", "path.format": "YYYY"}, "path.format"),
+        ({"format.class": "own.Format", "s3.compression.type": "gzip"}, "s3.compression.type"),
         ({**BY_TIME, "path.format": "'w'=w"}, "path.format"),
         ({**BY_TIME, "partition.duration.ms": "7200000"}, "path.format"),
         ({**PARQUET, "transforms": "a", "transforms.a.type": "x.Flatten$Value"}, "transforms"),
@@ -220,17 +226,220 @@ def test_kafkas_address_is_missing_unless_it_is_given() -> None:
     assert overridden.report.is_complete
 
 
-def test_a_converter_of_the_worker_is_missing() -> None:
-    report = of_sink({"value.converter": ""}).report
+@pytest.mark.parametrize(
+    ("given", "field", "left"),
+    [
+        ({"value.converter": None}, "decode.format", "SET-ME"),
+        ({"value.converter": "own.Converter"}, "decode.format", "SET-ME"),
+        ({"format.class": None}, "output.format", "SET-ME"),
+        ({"format.class": "own.Format"}, "output.format", "SET-ME"),
+        ({"value.converter": "a.StringConverter"}, "output.format", "SET-ME"),
+        ({PARTITIONER: "own.Partitioner"}, "route.pattern", "{SET-ME}"),
+        ({**BY_TIME, "path.format": "'w'=w"}, "route.pattern", "{SET-ME}"),
+        ({PARTITIONER: f"{PARTITIONERS}.TimeBasedPartitioner"}, "route.pattern", "{SET-ME}"),
+        ({PARTITIONER: f"{PARTITIONERS}.FieldPartitioner"}, "route.pattern", "{SET-ME}"),
+        ({**PARQUET, "value.converter": "x.JsonSchemaConverter"}, "output.columns", "SET-ME"),
+    ],
+)  # fmt: skip
+def test_what_nothing_decides_is_left_open_and_no_driver_takes_the_group(
+    given: dict[str, str | None], field: str, left: str
+) -> None:
+    group = of_sink(given)
 
-    assert any(each.startswith("value.converter: ") for each in report.missing)
+    assert group[field] == left
+    assert f"{field.rpartition('.')[2]}: " in group.yaml
+    assert any(each.startswith(f"{field}: set it: ") for each in group.report.missing)
+    with pytest.raises(Stalled, match=rf"spec\.{field}: .*SET-ME"):
+        group.check()
+
+
+def test_what_is_decided_is_kept_beside_what_is_not() -> None:
+    subway = {
+        "value.converter": None,
+        "schema.generator.class": f"{PARTITIONERS}.DefaultSchemaGenerator",
+        "s3.compression.type": "gzip",
+    }
+    parquet = {"value.converter": None, "format.class": "x.ParquetFormat"}
+
+    assert of_sink(subway)["output.format"] == "Json"
+    assert of_sink(subway)["output.codec"] == "Gzip"
+    assert of_sink(subway).account("schema.generator.class").outcome is Outcome.NOT_NEEDED
+    assert of_sink(parquet)["output.columns"] == "FromSchema"
+    assert of_sink(parquet)["output.options"] == {"envelope": False}
+
+
+WORKER = {
+    "bootstrap.servers": "broker:9092",
+    "group.id": "connect-cluster",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    SCHEMAS: "false",
+    "consumer.security.protocol": "SSL",
+    "consumer.auto.offset.reset": "latest",
+    "plugin.path": "/plugins",
+}
+
+
+def test_a_worker_says_what_a_connector_leaves_out() -> None:
+    without = {"value.converter": None, "value.converter.schemas.enable": None}
+
+    group = of_sink(without, Wanted(), worker=WORKER).check()
+
+    assert group.report.is_complete
+    assert group["decode.format"] == "Json"
+    assert group["source.kafka.bootstrapServers"] == "broker:9092"
+    assert group["source.kafka.properties"] == {"security.protocol": "SSL"}
+    assert group["source.kafka.startingOffsets"] == "Latest"
+    assert "plugin.path" not in {each.key for each in group.report.accounts}
+
+
+def test_a_connector_counts_more_than_its_worker() -> None:
+    worker = {**WORKER, "value.converter": "x.AvroConverter", "value.converter.own": "x"}
+    own = {"consumer.override.auto.offset.reset": "earliest"}
+
+    group = of_sink(own, Wanted(), worker=worker).check()
+
+    assert group.report.is_complete
+    assert group["decode.format"] == "Json"
+    assert group["source.kafka.startingOffsets"] == "Earliest"
+
+
+def test_options_of_a_converter_that_is_the_workers_are_not_read() -> None:
+    """Connect reads them only beside the connector's own converter."""
+    given = {"value.converter": None, SCHEMAS: "false"}
+    default = {key: text for key, text in WORKER.items() if key != SCHEMAS}
+
+    of_both = of_sink(given, Wanted(), worker={**WORKER, SCHEMAS: "true"})
+    of_default = of_sink(given, Wanted(), worker=default)
+
+    assert of_both.account(SCHEMAS).outcome is Outcome.NOT_SUPPORTED
+    assert of_default.account(SCHEMAS).outcome is Outcome.NOT_NEEDED
+    assert any(each.startswith(f"{SCHEMAS} is not read") for each in of_default.report.missing)
+
+
+def test_variables_have_the_values_of_options() -> None:
+    given = {"topics": "${TXNS_TOPIC}", "s3.region": "${REGION}", "store.url": "http://${HOST}"}
+
+    open_ = of_sink(given)
+    group = of_sink(given, options={"TXNS_TOPIC": "txns", "REGION": "eu-west-1", "HOST": "minio"})
+
+    assert (
+        open_.account("topics").why
+        == "nothing says what ${TXNS_TOPIC} is: give it with -D, or --env"
+    )
+    assert open_["output.s3"] is None
+    assert group.check().report.is_complete
+    assert group["source.kafka.topics"] == ["txns"]
+    assert group["output.s3"] == {"region": "eu-west-1", "endpoint": "http://minio"}
+
+
+def test_an_option_that_is_no_variable_is_a_key() -> None:
+    group = of_sink({"value.converter": None}, options={"value.converter": "x.JsonConverter"})
+
+    assert group.check()["decode.format"] == "Json"
+
+
+@pytest.mark.parametrize(
+    ("reset", "otherwise"),
+    [
+        ("earliest", "or all that Kafka has is landed again"),
+        ("latest", "or what arrives between its stop and the first start is lost"),
+    ],
+)
+def test_a_start_says_what_happens_without_the_old_offsets(reset: str, otherwise: str) -> None:
+    group = of_sink({"consumer.override.auto.offset.reset": reset})
+
+    comment = dict(group.report.defaults)["source.kafka.startingOffsets"]
+    assert comment == f"before the first start: the old program's offsets, {otherwise}"
+
+
+def test_a_partitioner_of_fields_and_time_is_a_route() -> None:
+    """As github.com/canelmas/kafka-connect-field-and-time-partitioner has it."""
+    by_both = {
+        **BY_TIME,
+        PARTITIONER: "com.canelmas.kafka.connect.FieldAndTimeBasedPartitioner",
+        "partition.field.name": "channel,app",
+        "path.format": "'year'=YYYY/'month'=MM/'day'=dd",
+        "partition.duration.ms": "86400000",
+        "timezone": "Europe/Istanbul",
+    }
+
+    group = of_sink(by_both).check()
+    plain = of_sink({**by_both, "partition.field.format.path": "false"}).check()
+
+    assert group.report.is_complete
+    assert group["route"] == {
+        "pattern": "channel={field:channel}/app={field:app}/year=%Y/month=%m/day=%d",
+        "timezone": "Europe/Istanbul",
+    }
+    assert plain["route.pattern"] == "{field:channel}/{field:app}/year=%Y/month=%m/day=%d"
+
+
+@pytest.mark.parametrize("key", [*OF_PARTITIONERS, "timestamp.field"])
+def test_a_key_that_decides_folders_is_open_with_them(key: str) -> None:
+    value = {"partition.duration.ms": "9", "partition.field.format.path": "false"}.get(key, "x")
+
+    account = of_sink({PARTITIONER: "own.Partitioner", key: value}).account(key)
+
+    expected = Outcome.NOT_NEEDED if key == "timestamp.field" else Outcome.NOT_SUPPORTED
+    assert account.outcome is expected
+    assert "set route" in account.why or key == "timestamp.field"
+
+
+def test_a_path_without_a_duration_makes_folders_and_is_reported() -> None:
+    group = of_sink({**BY_TIME, "partition.duration.ms": ""})
+
+    assert group.check()["route.pattern"] == "dt=%Y-%m-%d/hr=%H"
+    assert any("partition.duration.ms is not given" in each for each in group.report.missing)
+    assert group.account("path.format").outcome is Outcome.TAKEN
+
+
+def test_changes_of_debezium_are_not_unwrapped() -> None:
+    given = {
+        **PARQUET,
+        "transforms": "u",
+        "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState",
+    }
+
+    assert "after.NAME" in of_sink(given).account("transforms.u.type").why
+
+
+STRIMZI = {
+    "apiVersion": "kafka.strimzi.io/v1beta2",
+    "kind": "KafkaConnector",
+    "metadata": {"name": "s3-sink", "labels": {"strimzi.io/cluster": "connect"}},
+    "spec": {
+        "class": SINK["connector.class"],
+        "tasksMax": 2,
+        "config": {
+            key: text for key, text in SINK.items() if key not in {"name", "connector.class"}
+        },
+    },
+}
+
+
+def test_a_resource_of_strimzi_is_a_configuration() -> None:
+    worker = {"kind": "KafkaConnect", "spec": {"bootstrapServers": "kafka:9092", "config": {}}}
+    given = ConnectInput(
+        connect.config_of(STRIMZI, "a.yaml"), connect.worker_config_of(worker, "b.yaml")
+    )
+
+    draft = connect.convert(connect.settings_of(given), Wanted())
+
+    assert draft.close() == of_sink().made
+    assert draft.report().is_complete
+
+
+@pytest.mark.parametrize("document", [{}, [], {"spec": 1}, {"spec": {"config": 1}}, None])
+def test_what_is_no_worker_is_refused(document: object) -> None:
+    with pytest.raises(UnreadableError, match=r"^b.yaml: "):
+        connect.worker_config_of(document, "b.yaml")
 
 
 @pytest.mark.parametrize(
     "document", [{"name": "x", "config": {"topics": "a"}}, {"name": "x", "topics": "a"}]
 )
 def test_a_configuration_has_two_shapes(document: object) -> None:
-    settings = connect.settings_of(connect.config_of(document, "x.json"), {})
+    settings = connect.settings_of(ConnectInput(connect.config_of(document, "x.json")))
 
     assert (settings.text("name"), settings.text("topics")) == ("x", "a")
 
@@ -249,7 +458,7 @@ def test_what_is_no_configuration_is_refused(document: object) -> None:
 
 def test_the_properties_of_a_standalone_worker_are_a_configuration() -> None:
     text = "".join(f"{key}={value}\n" for key, value in SINK.items())
-    settings = connect.settings_of(list(without_includes("sink.properties", text)), {})
+    settings = connect.settings_of(ConnectInput([*without_includes("sink.properties", text)]))
 
     draft = connect.convert(settings, Wanted(bootstrap_servers="kafka:9092"))
 

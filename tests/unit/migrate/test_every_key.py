@@ -159,7 +159,9 @@ OF_CONNECT = (
      "format.class": "x.ParquetFormat", "parquet.codec": "gzip"},
     {"value.converter": "x.ByteArrayConverter", "format.class": "x.ByteArrayFormat",
      "format.bytearray.extension": ".x", "format.bytearray.separator": "|"},
-    {"partitioner.class": "x.FieldPartitioner", "partition.field.name": "a"},
+    {"partitioner.class": "x.FieldAndTimeBasedPartitioner", "partition.field.name": "a",
+     "path.format": "YYYY", "partition.field.format.path": "true",
+     "bootstrap.servers": "kafka:9092"},
 )  # fmt: skip
 
 
