@@ -66,7 +66,7 @@ List the files that have numbers, with what has become of them:
 
   Pending      no row is landed yet
   InProgress   some rows are landed, and the rest is still to come
-  Success      all rows are landed
+  Success      all rows are landed, or dead letters
   Error        it could not be read, and is parked; the others go on
   Ignored      somebody has given it up, or has left out what was written anew
 

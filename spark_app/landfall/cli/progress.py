@@ -95,9 +95,11 @@ def status_line(status: Status) -> str:
     # A driver that recovers has not asked the source yet.
     unknown = "" if status.phase is Phase.RECOVERING else "waiting for the source,"
     lag = f"{count(status.lag_records)} to go," if status.lag_known else unknown
+    dead = status.rates.dead_lettered
     parts = (
         f"{status.time[11:19]} {status.group} {status.phase}:",
         f"{counted(status.rates.landed_records, 'record')} landed,",
+        f"{counted(dead, 'dead letter')}," if dead else "",
         lag,
         f"{size(status.rates.input_bytes_per_second)}/s in,",
         counted(status.commits.total, "commit"),

@@ -59,6 +59,7 @@ class LandedGroup:
         """
         self.name = lane[0]
         self.store, self._output, self._lane = store, output, Lane(store, *lane)
+        self._present = present
         self._made_by = MadeBy(store, lane, output, present, plugins)
         self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)
         self._through = -1
@@ -120,7 +121,7 @@ class LandedGroup:
             choice: which output partitions are read, see ``Choice``.
 
         Raises:
-            ValueError: the ledger has no such slot yet, or a time has no time zone.
+            ValueError: the ledger has no such slot or topic, or a time has no time zone.
             Stalled: LEDGER_BROKEN, a slot is missing or violates a rule; SPEC_INVALID, nothing says
                 how objects are to be read.
             Retry: the store does not answer.
@@ -128,6 +129,8 @@ class LandedGroup:
         through = self.slot
         if slot is not None and not -1 <= slot <= through:
             raise ValueError(f"slot {slot} is not in the ledger, whose last is {through}")
+        if topic not in self._files and through >= 0:
+            self._check_topic(topic)
         pinned = through if slot is None else slot
         is_chosen = chooser(choice, self._times)
         files = tuple(
@@ -138,6 +141,20 @@ class LandedGroup:
             and is_chosen(file)
         )
         return self.scan_of(topic, files, pinned)
+
+    def _check_topic(self, topic: str) -> None:
+        """Return if a topic without visible objects is one that the group lands.
+
+        Raises:
+            ValueError: it is not; the message names those that are.
+        """
+        listed = self._present.source.topics if self._present else ()
+        landed = {tp.topic for tp in self._lane.read().members}
+        if topic not in {*landed, *listed}:
+            known = ", ".join(sorted({*landed, *listed, *self._files})) or "no topic"
+            raise ValueError(
+                f"topic {topic} is not in the ledger of the group {self.name}, which has {known}"
+            )
 
     def _is_there(self, file: File, slot: int) -> bool:
         """Whether the file has not retired at a slot."""

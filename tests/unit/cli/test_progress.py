@@ -50,6 +50,14 @@ def test_a_line_says_how_far_the_group_is() -> None:
     )
 
 
+def test_a_line_counts_dead_letters() -> None:
+    rates = Rates(0, 0, 6_000, 10, 0.0, 2_000.0)
+
+    line = status_line(replace(STATUS, rates=rates, lag_records=0, phase=Phase.STOPPED))
+
+    assert line.startswith("05:12:09 shop Stopped: 0 records landed, 10 dead letters, 0 to go, ")
+
+
 def test_without_a_terminal_only_a_new_phase_prints_a_line() -> None:
     lines = printed(
         STATUS, STATUS, replace(STATUS, phase=Phase.STOPPED), terminal=False

@@ -75,6 +75,15 @@ def test_a_slot_that_is_not_there_yet_is_refused(landed: Readable) -> None:
         landfall.open(landed.url).scan("clicks", slot=last + 1)
 
 
+def test_a_topic_that_the_ledger_does_not_have_is_refused(landed: Readable) -> None:
+    landed.land(CLICKS, (FIRST, rows(0, 1))).settle()
+    opened = landfall.open(landed.url)
+
+    with pytest.raises(ValueError, match=r"^topic no\.such is not in .* has clicks, orders$"):
+        opened.scan("no.such")
+    assert opened.scan("orders").rows == 0  # nothing of it is landed yet
+
+
 def test_an_opened_group_goes_on(landed: Readable) -> None:
     opened = landfall.open(landed.url)
     assert opened.topics() == []
