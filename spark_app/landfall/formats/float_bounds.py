@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 KEY = b"landfall-floats"
 """The key in the footer's metadata."""
@@ -62,12 +62,17 @@ def bounds_of(table: pa.Table) -> Iterator[tuple[str, FloatBounds]]:
 
 
 def _bounds(column: pa.ChunkedArray) -> FloatBounds:
-    is_nan = pc.is_nan(column)
-    nans = pc.sum(is_nan).as_py() or 0
-    found = pc.min_max(column.filter(pc.invert(is_nan)) if nans else column).as_py()
-    if found["min"] is None:
-        return FloatBounds(column.null_count, nans)
-    return FloatBounds(column.null_count, nans, found["min"], found["max"])
+    return sum(map(_of_chunk, column.chunks), FloatBounds())
+
+
+def _of_chunk(chunk: pa.Array) -> FloatBounds:
+    # NumPy's reductions take a tenth of the time of Arrow's.
+    values = (chunk.drop_null() if chunk.null_count else chunk).to_numpy()
+    nans = int(np.count_nonzero(np.isnan(values)))
+    if nans == len(values):
+        return FloatBounds(chunk.null_count, nans)
+    least, greatest = np.fmin.reduce(values), np.fmax.reduce(values)  # without NaN
+    return FloatBounds(chunk.null_count, nans, float(least), float(greatest))
 
 
 def as_metadata(bounds: Mapping[str, FloatBounds]) -> dict[bytes, bytes]:
