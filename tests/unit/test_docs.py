@@ -83,6 +83,14 @@ def test_who_begins_is_led_to_the_glossary(page: str) -> None:
 # -------------------------------------------------------------------------------------------- links
 
 
+def test_every_decision_is_in_both_lists() -> None:
+    decisions = sorted(path.name for path in (DOCS / "adr").glob("[0-9]*.md"))
+    navigation = (ROOT / "mkdocs.yml").read_text()
+
+    assert sorted(re.findall(r"adr/([0-9][^ ]*\.md)$", navigation, re.MULTILINE)) == decisions
+    assert sorted(links(DOCS / "adr/README.md")) == decisions
+
+
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert [link for link in links(page) if not _leads(page, link)] == []
