@@ -9,7 +9,9 @@ import yaml
 
 from landfall.api.spec import ConsumerGroup, Kafka, StartAtOffsets, StartAtTime, parse_group
 from landfall.api.spec.decode import TRANSFORMS
+from landfall.api.spec.shared import LEDGER_FOLDER
 from landfall.errors import Reason, Stalled
+from landfall.ledger import object_names
 
 MINIMAL: dict[str, Any] = yaml.safe_load("""
 apiVersion: landfall.dev/v1alpha1
@@ -389,6 +391,13 @@ def test_a_refusal_never_shows_a_propertys_value() -> None:
     )
 
 
+def test_a_topic_whose_folder_would_be_the_ledgers_is_refused() -> None:
+    assert object_names.owner_key().partition("/")[0] == LEDGER_FOLDER
+    assert "the folder of a topic '_landfall' would be the ledger's" in refusal(
+        changed("spec.source.kafka", {"bootstrapServers": "k:1", "topics": ["a", "_landfall"]})
+    )
+
+
 @pytest.mark.parametrize(
     ("source", "topic", "is_landed"),
     [
@@ -397,6 +406,7 @@ def test_a_refusal_never_shows_a_propertys_value() -> None:
         ({"topicPattern": ".*"}, "__debezium-heartbeat.shop", False),
         ({"topicPattern": ".*"}, "_schemas", True),
         ({"topics": ["__a", "b"], "exclude": "__.*"}, "__a", False),
+        ({"topicPattern": ".*"}, "_landfall", False),
     ],
 )
 def test_a_topic_with_two_underscores_is_landed_only_if_it_is_listed(

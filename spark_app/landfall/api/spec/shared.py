@@ -7,17 +7,22 @@ from pydantic import AfterValidator
 from landfall.api.pod_spec import Model
 from landfall.api.values import DnsName, Name, matching
 
+LEDGER_FOLDER = "_landfall"
+"""The folder of the ledger in an output root, beside those of topics."""
 
-def _not_dots(name: str) -> str:
+
+def _has_folder(name: str) -> str:
     if name in {".", ".."}:
         raise ValueError(f"no topic can be called {name!r}")
+    if name == LEDGER_FOLDER:
+        raise ValueError(f"the folder of a topic {name!r} would be the ledger's, so none is landed")
     return name
 
 
 TopicName = Annotated[
     str,
     matching(r"[a-zA-Z0-9._-]{1,249}", "a topic name (letters, digits, . _ - only)"),
-    AfterValidator(_not_dots),
+    AfterValidator(_has_folder),
 ]
 
 

@@ -10,7 +10,13 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from landfall.api.pod_spec import Model
 from landfall.api.spec.files import MAX_FEEDS, Feed
 from landfall.api.spec.landed import LandedPlace, LandedSource, ReadFrom, ReadLostRanges
-from landfall.api.spec.shared import BootstrapServers, SecretRef, TopicName, distinct
+from landfall.api.spec.shared import (
+    LEDGER_FOLDER,
+    BootstrapServers,
+    SecretRef,
+    TopicName,
+    distinct,
+)
 from landfall.api.spec_errors import VARIANT
 from landfall.api.values import Duration, Instant, Pattern, Setting, matching
 from landfall.errors import Reason, Stalled
@@ -90,7 +96,7 @@ class Kafka(Model):
     topic_pattern: Pattern | None = None
     """Regular expression for the topics to land; it must match the whole name. New topics that
     match are found within ``discoveryInterval``. It selects no topic whose name begins with
-    ``__``; ``topics`` may name these.
+    ``__``; ``topics`` may name these. A topic ``_landfall`` is never landed.
     """
     exclude: Pattern | None = None
     """Regular expression for topics to leave out; it must match the whole name."""
@@ -140,13 +146,15 @@ class Kafka(Model):
         """Whether the topic of this name is landed, if there is one.
 
         Patterns must match the whole name. Topics that begin with ``__`` are for the use of
-        programs, such as Kafka's own, and no pattern selects them; a list may name them.
+        programs, such as Kafka's own, and no pattern selects them; a list may name them. None
+        selects a topic whose folder would be the ledger's.
         """
         if self.exclude is not None and re.fullmatch(self.exclude, topic):
             return False
         return topic in self.topics or bool(
             self.topic_pattern
             and not topic.startswith("__")
+            and topic != LEDGER_FOLDER
             and re.fullmatch(self.topic_pattern, topic)
         )
 
