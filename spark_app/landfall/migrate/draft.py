@@ -187,7 +187,9 @@ class Draft:
         """The report, with an account of every key of the input."""
         return Report(
             accounts=tuple(self._account(key) for key in self.settings.given),
-            defaults=tuple((".".join(at), why) for at, why in self.comments.items()),
+            defaults=tuple(
+                (".".join(at), why) for at, why in self.comments.items() if at not in self.undecided
+            ),
             missing=tuple(self.missing),
             secrets=tuple(self._secrets.values()),
             next_steps=tuple(self.next_steps),

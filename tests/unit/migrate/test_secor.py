@@ -370,3 +370,11 @@ def test_the_yaml_says_why_a_field_is_there_that_nobody_asked_for() -> None:
 
     assert "    maxBytes: 200000000  # Secor's default" in lines
     assert "    maxAge: 60s" in lines
+
+
+def test_a_start_at_the_end_says_what_is_lost() -> None:
+    report = of_secor({f"{NEW}.auto.offset.reset": "latest"}).report
+
+    assert dict(report.defaults)["source.kafka.startingOffsets"].endswith(
+        "or what arrives between its stop and the first start is lost"
+    )
