@@ -2,8 +2,9 @@
 
 With ``--seed``, play one schedule and print each of its steps. With ``--feeds``, drivers land files
 of other programs, with ``--merges`` they put objects in the place of others, with ``--promotions``
-also what backfills landed again, and with ``--losses`` they read from another group what Kafka has
-lost; without any, one of six schedules is of each kind, and the others are of none.
+also what backfills landed again, with ``--losses`` they read from another group what Kafka has
+lost, and with ``--expiry`` they delete old dead letters; without any, one of seven schedules is of
+each kind, and the others are of none.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
@@ -24,6 +26,7 @@ OWN_KINDS: Mapping[str, type[Schedule]] = {
     "merges": MergeSchedule,
     "promotions": PromotionSchedule,
     "losses": LosingSchedule,
+    "expiry": ExpirySchedule,
 }
 KINDS: tuple[type[Schedule], ...] = (*OWN_KINDS.values(), Schedule, Schedule)
 """Of what kind schedules are, in turn."""
@@ -41,6 +44,7 @@ def main() -> int:
     kinds.add_argument("--promotions", action="store_true", help="backfills are promoted, too")
     kinds.add_argument("--losses", action="store_true", help="another group has what Kafka loses")
     arguments = parser.parse_args()
+    kinds.add_argument("--expiry", action="store_true", help="drivers delete old dead letters")
     chosen = next((kind for name, kind in OWN_KINDS.items() if getattr(arguments, name)), None)
     if arguments.seed is not None:
         return _play_one(arguments.seed, chosen or Schedule)

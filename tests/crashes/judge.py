@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from landfall.api.contract import LANE
 from landfall.api.next_steps import next_step
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.errors import Reason, Stalled
+from landfall.lane.expired_letters import read_expired
 from landfall.ledger import (
+    Commit,
     Drop,
     Hole,
     Lost,
@@ -29,7 +32,7 @@ from landfall.ledger import (
 )
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.task_results import LandedObject, ObjectKind
 from tests.crashes.folded import Slot
 from tests.crashes.horizons import late
 from tests.crashes.ranges import forgotten
@@ -87,17 +90,17 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     folded = list(folded_records(schedule))
     records = [record for _, record in folded]
     found, skipped = landed(schedule, records), _skipped(folded)
-    given_up = lost(schedule, folded)
-    yield from _unaccounted(schedule, found, skipped, given_up)
+    given_up, gone = lost(schedule, folded), expired(schedule)
+    yield from _unaccounted(schedule, found + gone, skipped, given_up)
     yield from common_findings(schedule)
     yield from late(slots(schedule), schedule.rows)
     counted = schedule.lane.read().totals
     in_objects = counted.landed + counted.dead_lettered - counted.replayed - counted.lost
     totals = (in_objects, counted.skipped, counted.lost)
-    if totals != (found.total(), skipped.total(), given_up.total()):
+    if totals != (found.total() + gone.total(), skipped.total(), given_up.total()):
         yield (
-            f"{found.total()} landed, {skipped.total()} skipped, {given_up.total()} lost; "
-            f"the ledger counts {counted}"
+            f"{found.total()} landed, {gone.total()} expired, {skipped.total()} skipped, "
+            f"{given_up.total()} lost; the ledger counts {counted}"
         )
     undecided = [r for r in records if isinstance(r, Lost | Hole) and r.decision is None]
     if undecided and schedule.luck.loss.is_decided:
@@ -203,6 +206,25 @@ def lost(schedule: "Schedule", folded: Iterable[tuple[State, Record]]) -> Offset
         for o in _given_up(before, record):
             version = (o.upload.key, o.upload.token)
             found += schedule.rows.records(version, topic_partition(o.upload.key).partition)
+    return found
+
+
+def expired(schedule: "Schedule") -> Offsets:
+    """Every record in dead letters that are gone, as the ledger says, and were not replayed."""
+    read, found = read_expired(schedule.store, schedule.lane.group, LANE), Offsets()
+    replayed, given_up = set[str](), set[str]()
+    named = dict[str, LandedObject]()
+    for slot in slots(schedule):
+        given_up |= {o.upload.key for o in _given_up(slot.before, slot.record)}
+        if isinstance(slot.record, Replay):
+            replayed |= {s.dead_letters for s in slot.record.slices}
+        if isinstance(slot.record, Commit | Replay) and slot.seq <= read.through:
+            objects = (o for s in slot.record.slices for o in s.objects)
+            named |= {o.upload.key: o for o in objects if o.kind is ObjectKind.DEAD_LETTERS}
+    for key in named.keys() - replayed - given_up:
+        if schedule.store.stat(key) is None:
+            version = (key, named[key].upload.token)
+            found += schedule.rows.records(version, topic_partition(key).partition)
     return found
 
 

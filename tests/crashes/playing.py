@@ -1,6 +1,7 @@
 """Many schedules, one after the other."""
 
 from landfall.driver.loop import Driver
+from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
@@ -54,6 +55,15 @@ def play_losses(first: int, end: int, kind: type[Driver] = Driver) -> None:
         AssertionError: one of them found something; the message says how to see it.
     """
     _play(LosingSchedule, "LOSSES", range(first, end), kind)
+
+
+def play_expiry(first: int, end: int, kind: type[Driver] = Driver) -> None:
+    """Play schedules in which dead letters expire, without waiting for anything.
+
+    Raises:
+        AssertionError: one of them found something; the message says how to see it.
+    """
+    _play(ExpirySchedule, "EXPIRY", range(first, end), kind)
 
 
 def _play(schedule: type[Schedule], name: str, seeds: range, kind: type[Driver]) -> None:

@@ -78,12 +78,19 @@ class WatchedStore(MemoryStore):
         self.changed: list[str] = []
         self.at_runs: dict[str, frozenset[str]] = {}
         """What was visible when a RUN was written, by the digest of its bytes."""
+        self.at_deletions: dict[str, frozenset[str]] = {}
+        """What was visible when an object was deleted, by its key."""
 
     def _create(self, key: str, body: bytes) -> Created:
         answer = super()._create(key, body)
         if answer is Created.WON and b'"type":"RUN"' in body:
             self.at_runs[digest(body)] = frozenset(self._objects)
         return answer
+
+    def _remove(self, key: str) -> None:
+        if key in self._objects:
+            self.at_deletions[key] = frozenset(self._objects)
+        super()._remove(key)
 
     def _finish_once(self, upload: Upload) -> None:
         before = self._objects.get(upload.key)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from tests.model import (
     closing,
     discovering,
+    expiring,
     finalizing,
     leasing,
     loading,
@@ -81,6 +82,7 @@ def main() -> int:
         leasing.main(),
         replacing.main(),
         promoting.main(),
+        expiring.main(),
     ]
     return 0 if held and not any(others) else 1
 

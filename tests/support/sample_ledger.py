@@ -32,6 +32,8 @@ class SampleLedger:
     body: Callable[[Sequence[int]], bytes] = lambda offsets: b"".join(
         b'{"o":%d}\n' % o for o in offsets
     )
+    writer: str = WRITER
+    """Who appends, from the next OPEN on."""
     extension: str = ".json"
     directory: str = "dt=2026-11-21"
     rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -44,7 +46,7 @@ class SampleLedger:
     def append(self, make: Callable[[Header], Record]) -> Record:
         record = make(
             ledger.next_header(
-                self.state, WRITER, "2026-11-21T05:00:00+00:00", self.state.applied_through
+                self.state, self.writer, "2026-11-21T05:00:00+00:00", self.state.applied_through
             )
         )
         self.write(ledger.encode(record))
@@ -64,7 +66,7 @@ class SampleLedger:
             self.state.seq + 1,
             self.state.tip,
             self.state.epoch + 1,
-            WRITER,
+            self.writer,
             "t",
             self.state.applied_through,
         )

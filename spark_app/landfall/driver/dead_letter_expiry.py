@@ -4,8 +4,9 @@ Only what the ledger names is deleted, by the upload that made it, so that nobod
 be meant. Slots are followed in their order, up to the first whose dead letters are too young:
 
 1. An object says that dead letters through that slot have expired (``ledger.expired_letters``).
-2. They are deleted. Nobody who finds one missing takes it for lost, since 1 came first.
-3. What the object before said is deleted, since a later one is there.
+2. The driver looks whether another one has opened the lane, and then deletes nothing.
+3. They are deleted. Nobody who finds one missing takes it for lost, since 1 came first.
+4. What the object before said is deleted, since a later one is there.
 
 A driver that dies in between leaves the object of 1, which also says from where on dead letters may
 still be there: the next driver deletes those first. Two drivers at once, one of them fenced, delete
@@ -13,22 +14,31 @@ the same objects, or some that have expired for the other one, too.
 
 Dead letters stay while a record after ``applied_through`` names them, a BLOCK calls them missing,
 or a REPLAY read them whose objects are not all visible: whoever recovers needs what was decided,
-and what it was made of.
+and what it was made of. A fenced driver does not know what its successor replays, and may be stuck
+between 2 and 3 for long. So who replays deletes first what was said to have expired (``finish``),
+after it has opened the lane: either it sees what the other one said in 1, and that driver finds
+nothing left to delete, or that driver sees in 2 that it is fenced.
 """
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future
 from datetime import UTC, datetime, timedelta
 
 from landfall import ledger
+from landfall.driver.background import Notifier
 from landfall.errors import LandfallError, Stalled
 from landfall.lane import Lane
 from landfall.lane.expired_letters import expired_keys, read_expired
 from landfall.lane.replacements import read_replaced
 from landfall.lane.segments import StoredSegment
 from landfall.ledger import Commit, Record, Repair, Replace, Replay, State
-from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
+from landfall.ledger.expired_letters import (
+    NONE_EXPIRED,
+    ExpiredLetters,
+    encode_expired,
+    expired_key,
+)
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload, is_made_by
 from landfall.store import Store
@@ -49,10 +59,18 @@ class DeadLetterExpiry:
     """
 
     def __init__(
-        self, store: Store, lane: Lane, retain: timedelta | None, replaying: Executor
+        self,
+        store: Store,
+        lane: Lane,
+        retain: timedelta | None,
+        replaying: Executor,
+        ended: Notifier,
     ) -> None:
-        """Delete nothing yet; with ``retain`` None, nothing ever. Replays run in ``replaying``."""
-        self._sweep = ExpirySweep(store, lane)
+        """Delete nothing yet; with ``retain`` None, nothing ever.
+
+        Replays run in ``replaying``. Nobody else has ``ended``: ``stop`` waits with it.
+        """
+        self._sweep, self._ended = ExpirySweep(store, lane), ended
         self._retain, self._last, self._pool = retain, _NEVER, replaying
         self._running: Future[None] | None = None
 
@@ -62,12 +80,13 @@ class DeadLetterExpiry:
             return
         self._last = now
         self._running = self._pool.submit(self._run, state, now - self._retain)
+        self._running.add_done_callback(lambda _: self._ended.notify())
 
     def stop(self) -> None:
         """Return when what is being deleted is; the next driver deletes the rest."""
         self._sweep.is_stopping = True
-        if self._running is not None and not self._running.cancelled():
-            wait([self._running])
+        while self._running is not None and not self._running.done():
+            self._ended.wait(INTERVAL)
 
     def _run(self, state: State, before: datetime) -> None:
         try:
@@ -104,6 +123,9 @@ class ExpirySweep:
             through, letters = self._next(state, self._done, needed, before)
             if letters:
                 expired = self._say(expired, through, before)
+                # After it was said, not before: see the module.
+                if self._is_fenced(state):
+                    break
                 deleted += sum(self._delete(state, slot, letter) for slot, letter in letters)
                 self._forget(expired)
             if through == self._done:
@@ -112,6 +134,25 @@ class ExpirySweep:
         if deleted:
             log.info("dead letters have expired", extra={"objects": deleted})
         return deleted
+
+    def finish(self, state: State) -> None:
+        """Delete what was said to have expired and is still there, unless somebody needs it.
+
+        Raises:
+            Retry: the store does not answer.
+            Stalled: LEDGER_BROKEN, the ledger cannot be read.
+        """
+        expired = read_expired(self._lane.slots, self._lane.group, self._lane.name)
+        if expired == NONE_EXPIRED:
+            return
+        needed, last = self._needed(state), min(expired.through, state.applied_through)
+        for slot, record in self._records(state, expired.after + 1, last):
+            for landed in self._named(slot, record):
+                if _is_letters(landed) and landed.upload.key not in needed:
+                    self._delete(state, slot, landed)
+
+    def _is_fenced(self, state: State) -> bool:
+        return self._lane.follow(state).writer != state.writer
 
     def _next(
         self, state: State, after: int, needed: Collection[str], before: datetime

@@ -108,7 +108,8 @@ class Driver:
         replayer = Replayer(self.group, deps.store, deps.runner, deps.new_name)
         pool = deps.background.pool(1, "replay")
         retain = self.group.spec.bad_records.retain
-        self._expiry = DeadLetterExpiry(deps.store, self.writer.lane, retain, pool)
+        ended = deps.background.notifier()
+        self._expiry = DeadLetterExpiry(deps.store, self.writer.lane, retain, pool, ended)
         self._decisions = Decisions(
             DriverParts(observer, *own), replayer, pool, PendingRequests(wake)
         )

@@ -19,9 +19,11 @@ from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import Answer, Outcome, ReplayRequest
+from landfall.driver.dead_letter_expiry import ExpirySweep
 from landfall.driver.deps import Append
 from landfall.driver.runner import Runner
 from landfall.errors import LandfallError, Stalled
+from landfall.lane import Lane
 from landfall.lane.expired_letters import read_expired
 from landfall.ledger import Decision, State, object_names, rewriting
 from landfall.ledger.expired_letters import NONE_EXPIRED, ExpiredLetters
@@ -98,6 +100,17 @@ class Replayer:
     store: Store
     runner: Runner
     new_name: Callable[[], str]
+
+    def finish_expiry(self, state: State) -> None:
+        """Delete dead letters that a former driver may still delete, before any of them is read.
+
+        Only who has opened the lane may do so: what is said to have expired later is of its own.
+
+        Raises:
+            Retry: the store does not answer.
+            Stalled: LEDGER_BROKEN, the ledger cannot be read.
+        """
+        ExpirySweep(self.store, Lane(self.store, self.group.metadata.name, LANE)).finish(state)
 
     def find(self, state: State, request: ReplayRequest) -> Replayable:
         """The dead-letter objects that the request is about.
@@ -192,6 +205,8 @@ def replay(
         Fenced: another driver has opened the lane.
         LandfallError: something is away; what was replayed so far stays replayed.
     """
+    if not request.dry_run:
+        yield effects.pool.submit(replayer.finish_expiry, state)
     found: Replayable = yield effects.pool.submit(replayer.find, state, request)
     if not found.objects:
         return Answer(Outcome.REFUSED, message=found.message)

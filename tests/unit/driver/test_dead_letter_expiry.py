@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -14,11 +15,13 @@ from landfall.api.spec import parse_group
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
 from landfall.cli.verify import examine as verify
+from landfall.driver.background import Threads
 from landfall.driver.dead_letter_expiry import DeadLetterExpiry, ExpirySweep
 from landfall.errors import Reason, Retry
 from landfall.lane import Lane
 from landfall.lane.expired_letters import expired_keys, read_expired
 from landfall.ledger import Blocked, Decision, Missing, object_names
+from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, ObjectKind, ReplayedSlice
 from landfall.objects import Upload
@@ -320,7 +323,8 @@ def replaying() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture
 def expiry(sample: SampleLedger, replaying: ThreadPoolExecutor) -> DeadLetterExpiry:
     sample.commit(with_letters(sample, 0)).applied()
-    return DeadLetterExpiry(sample.store, Lane(sample.store, GROUP, LANE), DAY, replaying)
+    lane = Lane(sample.store, GROUP, LANE)
+    return DeadLetterExpiry(sample.store, lane, DAY, replaying, Threads().notifier())
 
 
 def test_none_is_deleted_while_a_replay_runs(
@@ -345,3 +349,87 @@ def test_a_pass_that_was_called_off_is_not_waited_for(
 
     assert letters(sample.store) == [letters_key(0)]
     is_over.set()
+
+
+# -------------------------------------------------------------------- of a driver that was fenced
+
+
+class Pausing:
+    """Passes calls on, and calls ``pause`` once before the first, or after it, of some name."""
+
+    def __init__(
+        self, store: Store, call: str, pause: Callable[[], object], *, after: bool
+    ) -> None:
+        self._store, self._call, self._after = store, call, after
+        self._pause: Callable[[], object] | None = pause
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._store, name)
+        return partial(self._paused, call) if name == self._call else call
+
+    def _paused(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        pause, self._pause = self._pause, None
+        if pause and not self._after:
+            pause()
+        done = call(*arguments)
+        if pause and self._after:
+            pause()
+        return done
+
+
+def taken_over(sample: SampleLedger) -> None:
+    """Another driver opens the lane, which replays the dead letters of offsets 0 and 1."""
+    sample.writer = "w2"
+    replayed(sample)
+
+
+def sweep_paused(
+    sample: SampleLedger, call: str, pause: Callable[[], object], *, after: bool
+) -> None:
+    store: Any = Pausing(sample.store, call, pause, after=after)
+    ExpirySweep(store, Lane(store, GROUP, LANE)).run(sample.state, LATER)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_fenced_driver_deletes_nothing_that_its_successor_replays(
+    sample: SampleLedger, after: bool
+) -> None:
+    """It is fenced just before or after it says what has expired."""
+    sample.commit(with_letters(sample, 0)).applied()
+
+    sweep_paused(sample, "create", partial(taken_over, sample), after=after)
+
+    assert letters(sample.store) == [letters_key(0)]
+
+
+def test_a_fenced_driver_that_is_stuck_has_nothing_left_to_delete_once_a_replay_begins(
+    sample: SampleLedger,
+) -> None:
+    """It is fenced between its look for another driver and its first deletion."""
+    sample.commit(with_letters(sample, 0)).applied()
+    found: list[str] = []
+
+    def replay_begins() -> None:
+        sample.writer = "w2"
+        sample.open(generation=2)
+        ExpirySweep(sample.store, Lane(sample.store, GROUP, LANE)).finish(sample.state)
+        found.extend(letters(sample.store))
+
+    sweep_paused(sample, "retire", replay_begins, after=False)
+
+    assert found == []
+
+
+def test_what_was_said_late_to_have_expired_stays_while_a_replay_needs_it(
+    sample: SampleLedger,
+) -> None:
+    """The request that says so comes late, from a driver that was fenced before."""
+    sample.commit(with_letters(sample, 0)).applied()
+    through = sample.state.seq
+    replayed(sample)
+    said = encode_expired(ExpiredLetters(through, -1, LATER.isoformat()))
+    sample.store.create(expired_key(GROUP, LANE, through), said)
+
+    ExpirySweep(sample.store, Lane(sample.store, GROUP, LANE)).finish(sample.state)
+
+    assert letters(sample.store) == [letters_key(0)]

@@ -21,6 +21,7 @@ from landfall.driver.stored_specs import store_spec
 from landfall.errors import Reason, Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Decision, Replay, State, Yield, decode, object_names
+from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.store.memory import MemoryStore
@@ -431,3 +432,19 @@ def test_a_replay_of_expired_dead_letters_says_that_they_are_gone(store: MemoryS
 
     assert answer.outcome is Outcome.REFUSED
     assert answer.message.startswith("there are no such dead letters; those landed before 212")
+
+
+@pytest.mark.usefixtures("landed")
+def test_a_replay_reads_nothing_that_a_former_driver_may_still_delete(store: MemoryStore) -> None:
+    """That driver said so, and is stuck. A dry run fences nobody, and deletes nothing."""
+    through = Lane(store, "events", LANE).read().applied_through
+    said = encode_expired(ExpiredLetters(through, -1, "2126-11-20T00:00:00+00:00"))
+    store.create(expired_key("events", LANE, through), said)
+
+    planned = replay(store, 3, dry_run=True)
+    assert (planned.outcome, set(letters(store))) == (Outcome.DRY_RUN, {1})
+    answer = replay(store, 3)
+
+    assert letters(store) == {}
+    assert answer.message.endswith("have expired (spec.badRecords.retain) and cannot be replayed")
+    assert "Replay" not in tags(store)
