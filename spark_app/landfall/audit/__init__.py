@@ -68,11 +68,11 @@ class Unchecked(StrEnum):
     GENERATION = "records were landed by another generation"
     COMPACTED = "landed records may have been compacted away in Kafka"
     VERSION = "their file is gone, or has another version"
-    EXPIRED = "their dead letters have expired during the audit"
+    DEAD_LETTERS_EXPIRED = "their dead letters have expired during the audit"
     FILE = "their file is of a kind that the auditor cannot read, or damaged"
 
     @property
-    def is_expired(self) -> bool:
+    def is_gone_from_source(self) -> bool:
         """Whether the source no longer has the records, as is normal for an old group."""
         return self in {Unchecked.GONE, Unchecked.COMPACTED, Unchecked.VERSION}
 
@@ -110,7 +110,8 @@ class PartitionResult:
         disordered: the least number of rows that are out of offset order.
         foreign: rows that match no record of their range.
         lost: records that the ledger says are lost for good, with their objects; not expected.
-        expired: records in dead letters that were deleted because they had expired; not expected.
+        dead_letters_expired: records in dead letters that were deleted, as ``badRecords.retain``
+            asks for; not expected.
         left_out: records that a merge left out, since another one has the same key; not expected.
         skipped: offsets that the ledger says were skipped; their records are not expected. Of a
             feed, what is left of parts of files that could not be read is not among them.
@@ -129,7 +130,7 @@ class PartitionResult:
     disordered: int = 0
     foreign: int = 0
     lost: int = 0
-    expired: int = 0
+    dead_letters_expired: int = 0
     left_out: int = 0
     skipped: int = 0
     ranges: list[tuple[int, int]] = field(default_factory=list)

@@ -70,7 +70,8 @@ class Range:
         counted: records in objects, dead letters included.
         objects: keys of data objects and dead letters, sorted; None for a HOLE.
         lost: records in objects that were given up; those are not among ``objects``.
-        expired: records in dead letters that have expired; those are not among ``objects``.
+        dead_letters_expired: records in dead letters that have expired; those are not
+            among ``objects``.
         replayed: keys of dead letters whose records are in other objects, too.
         runs: of objects of REPLAYs, the slot of the REPLAY. Their rows are in order among
             themselves, but not with those of the COMMIT.
@@ -84,7 +85,7 @@ class Range:
     counted: int
     objects: tuple[str, ...] | None
     lost: int = 0
-    expired: int = 0
+    dead_letters_expired: int = 0
     replayed: frozenset[str] = frozenset()
     runs: dict[str, int] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
@@ -155,8 +156,8 @@ class Corrections:
             if not is_expired:
                 kept.append(key)
             elif not replay:
-                expired, counted = range_.expired + rows, range_.counted - rows
-                range_ = replace(range_, expired=expired, counted=counted)
+                expired, counted = range_.dead_letters_expired + rows, range_.counted - rows
+                range_ = replace(range_, dead_letters_expired=expired, counted=counted)
             if replay:
                 slot, filtered, objects = replay
                 if not is_expired:

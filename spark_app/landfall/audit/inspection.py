@@ -77,17 +77,17 @@ class Findings(KeptFaults):
         return frozenset(
             topic
             for (topic, _), result in self.results.items()
-            if any(not (why.is_expired or why.is_out_of_scope) for why in result.unchecked)
+            if any(not (why.is_gone_from_source or why.is_out_of_scope) for why in result.unchecked)
         )
 
     @property
-    def expired(self) -> int:
+    def gone_from_source(self) -> int:
         """How many records the source no longer has, so that they could not be checked."""
         return sum(
             records
             for result in self.results.values()
             for why, records in result.unchecked.items()
-            if why.is_expired
+            if why.is_gone_from_source
         )
 
     @property
@@ -282,7 +282,7 @@ class _Inspection:
                 check.result.skipped += 0 if is_feed else range_.end - range_.start
             elif scope.has_objects((*range_.objects, *(piece.key for piece in range_.pieces))):
                 check.result.lost += range_.lost
-                check.result.expired += range_.expired
+                check.result.dead_letters_expired += range_.dead_letters_expired
                 self._ranges.check(audited, range_)
             else:
                 self._ranges.leave_unchecked(audited, range_, Unchecked.GENERATION)

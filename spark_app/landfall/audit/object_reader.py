@@ -59,7 +59,7 @@ class ObjectReader:
         if self._inventory.is_visible(key) or self.is_there(key) or self._inventory.find_copy(key):
             return key
         if self._inventory.has_expired(key):  # since the audit began
-            raise CannotCompare(Unchecked.EXPIRED)
+            raise CannotCompare(Unchecked.DEAD_LETTERS_EXPIRED)
         moved = self._inventory.find_moved(key)
         if moved is None:
             check.add_fault(Fault(Kind.LOST, key))
@@ -76,7 +76,7 @@ class ObjectReader:
         """
         read = self.read(key, rows.ENVELOPE)
         if read.damage == GONE and self._inventory.has_expired(key):
-            raise CannotCompare(Unchecked.EXPIRED)
+            raise CannotCompare(Unchecked.DEAD_LETTERS_EXPIRED)
         return read
 
     def is_there(self, key: str) -> bool:

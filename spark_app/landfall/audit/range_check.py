@@ -123,7 +123,7 @@ class RangeCheck:
         ]
         if plain:
             landed = _in_order([*zip(data, landed, strict=True)], [*_rows_of(plain, pieces, codes)])
-        left_out = range_.filtered + range_.lost + range_.expired
+        left_out = range_.filtered + range_.lost + range_.dead_letters_expired
         mixed = [piece for piece in range_.pieces if piece.content is Content.MIXED]
         payloads = reader.compares_mixed if mixed else reader.hash_of is not None
         rules = Rules(payloads, left_out, audited.compacted)

@@ -44,13 +44,13 @@ _UNCHECKED_TEXTS = {
     Unchecked.GENERATION: "landed by another generation than the one asked for",
     Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
     Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
-    Unchecked.EXPIRED: "of objects with dead letters that have expired during the audit",
+    Unchecked.DEAD_LETTERS_EXPIRED: "of objects with dead letters that expired during the audit",
     Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
 }
 """What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
 _RECORDED = {
     "lost": ("lost for good, with their objects", "record"),
-    "expired": ("in dead letters that have expired", "record"),
+    "dead_letters_expired": ("in dead letters that have expired", "record"),
     "left_out": ("duplicates that a merge left out", "record"),
     "skipped": ("skipped", "offset"),
 }
@@ -103,7 +103,7 @@ def _exit_code(findings: Findings, arguments: argparse.Namespace) -> ExitCode:
     if not findings.has_compared:
         return ExitCode.NOTHING
     is_unchecked = findings.unchecked_topics and not arguments.allow_unchecked
-    if is_unchecked or (findings.expired and arguments.require_all):
+    if is_unchecked or (findings.gone_from_source and arguments.require_all):
         return ExitCode.UNCHECKED
     return ExitCode.OK
 
@@ -132,8 +132,8 @@ def _last_line(findings: Findings) -> str:
     else:
         outcome = "[green]no fault found[/green]"
     left_out = f"; records of {console.counted(topics, 'topic')} are unchecked" if topics else ""
-    if findings.expired:
-        left_out += f"; the source no longer has {console.counted(findings.expired, 'record')}"
+    if gone := findings.gone_from_source:
+        left_out += f"; the source no longer has {console.counted(gone, 'record')}"
     return f"{outcome} in {console.counted(findings.objects, 'object')}{left_out}"
 
 
@@ -231,7 +231,8 @@ def _json(findings: Findings) -> str:
             "whole": findings.is_whole and findings.has_compared,
             **dict(totals),
             "unchecked_topics": sorted(findings.unchecked_topics),
-            "expired": findings.expired,
+            "gone_from_source": findings.gone_from_source,
+            "expired": findings.gone_from_source,  # its former name
             "unchecked_columns": [
                 {"topic": topic, "column": column, "why": why}
                 for topic, columns in sorted(findings.reasons.items())

@@ -365,7 +365,11 @@ def test_records_of_expired_dead_letters_are_not_missing(landed: Landed) -> None
     found = landed.audit(GeneratedLog(10, message))
 
     assert (found.is_whole, [*map(str, found.faults)]) == (True, [])
-    assert landed.found(GeneratedLog(10, message)) == {"expected": 8, "found": 8, "expired": 2}
+    assert landed.found(GeneratedLog(10, message)) == {
+        "expected": 8,
+        "found": 8,
+        "dead_letters_expired": 2,
+    }
 
 
 def test_expired_dead_letters_that_are_still_there_are_not_extra(landed: Landed) -> None:
@@ -398,7 +402,9 @@ def test_dead_letters_that_expire_during_the_audit_are_unchecked(
 
     monkeypatch.setattr(Inventory, "is_visible", expiring)
 
-    assert landed.found(GeneratedLog(10, message)) == {"unchecked": {Unchecked.EXPIRED: 10}}
+    assert landed.found(GeneratedLog(10, message)) == {
+        "unchecked": {Unchecked.DEAD_LETTERS_EXPIRED: 10}
+    }
 
 
 def test_replayed_dead_letters_may_expire(landed: Landed) -> None:

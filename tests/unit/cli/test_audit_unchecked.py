@@ -127,6 +127,16 @@ def test_records_that_kafka_deleted_are_named_and_no_reason_to_alarm(
     assert text.splitlines()[-1] == last
 
 
+def test_json_output_counts_what_the_source_no_longer_has_apart_from_expired_dead_letters(
+    old_group: Landed, capsys: Captured
+) -> None:
+    _, text = audited(capsys, old_group, "--json")
+
+    found = json.loads(text)
+    assert (found["gone_from_source"], found["expired"]) == (10, 10)
+    assert [each["dead_letters_expired"] for each in found["partitions"]] == [0]
+
+
 def test_an_audit_may_require_that_every_record_is_compared(
     old_group: Landed, capsys: Captured
 ) -> None:
