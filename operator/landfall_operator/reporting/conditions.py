@@ -19,6 +19,7 @@ from landfall_operator.api.status import Condition, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.executors import executor_failure
+from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.snapshot import GroupObservation, PodFailure
 from landfall_operator.reporting import schedules
 from landfall_operator.reporting.changes import STAGES, held_up, rejected_text, upgrading
@@ -245,7 +246,8 @@ def _problem(view: View) -> str:
 def _spec_valid(view: View) -> Finding:
     if view.observed.spec_error:
         return Finding("False", Reason.SPEC_INVALID, view.observed.spec_error)
-    return Finding("True", Reason.AS_EXPECTED)
+    group = view.observed.spec
+    return Finding("True", Reason.AS_EXPECTED, secrets_over_plain_http(group) if group else "")
 
 
 def _stalled(view: View) -> Finding:

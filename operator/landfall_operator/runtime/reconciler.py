@@ -18,6 +18,7 @@ from landfall_operator.core.actions import Action, Apply, EmitEvent, SaveRollout
 from landfall_operator.core.cache import Key, ObjectCache, Resource
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
+from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.sample_history import SampleHistory
 from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, sample_of
@@ -56,6 +57,7 @@ FIRST_POLLS = 3
 SHARED_ACCOUNT = "default"
 """The ServiceAccount of every pod that names none."""
 SHARED_ACCOUNT_REASON = "SharedServiceAccount"
+PLAIN_HTTP_REASON = "SecretOverPlainHttp"
 _SHARED_ACCOUNT_MESSAGE = (
     "spec.driver.serviceAccountName is default: every pod of the namespace that names no account "
     "may create and delete pods, as the driver may; give the driver an account of its own"
@@ -235,12 +237,14 @@ class Reconciler:
             state.executor_pods = await self._executor.executor_pods(target)
 
     async def _announce_warnings(self, target: Target, state: GroupState) -> None:
-        """Post one Event about each driver of an unknown contract, and about a shared account."""
+        """Post one Event about each driver of an unknown contract, and about what is not safe."""
         mismatches = {contract_mismatch(each.report.status) for each in state.reports.values()}
         found = {("ContractMismatch", message) for message in mismatches - {""}}
         spec = target.resource.spec
         if spec and account_of(spec) == SHARED_ACCOUNT:
             found.add((SHARED_ACCOUNT_REASON, _SHARED_ACCOUNT_MESSAGE))
+        if spec and (insecure := secrets_over_plain_http(spec)):
+            found.add((PLAIN_HTTP_REASON, insecure))
         for reason, message in sorted(found - state.warnings):
             await self._executor.emit_event(target, EmitEvent("Warning", reason, message))
         state.warnings = found

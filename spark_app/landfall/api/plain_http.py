@@ -4,8 +4,8 @@ That is a warning, not an error: a mesh may encrypt on the way, and groups that 
 on. Signed requests, as those of S3, show no secret, and a server on this machine is nobody else's.
 """
 
+import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from landfall.api.spec import GroupSpec, Root, TopicSpecs
 from landfall.api.spec.files import Feed
@@ -13,13 +13,16 @@ from landfall.api.spec.landed import LandedPlace
 from landfall.api.spec.stores import AzureAccess, GcsAccess
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+# The operator's pure packages import no urllib, which opens connections, too.
+_PLAIN = re.compile(r"http://(?:[^/@]*@)?(?:\[(?P<v6>[^]]*)]|(?P<host>[^/:?#]*))")
 
 
 def plain_http(spec: GroupSpec) -> tuple[tuple[str, str], ...]:
     """Return the fields whose server gets a secret over plain HTTP, each with a warning."""
     found = dict[str, str]()
     for field, url in _servers(spec):
-        if url.startswith("http://") and urlsplit(url).hostname not in _LOOPBACK:
+        server = _PLAIN.match(url)
+        if server and (server["v6"] or server["host"]).lower() not in _LOOPBACK:
             found[field] = f"its secret is sent to {url} without encryption; use https"
     return tuple(found.items())
 

@@ -60,6 +60,8 @@ def test_a_secret_over_plain_http_is_warned_of(make: Any, secret: Any, field: st
     assert fields(**make("http://server:1", **secret)) == [(field, WARNING)]
     assert fields(**make("https://server:1", **secret)) == []
     assert fields(**make("http://127.0.0.1:1", **secret)) == []
+    assert fields(**make("http://[::1]:1", **secret)) == []
+    assert fields(**make("http://localhost.example", **secret)) != []
     assert fields(**make("http://server:1")) == []
 
 

@@ -280,6 +280,30 @@ async def test_an_account_that_drivers_share_with_all_pods_is_announced_once(
     assert "may create and delete pods" in event["message"]
 
 
+async def test_a_secret_over_plain_http_is_announced_once_and_stays_in_the_condition(
+    one: Reconciled,
+) -> None:
+    def condition() -> tuple[str, str]:
+        found = {c["type"]: c for c in one.group["status"]["conditions"]}["SpecValid"]
+        return found["status"], found["message"]
+
+    registry = {"urls": ["http://registry:8081"], "secretRef": {"name": "login"}}
+    warning = (
+        "spec.decode.registry.urls: its secret is sent to http://registry:8081 without encryption; "
+        "use https"
+    )
+    await one.start()
+    assert condition() == ("True", "")
+
+    one.edit(decode={"format": "Avro", "registry": registry})
+    one.watch()
+    await one.run(300)
+
+    events = [r.body for r in one.api.requests if (r.verb, r.kind.name) == ("create", "Event")]
+    found = [each["message"] for each in events if each["reason"] == "SecretOverPlainHttp"]
+    assert (found, condition()) == ([warning], ("True", warning))
+
+
 async def test_a_publisher_that_is_blocked_and_goes_on_is_announced_once_each(
     one: Reconciled,
 ) -> None:
