@@ -1,9 +1,10 @@
-"""Schedules in which dead letters expire, and drivers' clocks jump.
+"""Schedules in which dead letters expire, and drivers' clocks differ by hours.
 
 Drivers delete dead letters once they are old, and are killed, frozen and fenced meanwhile; others
-land dead letters again. Clocks jump forwards and back, so that a pass is due at any moment. In the
-end every record is in an object, or in dead letters that the ledger says have expired, and none was
-deleted while a REPLAY that has read it still waited for its objects. Between any two steps ``fsck``
+land dead letters again. Hours pass at once, so that a pass is due at any moment, and each driver
+has a clock of its own, which runs steadily, as ``SteadyClock`` does. In the end every record is in
+an object, or in dead letters that the ledger says have expired, and none was deleted while a REPLAY
+that has read it still waited for its objects. Now and then ``fsck`` looks between two steps, and
 takes nothing that has expired for lost.
 """
 
@@ -14,6 +15,8 @@ from datetime import datetime, timedelta
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.driver.counters import DriverCounters
+from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
 from landfall.ledger import Lost, Replay
 from landfall.ledger.task_results import LandedObject
@@ -23,18 +26,22 @@ from tests.crashes.person import asked
 
 RETAIN = timedelta(hours=1)
 JUMPS = 4
-"""How many of a schedule's events let clocks jump."""
+"""How many of a schedule's events let hours pass."""
+PASSED = (30, 61, 130)
+"""How many minutes pass then."""
+SKEWS = (-180, -30, 0, 30, 240)
+"""How many minutes a driver's clock is ahead."""
 ASKS = 3
 """How many let drivers be asked to land dead letters again."""
 CHECKS = 0.01
 """How often ``fsck`` looks between two steps."""
 
 
-class JumpingClock:
-    """The clock of all drivers, which somebody sets."""
+class SetClock:
+    """A clock that is ahead of another one, by a time that may grow."""
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
-        self._clock, self.ahead = clock, timedelta(0)
+    def __init__(self, clock: Callable[[], datetime], ahead: timedelta = timedelta(0)) -> None:
+        self._clock, self.ahead = clock, ahead
 
     def __call__(self) -> datetime:
         return self._clock() + self.ahead
@@ -49,9 +56,7 @@ class ExpirySchedule(Schedule):
         super().__init__(seed, kind=kind, tell=tell)
         self.luck = replace(self.luck, letters=True, publishes=False, ranges=False)
         # The store has a clock of its own.
-        self.jumping = JumpingClock(self.clock)
-        self.clock = self.jumping
-        self.furthest = timedelta(0)
+        self.clock = self.passing = SetClock(self.clock)
         self.found: list[str] = []
 
     def group(self, generation: int) -> ConsumerGroup:
@@ -61,14 +66,20 @@ class ExpirySchedule(Schedule):
         return parse_group(document)
 
     def source_events(self) -> list[Callable[[], object]]:
-        """See ``Schedule``; clocks jump, and drivers are asked to replay at any time."""
+        """See ``Schedule``; hours pass, and drivers are asked to replay at any time."""
         asks = [self._ask_for_replay] * ASKS
-        return [*super().source_events(), *[self._jump] * JUMPS, *asks]
+        return [*super().source_events(), *[self._pass_hours] * JUMPS, *asks]
 
-    def _jump(self) -> None:
-        self.jumping.ahead += timedelta(minutes=self.dice.choice((-180, -30, 30, 61, 130, 240)))
-        self.furthest = max(self.furthest, self.jumping.ahead)
-        self.say(f"clocks are {self.jumping.ahead} ahead")
+    def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:
+        """What a driver works with, and a clock that is set wrongly."""
+        ahead = timedelta(minutes=self.dice.choice(SKEWS))
+        self.say(f"the clock of {name} is ahead by {ahead}")
+        clock = SetClock(self.clock, ahead)
+        return replace(super().deps(name, group), clock=clock, counters=DriverCounters(clock()))
+
+    def _pass_hours(self) -> None:
+        self.passing.ahead += timedelta(minutes=self.dice.choice(PASSED))
+        self.say(f"hours pass, {self.passing.ahead} in all")
 
     def _ask_for_replay(self) -> None:
         for process in self.processes:
@@ -77,9 +88,6 @@ class ExpirySchedule(Schedule):
 
     def _happen(self) -> None:
         super()._happen()
-        if self.calm:
-            # A clock that was set back is waited for, and no schedule takes hours.
-            self.jumping.ahead = self.furthest
         if self.dice.random() < CHECKS:
             with self.judging():
                 report = examine(self._opened, deep=False)

@@ -1,4 +1,4 @@
-"""The real loop that deletes old dead letters, under all that may become of it and of clocks.
+"""The real loop that deletes old dead letters, under all that may become of it, by any clock.
 
 ``tests.model.expiring`` has every order of its steps beside a replay. Here the same rules are those
 of drivers, of their stores and of real replays.
