@@ -7,7 +7,8 @@
 
 A row for which WHERE is not true is left out on purpose. One for which an expression fails (text
 that is no number, an overflow) is rejected with DuckDB's message; TRY_CAST gives null instead. All
-parts of WHERE are asked for every row: ``WHERE a <> 'x' AND a::INT > 1`` fails for ``x``.
+parts of WHERE are asked for every row: ``WHERE a <> 'x' AND a::INT > 1`` fails for ``x``. Rows that
+fail are found together, as docs/adr/0060-failing-rows-of-sql-are-found-by-a-probe.md describes.
 
 DuckDB runs with one thread, sees neither files nor the network, loads no extensions and takes no
 settings any more. A hidden number of the row shows that the result has every row, in order. Times
@@ -27,8 +28,9 @@ import pyarrow.compute as pc
 from landfall.errors import how_to_install
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
+from landfall.pipeline.records import Int64s
 from landfall.pipeline.transforms import Context
-from landfall.pipeline.transforms.sql_query import ROW, TABLE, Query, parse
+from landfall.pipeline.transforms.sql_query import ROW, TABLE, Query, Statement, parse
 
 try:
     import duckdb
@@ -48,8 +50,17 @@ _SETTINGS = {
     "allow_community_extensions": "false",
     "python_enable_replacements": "false",
     "TimeZone": "UTC",
+    # It would compute what two expressions share for every row, also where COALESCE, or the TRY of
+    # a probe, does not ask for it or takes its failure.
+    "disabled_optimizers": "common_subexpressions",
 }
 _MAX_MESSAGE = 200
+_FAILED: tuple[type[Exception], ...] = (UnicodeDecodeError,)
+"""What DuckDB raises if an expression fails for a row; the first, if the error has half a character
+in its text.
+"""
+if duckdb is not None:
+    _FAILED += (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
 _NO_SPARK = (
     "Spark's SQL has no errors by record: one record that fails would stop its topic partition, "
     "or become null unseen; use DuckDB, or a function of your own, package.module:name"
@@ -110,7 +121,7 @@ class Sql:
             step = cls(query, ())
             made = step.result(_no_rows(context.schema))
             if query.where:
-                _kept(_run(query.where, _no_rows(context.schema)))
+                _kept(_run(query.where.text, _no_rows(context.schema)))
         except (ValueError, duckdb.Error) as error:
             raise ValueError(f"option query: {_message(error)}") from error
         written = (name for name in made.schema.names if name not in query.passed)
@@ -127,13 +138,13 @@ class Sql:
         assert decoded.columns is not None, "rejecting and keeping rows keeps the form"
         parts, errors = _by_slices(self.query.select, decoded.columns)
         schema = decoded.columns.schema
-        parts = parts or [_run(self.query.select, _no_rows(schema))]
+        parts = parts or [_run(self.query.select.text, _no_rows(schema))]
         whole = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         return replace(decoded.reject(errors), columns=self._typed(whole, schema))
 
     def result(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """Return the columns of the query's result; raises duckdb.Error if it fails."""
-        return self._typed(_run(self.query.select, columns), columns.schema)
+        return self._typed(_run(self.query.select.text, columns), columns.schema)
 
     def _typed(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         columns: dict[str, pa.Array] = {}
@@ -177,11 +188,8 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 def _run(query: str, columns: pa.RecordBatch) -> pa.RecordBatch:
     """Run a query whose last column is ``ROW``; raises duckdb.Error if it fails."""
-    rows = pa.array(np.arange(len(columns)))
-    table = pa.table([*columns.columns, rows], [*columns.schema.names, ROW])
-    connection = _connection()
-    connection.register(TABLE, table)
-    made = connection.sql(query).to_arrow_table().combine_chunks()
+    rows = _register(columns)
+    made = _connection().sql(query).to_arrow_table().combine_chunks()
     *names, _ = made.schema.names
     if not made.column(made.num_columns - 1).equals(pa.chunked_array([rows])):
         raise RuntimeError(f"DuckDB lost or moved rows: {query}")
@@ -189,37 +197,112 @@ def _run(query: str, columns: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names)
 
 
+def _register(columns: pa.RecordBatch) -> pa.Array:
+    """Make rows what queries read, with their numbers as ``ROW``; returns these."""
+    rows = pa.array(np.arange(len(columns)))
+    table = pa.table([*columns.columns, rows], [*columns.schema.names, ROW])
+    _connection().register(TABLE, table)
+    return rows
+
+
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     array = column.combine_chunks()
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _by_slices(query: str, columns: pa.RecordBatch) -> tuple[list[pa.RecordBatch], dict[int, str]]:
+def _by_slices(
+    statement: Statement, columns: pa.RecordBatch
+) -> tuple[list[pa.RecordBatch], dict[int, str]]:
     """Return what the query gives for the rows for which it does not fail, and errors by row."""
     parts: list[pa.RecordBatch] = []
     errors: dict[int, str] = {}
     for start in range(0, len(columns), SLICE_ROWS):
-        _halved(query, columns.slice(start, SLICE_ROWS), start, parts, errors)
+        rows = np.arange(start, min(start + SLICE_ROWS, len(columns)))
+        _evaluate(statement, columns.slice(start, SLICE_ROWS), rows, parts, errors)
     return parts, errors
 
 
-def _halved(
-    query: str,
+def _evaluate(
+    statement: Statement,
     columns: pa.RecordBatch,
-    start: int,
+    rows: Int64s,
     parts: list[pa.RecordBatch],
     errors: dict[int, str],
 ) -> None:
-    """Run the query; if it fails, run it on each half, down to the rows for which it fails."""
+    """Run the query; if it fails, run it without the rows for which it fails.
+
+    A row is bad only if the query fails for it alone. Should rows be left that fail together and
+    that the probe does not find, each half is evaluated by itself.
+
+    Args:
+        statement: the query.
+        columns: the rows that it reads.
+        rows: their numbers in ``errors``, increasing.
+        parts: gets the results of rows for which it does not fail, in order.
+        errors: gets the errors of the others.
+    """
     try:
-        parts.append(_run(query, columns))
-    except (duckdb.DataError, duckdb.ProgrammingError) as error:
-        half = len(columns) // 2
-        if not half:
-            errors[start] = f"sql: {_message(error)}"
+        part = _run(statement.text, columns)
+    except _FAILED as error:
+        if len(columns) == 1:
+            errors[int(rows[0])] = f"sql: {_message(error)}"
             return
-        _halved(query, columns.slice(0, half), start, parts, errors)
-        _halved(query, columns.slice(half), start + half, parts, errors)
+    else:
+        parts.append(part)
+        return
+    failing = _failing(statement, columns)
+    errors.update({int(rows[row]): error for row, error in failing.items()})
+    if failing:
+        left = np.delete(np.arange(len(columns)), [*failing])
+        if len(left):
+            _evaluate(statement, columns.take(pa.array(left)), rows[left], parts, errors)
+        return
+    half = len(columns) // 2
+    _evaluate(statement, columns.slice(0, half), rows[:half], parts, errors)
+    _evaluate(statement, columns.slice(half), rows[half:], parts, errors)
+
+
+def _failing(statement: Statement, columns: pa.RecordBatch) -> dict[int, str]:
+    """Return the rows for which the query fails alone, as far as its probe finds them.
+
+    Rows with the same values, where the same expressions fail, have the same error; it is asked for
+    once.
+    """
+    try:
+        probed = _run(statement.probe, columns)
+    except _FAILED:
+        return {}
+    fails = np.array([np.asarray(column.is_null()) for column in probed.columns])
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for row in np.flatnonzero(fails.any(axis=0)).tolist():
+        expressions = np.flatnonzero(fails[:, row]).tolist()
+        read = {name for expression in expressions for name in statement.reads[expression]}
+        # Compared as bytes: -0.0 is not 0.0, and a list is no key. A slice, other than a copy, has
+        # bits of its neighbours.
+        values = columns.select(sorted(read)).take(pa.array([row])).serialize().to_pybytes()
+        alike.setdefault((*expressions, values), []).append(row)
+    firsts = columns.take(pa.array([rows[0] for rows in alike.values()], pa.int64()))
+    return {
+        row: f"sql: {error}"
+        for rows, error in zip(alike.values(), _errors(statement.text, firsts), strict=True)
+        for row in rows
+        if error is not None
+    }
+
+
+def _errors(query: str, columns: pa.RecordBatch) -> list[str | None]:
+    """Return how the query fails for each row alone; None where it does not."""
+    _register(columns)
+    errors: list[str | None] = []
+    for row in range(len(columns)):
+        try:
+            # Nothing is fetched: a value that Python cannot hold is no failure of the query.
+            _connection().execute(f"{query} WHERE {ROW} = {row}")
+        except _FAILED as error:
+            errors.append(_message(error))
+        else:
+            errors.append(None)
+    return errors
 
 
 def _kept(part: pa.RecordBatch) -> Any:

@@ -99,17 +99,33 @@ _MODIFIERS = {
 
 
 @dataclass(frozen=True)
+class Statement:
+    """A query for all rows of a table, and one that finds the rows for which it fails.
+
+    Attributes:
+        text: the query; its last column is ``ROW``.
+        probe: gives null where the query fails, in one column for each expression that may fail,
+            and ``ROW`` after them.
+        reads: for each of these expressions the columns that it reads.
+    """
+
+    text: str
+    probe: str
+    reads: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class Query:
     """A query that was checked, in two parts.
 
     Attributes:
-        select: gives the columns of the result, and ``ROW`` after them, for all rows.
-        where: gives whether each row is kept, and ``ROW``; None keeps all.
+        select: gives the columns of the result.
+        where: gives whether each row is kept; None keeps all.
         passed: the columns that the result has as they were.
     """
 
-    select: str
-    where: str | None
+    select: Statement
+    where: Statement | None
     passed: frozenset[str]
 
 
@@ -136,22 +152,65 @@ def parse(text: str, columns: Sequence[str], serialize: Function, deserialize: F
     scope = _Scope(frozenset(name.lower() for name in columns), columns, _qualifiers(node))
     for item in node["select_list"]:
         _check_item(item, scope)
-    if node["where_clause"] is not None:
-        _check(node["where_clause"], scope)
+    condition, node["where_clause"] = node["where_clause"], None
+    if condition is not None:
+        _check(condition, scope)
     passed = frozenset(_passed(node["select_list"], columns))
     for item in node["select_list"]:
         if item["class"] == "STAR":
             item["exclude_list"] = [*item["exclude_list"], ROW]
-    condition, node["where_clause"] = node["where_clause"], None
+    (probed,) = json.loads(serialize(_PROBE))["statements"][0]["node"]["select_list"]
+
+    def of(items: Sequence[Tree]) -> Statement:
+        fallible = [part for item in items for part in _fallible(item)]
+        probes = [_with_argument(probed, part) for part in fallible]
+        return Statement(
+            deserialize(_selecting(document, items)),
+            deserialize(_selecting(document, probes)),
+            tuple(_columns_in(part, scope) for part in fallible),
+        )
+
+    where = None if condition is None else of([{**condition, "alias": "kept"}])
+    return Query(of(node["select_list"]), where, passed)
+
+
+def _selecting(document: Tree, items: Sequence[Tree]) -> str:
+    """Return the query with these items, and ``ROW`` after them."""
     row = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "column_names": [ROW]}
-    listed = node["select_list"]
+    (statement,) = document["statements"]
+    node = {**statement["node"], "select_list": [*items, row]}
+    return json.dumps({**document, "statements": [{**statement, "node": node}]})
 
-    def written(items: Sequence[Tree]) -> str:
-        node["select_list"] = [*items, row]
-        return deserialize(json.dumps(document))
 
-    where = None if condition is None else written([{**condition, "alias": "kept"}])
-    return Query(written(listed), where, passed)
+_PROBE = f"SELECT TRY(hash({ROW}))"
+"""A hash, which is never null, is null in here only where its argument fails."""
+
+
+def _with_argument(probed: Tree, argument: Tree) -> Tree:
+    """Return ``_PROBE``'s expression of another argument."""
+    (function,) = probed["children"]
+    unnamed = {"name": "", "expression": {**argument, "alias": ""}}
+    return {**probed, "children": [{**function, "arguments": [unnamed]}]}
+
+
+def _fallible(item: Tree) -> Iterator[Tree]:
+    """The expressions in an item of the SELECT list that may fail for some rows."""
+    if item["class"] == "STAR":
+        for replaced in _dicts(item["replace_list"]):
+            yield from _fallible(replaced["value"])
+    elif item["class"] not in {"COLUMN_REF", "CONSTANT"}:
+        yield item
+
+
+def _columns_in(tree: Tree, scope: "_Scope") -> tuple[str, ...]:
+    """Return the columns that an expression reads, and perhaps more of them."""
+    names = {
+        name.lower()
+        for part in _parts(tree)
+        if part["class"] == "COLUMN_REF"
+        for name in part["column_names"][:2]
+    }
+    return tuple(name for name in scope.columns if name.lower() in names)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
 """``Sql``: what a query gives, which rows it rejects, and which queries are refused."""
 
 import json
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from landfall.errors import Stalled
 from landfall.pipeline.transforms import Context, sql
 from landfall.pipeline.transforms.sql import Sql
 from landfall.pipeline.transforms.sql_query import FUNCTIONS
@@ -143,6 +145,147 @@ def test_a_row_is_looked_at_by_itself(rows: list[dict[str, object]], cut: int) -
 
     assert whole == (first[0] + second[0], first[1] + second[1], first[2] + second[2])
     assert len(whole[0]) + len(whole[1]) + whole[2] == len(rows)
+
+
+ITEMS = (
+    *("s::INT AS v", "a * 3 AS v", "s::DOUBLE / a AS v", "to_hex(a::TINYINT) AS v", "a - 1 AS v"),
+    *("strptime(s, '%Y') AS v", "regexp_matches('x', s) AS v", "json_extract(s, '$.a') AS v"),
+    *("CASE WHEN a > 0 AND s::INT > 1 THEN s::INT ELSE 0 END AS v", "coalesce(a, s::INT) AS v"),
+    *("coalesce(s, 'x')::INT AS v", "s::INT IN (1, a) AS v", "s::INT BETWEEN 1 AND a AS v"),
+    *("[s::INT, a] AS v", "{'x': s::INT, 'y': a::TINYINT} AS v", "try_cast(s AS INT) AS v"),
+    *(
+        "'x'::INT AS v",
+        "concat(s::INT, '') AS v",
+        "timezone(s, t) AS v",
+        "'a' LIKE s ESCAPE s AS v",
+    ),
+    *("s", "records.a AS v", "1 AS v", "* REPLACE (a * 3 AS a, s::INT AS s)"),
+)
+CONDITIONS = (
+    *("", "s <> 'x'", "s <> 'x' AND s::INT > 1", "s::INT > 1 OR a::TINYINT > 1", "a IS NULL"),
+    *("coalesce(a, s::INT) > 0", "CASE WHEN a > 0 THEN s::INT > 0 ELSE true END", "NOT s::BOOLEAN"),
+)
+odd_values = st.fixed_dictionaries(
+    {
+        "a": st.none() | st.sampled_from([2**63 - 1, -(2**63), 0, 1, -1, 200]),
+        "s": st.none() | st.sampled_from(["x", "1", "22", "", "1e3", "(", '{"a": 1}', "true"]),
+        "t": st.none() | st.sampled_from([0, 1_763_700_000_000]),
+    }
+)
+
+
+@given(
+    st.lists(st.sampled_from(ITEMS), min_size=1, max_size=3, unique=True),
+    st.sampled_from(CONDITIONS),
+    st.lists(odd_values, min_size=1, max_size=20),
+)
+def test_the_same_rows_fail_with_the_same_errors_as_each_alone(
+    items: list[str], condition: str, rows: list[dict[str, object]]
+) -> None:
+    names = (item.replace(" AS v", f" AS v{i}") for i, item in enumerate(items))
+    query = f"SELECT {', '.join(dict.fromkeys(names))} FROM records"
+    try:
+        step = group(
+            f"{query} WHERE {condition}" if condition else query,
+            a="Int64",
+            s="String",
+            t="Timestamp",
+        ).pipeline()
+    except Stalled:  # two columns of one name
+        reject()
+
+    def outcome(*part: object) -> tuple[list[object], dict[int, str], int]:
+        got = apply(step, records(*part))
+        assert got.columns is not None
+        return got.columns.to_pylist(), rejected(got), got.filtered
+
+    alone = [outcome(row) for row in rows]
+    together = outcome(*rows)
+
+    assert together == (
+        [row for kept, _, _ in alone for row in kept],
+        {row: errors[0] for row, (_, errors, _) in enumerate(alone) if errors},
+        sum(filtered for _, _, filtered in alone),
+    )
+
+
+@dataclass
+class CountedConnection:
+    """A connection, and the queries that it has run."""
+
+    connection: sql.Connection
+    queries: list[str] = field(default_factory=list)
+
+    def sql(self, text: str) -> object:
+        self.queries.append(text)
+        return self.connection.sql(text)
+
+    def execute(self, text: str, *parameters: object) -> object:
+        self.queries.append(text)
+        return self.connection.execute(text, *parameters)
+
+    def register(self, name: str, table: pa.Table) -> None:
+        self.connection.register(name, table)
+
+
+@pytest.fixture
+def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queries that are run."""
+    counted = CountedConnection(sql._connection())
+    monkeypatch.setattr(sql, "_connection", lambda: counted)
+    return counted.queries
+
+
+@pytest.mark.parametrize("share", [10_000, 100, 10, 1], ids=lambda share: f"1 of {share}")
+def test_failing_rows_need_a_query_for_each_distinct_error(share: int, queries: list[str]) -> None:
+    texts = ("n/a", "-", "null")
+    rows = [
+        {"a": row, "s": texts[row % 3] if row % share == 5 % share else "12.5"}
+        for row in range(10_000)
+    ]
+    made = group("SELECT a, s::DOUBLE AS d FROM records", a="Int64", s="String").pipeline()
+    queries.clear()
+
+    got = apply(made, records(*rows))
+
+    assert len(got.bad.rows) == 10_000 // share
+    # It fails, the rows are found, each text is asked for, and all rows but those are evaluated.
+    assert len(queries) <= 2 + len(texts) + 1
+
+
+def test_a_failing_condition_needs_as_few_queries(queries: list[str]) -> None:
+    rows = [{"a": row, "s": "x" if row % 100 == 7 else "1"} for row in range(10_000)]
+    made = group("SELECT a FROM records WHERE s::INT > 0", a="Int64", s="String").pipeline()
+    queries.clear()
+
+    got = apply(made, records(*rows))
+
+    assert (len(got.bad.rows), len(got.records)) == (100, 9_900)
+    assert len(queries) == 2 + 1 + 1 + 1
+
+
+def test_an_argument_of_coalesce_is_evaluated_where_it_is_asked_for_only() -> None:
+    query = "SELECT coalesce(a, s::INT) AS b, coalesce(a, s::INT + 1) AS c FROM records"
+
+    got = group(query).apply({"a": 1, "s": "x"}, {"s": "7"}, {"s": "x"})
+
+    assert got.columns is not None
+    assert got.columns.to_pylist() == [{"b": 1, "c": 1}, {"b": 7, "c": 8}]
+    assert list(rejected(got)) == [2]
+
+
+def test_a_failure_of_any_kind_is_the_rows_own() -> None:
+    """DuckDB says these by other exceptions than those of wrong values."""
+    query = "SELECT timezone(s, t) AS u, unhex(s) AS h FROM records"
+
+    got = group(query).apply({"s": "ab"}, {"s": "61", "t": None}, {"s": "x", "t": 0}, {"s": "é"})
+
+    assert got.columns is not None
+    assert got.columns.to_pylist() == [{"u": None, "h": b"\xab"}, {"u": None, "h": b"a"}]
+    assert [error[:40] for error in rejected(got).values()] == [
+        "sql: Not implemented Error: Unknown Time",
+        "sql: 'utf-8' codec can't decode byte 0xc",
+    ]
 
 
 @pytest.mark.parametrize(
