@@ -15,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall import registry
-from landfall.api.spec import Column, ColumnType, Decode
+from landfall.api.spec import Column, ColumnType, Decode, ValueType
 from landfall.ledger.offsets import TopicPartition
-from landfall.pipeline.decoders import Wanted
+from landfall.pipeline.decoders import Wanted, decimal_columns
 from landfall.pipeline.decoders.text_values import FORMS, read_column
+from landfall.pipeline.decoders.texts import utf8
 from landfall.pipeline.decoders.typed_columns import ARROW, schema_of
+from landfall.pipeline.odd_rows import FEW_ROWS
 from landfall.pipeline.records import filled
 from landfall.pipeline.transforms.cast import TYPES
 from tests.support.markdown import DOCS
@@ -190,12 +192,93 @@ def test_a_column_is_what_python_reads_in_each_text(
 
 
 @given(st.sampled_from(sorted(FORMS)), texts)
-def test_a_strict_cast_took_well_formed_text_only(type_: ColumnType, text: str) -> None:
+def test_a_cast_names_the_text_that_is_no_value(type_: ColumnType, text: str) -> None:
     form, column = FORMS[type_], pa.array([text])
     try:
         values = column.cast(ARROW[type_])
     except pa.ArrowInvalid:
         return
 
-    if form.is_strict(column, values):
-        assert pc.match_substring_regex(column, rf"\A(?:{form.pattern})\z").to_pylist() == [True]
+    is_misread = 0 in form.misread(column, values)
+    assert is_misread == (reference(text, type_) is DEAD_LETTER)
+
+
+GOOD = {"Int32": "-{}", "Int64": "{}", "Float64": "{}.5", "Boolean": "true", "Date": "{}-02-03"}
+
+
+@given(
+    st.sampled_from(sorted(GOOD)),
+    st.dictionaries(st.integers(0, 999), st.none() | texts, max_size=4),
+    st.booleans(),
+)
+def test_a_long_column_is_what_python_reads_in_each_text(
+    type_: str, odd: dict[int, str | None], few_distinct: bool
+) -> None:
+    """Odd rows are looked for by characters, distinct texts and halves."""
+    column: list[str | None] = [
+        GOOD[type_].format(1000 + (row % 7 if few_distinct else row)) for row in range(1_000)
+    ]
+    for row, text in odd.items():
+        column[row] = text
+    kind = ColumnType(type_)
+
+    values, bad = read_column(pa.array(["x", *column], pa.string()).slice(1), kind, ARROW[kind])
+
+    expected = {row: reference(text, kind) for row, text in odd.items() if text is not None}
+    assert bad.tolist() == sorted(row for row, value in expected.items() if value is DEAD_LETTER)
+    assert values.null_count == len(bad) + sum(text is None for text in odd.values())
+    got = {
+        row: shown(values[row].as_py())
+        for row, value in expected.items()
+        if value is not DEAD_LETTER
+    }
+    assert got == {row: value for row, value in expected.items() if value is not DEAD_LETTER}
+
+
+@pytest.mark.parametrize("type_", sorted(GOOD))
+def test_one_bad_text_in_many_has_no_pattern_matched_by_all(
+    type_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matched: list[int] = []
+    match = pc.match_substring_regex
+
+    def counted(column: pa.StringArray, pattern: str) -> pa.BooleanArray:
+        matched.append(len(column))
+        return match(column, pattern)
+
+    monkeypatch.setattr(pc, "match_substring_regex", counted)
+    kind = ColumnType(type_)
+    for text in ("n/a", "0000-00-00", "12x", "1e400"):
+        column = [GOOD[type_].format(1000 + row % 8000) for row in range(10_000)]
+        column[7_777] = text
+
+        _, bad = read_column(pa.array(column), kind, ARROW[kind])
+
+        assert bad.tolist() == [7_777]
+
+    assert sum(matched) <= 2 * FEW_ROWS
+
+
+def test_one_bad_decimal_in_many_has_few_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    decimal = decimal_columns._decimal
+    monkeypatch.setattr(
+        decimal_columns, "_decimal", lambda value, to: (read.append(value), decimal(value, to))[1]
+    )
+    declared = ValueType.model_validate({"type": "Decimal", "precision": 9, "scale": 2})
+    column = pa.array(["n/a" if row == 7_777 else f"{row}.25" for row in range(10_000)])
+
+    values, errors = decimal_columns.convert("d", declared, column)
+
+    assert errors == {7_777: "column d: expected Decimal(9,2), got 'n/a'"}
+    assert values.null_count == 1
+    assert len(read) <= FEW_ROWS
+
+
+def test_one_payload_without_utf8_in_many_has_few_decoded_one_by_one() -> None:
+    payloads = [b"\xff" if row == 7_777 else str(row).encode() for row in range(10_000)]
+
+    read, errors = utf8(pa.array(payloads, pa.binary()))
+
+    assert errors == {7_777: "not UTF-8: invalid start byte at byte 0"}
+    assert read.to_pylist() == [None if row == 7_777 else str(row) for row in range(10_000)]

@@ -188,12 +188,13 @@ def _integers(column: TypedColumn, array: pa.Array, errors: dict[int, str]) -> p
     try:
         return array.cast(target)
     except pa.ArrowInvalid:
-        values = array.to_pylist()
-        wrong = [row for row, value in enumerate(values) if value and not low <= value <= high]
-        for row in wrong:
+        # Only integers without a sign are beyond those of 64 bits, and none of them is negative.
+        is_outside = pc.greater(array, pa.scalar(high, array.type))
+        if pa.types.is_signed_integer(array.type):
+            is_outside = pc.or_(is_outside, pc.less(array, pa.scalar(low, array.type)))
+        outside = np.asarray(is_outside.fill_null(fill_value=False))
+        for row in np.flatnonzero(outside).tolist():
             errors.setdefault(
-                row, f"column {column.name}: expected {column.type}, got {values[row]}"
+                row, f"column {column.name}: expected {column.type}, got {array[row]}"
             )
-        outside = np.zeros(len(array), np.bool_)
-        outside[wrong] = True
         return pc.if_else(pa.array(outside), pa.scalar(None, array.type), array).cast(target)

@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import DecimalEncoding, ValueType
+from landfall.pipeline.odd_rows import FEW_ROWS, by_halves
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
 _PLAIN = r"^[+-]?[0-9]{1,20}(\.[0-9]{1,18})?$"
@@ -69,6 +70,8 @@ def convert(
         made = _cast(values, type_, declared)
         if made is not None:
             return made, {}
+        if len(values) > FEW_ROWS:
+            return by_halves(values, lambda half: convert(name, declared, half))
         values = values.to_pylist()
     found: list[decimal.Decimal | None] = []
     errors: dict[int, str] = {}

@@ -13,13 +13,13 @@ Date       a day of the years 0001 to 9999 that exists, as ``2026-11-21``
 =========  =========================================================================================
 
 Nothing else is a value: no spaces, no hexadecimal digits, no ``NaN``, no ``TRUE``. Arrow's casts
-accept some of these, so a cast is believed only if no text of the column can have been one of them.
-Otherwise a regular expression finds the well-formed rows of the whole column at once. What a text
+accept some of these, and fail as a whole for others. So a column is cast; where that fails, without
+the texts that have characters which are in no value; where that is not enough, in halves, down to a
+few rows, or distinct texts, of which a regular expression finds the well-formed ones. What a text
 is read as depends on that text alone.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 
@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import ColumnType
 from landfall.pipeline.event_time.iso8601 import DAY
+from landfall.pipeline.odd_rows import FEW_ROWS, halves, rows_with_others, without_rows
 from landfall.pipeline.records import Int64s
 
 
@@ -54,47 +55,57 @@ class TextForm:
 
     Attributes:
         pattern: matches well-formed text; the numbers of Float64 may still be too large.
-        is_strict: whether Arrow's cast of a whole column of text to these values, which went well,
-            accepted only well-formed text. It may say no where it is not sure.
+        characters: all that well-formed text has other than digits.
+        misread: the rows of text that is no value and that Arrow reads as one, given a column of
+            text and what Arrow's cast makes of it.
     """
 
     pattern: str
-    is_strict: Callable[[pa.StringArray, pa.Array], bool]
+    characters: str
+    misread: Callable[[pa.StringArray, pa.Array], Int64s]
 
 
-def _has_no_x(texts: pa.StringArray, _: pa.Array) -> bool:
-    """Whether no integer can have been hexadecimal, which is all that Arrow adds to the grammar."""
+_NO_ROWS: Int64s = np.empty(0, np.int64)
+
+
+def _hexadecimal(texts: pa.StringArray, _: pa.Array) -> Int64s:
+    """Hexadecimal integers are all that Arrow adds to the grammar."""
     _, bounds, content = texts.buffers()
     if content is None or not len(texts):
-        return True
+        return _NO_ROWS
     bounds = np.frombuffer(bounds, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     octets = np.frombuffer(content, np.uint8)[bounds[0] : bounds[-1]]
-    return not (octets == ord("x")).any() and not (octets == ord("X")).any()
+    if not (octets == ord("x")).any() and not (octets == ord("X")).any():
+        return _NO_ROWS
+    return rows_with_others(texts, "+-")
 
 
-def _is_finite(_: pa.StringArray, doubles: pa.Array) -> bool:
-    return pc.all(pc.is_finite(doubles)).as_py() is not False
+def _rows(mask: pa.BooleanArray) -> Int64s:
+    """Return the rows in which a column is true."""
+    return np.flatnonzero(mask.fill_null(False)) if mask.true_count else _NO_ROWS  # noqa: FBT003  # Arrow's signature
 
 
-def _is_true_or_false(texts: pa.StringArray, _: pa.Array) -> bool:
-    plain = pc.or_(pc.equal(texts, "true"), pc.equal(texts, "false"))
-    return pc.all(plain).as_py() is not False
+def _infinite(_: pa.StringArray, doubles: pa.Array) -> Int64s:
+    return _rows(pc.invert(pc.is_finite(doubles)))
 
 
-def _begins_with_year_1(_: pa.StringArray, days: pa.Array) -> bool:
-    first = pc.min(days.cast(pa.int32())).as_py()
-    return first is None or first >= _FIRST_DAY
+def _neither_true_nor_false(texts: pa.StringArray, _: pa.Array) -> Int64s:
+    return _rows(pc.invert(pc.or_(pc.equal(texts, "true"), pc.equal(texts, "false"))))
+
+
+def _before_year_1(_: pa.StringArray, days: pa.Array) -> Int64s:
+    return _rows(pc.less(days.cast(pa.int32()), _FIRST_DAY))
 
 
 _FIRST_DAY = (date.min - date(1970, 1, 1)).days
 FORMS: Mapping[ColumnType, TextForm] = {
-    ColumnType.INT32: TextForm(integers(32), _has_no_x),
-    ColumnType.INT64: TextForm(integers(64), _has_no_x),
+    ColumnType.INT32: TextForm(integers(32), "+-", _hexadecimal),
+    ColumnType.INT64: TextForm(integers(64), "+-", _hexadecimal),
     ColumnType.FLOAT64: TextForm(
-        r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", _is_finite
+        r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", "+-.eE", _infinite
     ),
-    ColumnType.BOOLEAN: TextForm("(?:true|false)", _is_true_or_false),
-    ColumnType.DATE: TextForm(DAY, _begins_with_year_1),
+    ColumnType.BOOLEAN: TextForm("(?:true|false)", "truefalse", _neither_true_nor_false),
+    ColumnType.DATE: TextForm(DAY, "-", _before_year_1),
 }
 """The types that are read here, and how they are written."""
 
@@ -103,12 +114,58 @@ def read_column(
     texts: pa.StringArray, type_: ColumnType, arrow_type: pa.DataType
 ) -> tuple[pa.Array, Int64s]:
     """Return the values of a column of text, and the rows of text that is no value, as null."""
-    form = FORMS[type_]
-    with suppress(pa.ArrowInvalid):
+    read = _cast_all(texts, type_, arrow_type)
+    if read is not None:
+        return read
+    odd = rows_with_others(texts, FORMS[type_].characters)
+    if len(odd):
+        read = _cast_all(without_rows(texts, odd), type_, arrow_type)
+        if read is not None:
+            values, bad = read
+            return values, np.union1d(bad, odd)
+    encoded = texts.dictionary_encode()
+    if len(encoded.dictionary) <= FEW_ROWS < len(texts):  # as of days and of true and false
+        values, bad = _by_pattern(encoded.dictionary, type_, arrow_type)
+        return values.take(encoded.indices), np.flatnonzero(
+            np.isin(encoded.indices.fill_null(-1).to_numpy(), bad)
+        )
+    return _by_halves(texts, type_, arrow_type)
+
+
+def _cast_all(
+    texts: pa.StringArray, type_: ColumnType, arrow_type: pa.DataType
+) -> tuple[pa.Array, Int64s] | None:
+    """Return the values as Arrow casts them, null in the rows that it misreads, and these rows.
+
+    None if Arrow cannot read a text.
+    """
+    try:
         values = texts.cast(arrow_type)
-        if form.is_strict(texts, values):
-            return values, np.empty(0, np.int64)
-    is_formed = pc.match_substring_regex(texts, rf"\A(?:{form.pattern})\z")
+    except pa.ArrowInvalid:
+        return None
+    misread = FORMS[type_].misread(texts, values)
+    return (without_rows(values, misread) if len(misread) else values), misread
+
+
+def _by_halves(
+    texts: pa.StringArray, type_: ColumnType, arrow_type: pa.DataType
+) -> tuple[pa.Array, Int64s]:
+    """Read a column that Arrow cannot; while a half can be cast, the rest is in the other."""
+    parts = [texts[half] for half in halves(len(texts))]
+    read = [_cast_all(part, type_, arrow_type) for part in parts]
+    if len(texts) <= FEW_ROWS or not any(read):
+        return _by_pattern(texts, type_, arrow_type)
+    (first, bad), (second, of_second) = (
+        of_part or _by_halves(part, type_, arrow_type)
+        for part, of_part in zip(parts, read, strict=True)
+    )
+    return pa.concat_arrays([first, second]), np.concatenate([bad, len(first) + of_second])
+
+
+def _by_pattern(
+    texts: pa.StringArray, type_: ColumnType, arrow_type: pa.DataType
+) -> tuple[pa.Array, Int64s]:
+    is_formed = pc.match_substring_regex(texts, rf"\A(?:{FORMS[type_].pattern})\z")
     formed = pc.if_else(is_formed, texts, pa.scalar(None, pa.string()))
     # Arrow reads no plus sign before an integer.
     values = pc.utf8_ltrim(formed, characters="+").cast(arrow_type)

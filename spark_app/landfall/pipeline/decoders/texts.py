@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.typed_columns import record_batch, typed_columns
+from landfall.pipeline.odd_rows import FEW_ROWS, by_halves
 from landfall.pipeline.records import Records
 
 
@@ -77,7 +78,7 @@ class Texts:
         )
 
 
-def utf8(payloads: pa.BinaryArray) -> tuple[pa.StringArray, Mapping[int, str]]:
+def utf8(payloads: pa.BinaryArray) -> tuple[pa.StringArray, dict[int, str]]:
     """Return payloads as text, and errors by row for those that are not UTF-8.
 
     The text is null where a payload is null or not UTF-8.
@@ -86,15 +87,17 @@ def utf8(payloads: pa.BinaryArray) -> tuple[pa.StringArray, Mapping[int, str]]:
         # This checks UTF-8 for the whole column at once and copies nothing.
         return payloads.cast(pa.string()), {}
     except pa.ArrowInvalid:
-        texts: list[str | None] = []
-        errors = {}
-        for row, payload in enumerate(payloads.to_pylist()):
-            try:
-                texts.append(None if payload is None else payload.decode())
-            except UnicodeDecodeError as error:
-                texts.append(None)
-                errors[row] = f"not UTF-8: {error.reason} at byte {error.start}"
-        return pa.array(texts, pa.string()), errors
+        if len(payloads) > FEW_ROWS:
+            return by_halves(payloads, utf8)
+    texts: list[str | None] = []
+    errors = {}
+    for row, payload in enumerate(payloads.to_pylist()):
+        try:
+            texts.append(None if payload is None else payload.decode())
+        except UnicodeDecodeError as error:
+            texts.append(None)
+            errors[row] = f"not UTF-8: {error.reason} at byte {error.start}"
+    return pa.array(texts, pa.string()), errors
 
 
 def without_line_break(texts: pa.StringArray) -> pa.StringArray:

@@ -1,7 +1,7 @@
 """Event times from text: by Arrow if all rows have one shape, else text by text. Pure."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -23,6 +23,7 @@ from landfall.pipeline.event_time.numbers import (
     with_value,
 )
 from landfall.pipeline.event_time.yearless import yearless_times
+from landfall.pipeline.odd_rows import rows_with_others
 from landfall.pipeline.records import Int64s
 from landfall.pipeline.timezones import Zone
 
@@ -33,6 +34,9 @@ _NANOSECONDS = re.compile(r"\.[0-9]{7}")
 _DATE_LENGTH = len("2026-11-21")
 _MAX_DIGITS = 1000
 """More than any time has. Python refuses to parse integers of more than 4300 digits."""
+_FEW_TEXTS = 100
+_CHARACTERS = "-+:. TZ"
+"""What nearly all text has other than digits."""
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _SECOND = ":[0-5][0-9]"
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])"
@@ -73,28 +77,39 @@ def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None
     micros = _column_micros(texts, timestamp)
     if micros is not None:
         return checked(micros, texts)
+    odd = rows_with_others(texts, _CHARACTERS)
+    if timestamp.unit is not TimeUnit.CUSTOM and 0 < len(odd) <= len(texts) // 32:
+        rest = np.delete(np.arange(len(texts)), odd)
+        parts = ((rows, text_times(texts.take(pa.array(rows)), timestamp)) for rows in (rest, odd))
+        return _scattered(len(texts), parts)
     return _times_by_shape(texts, timestamp)
+
+
+def _scattered(length: int, parts: Iterable[tuple[Int64s, Times]]) -> Times:
+    """Return the times of all rows, from those of some rows each."""
+    micros, errors = np.zeros(length, np.int64), dict[int, str]()
+    for rows, times in parts:
+        micros[rows] = times.micros
+        errors |= {int(rows[row]): error for row, error in times.errors.items()}
+    return Times(micros, errors=errors)
 
 
 def _times_by_shape(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     """Return the times of text in several shapes: each shape is a column, the rest single texts."""
-    micros, errors = np.zeros(len(texts), np.int64), {}
-
-    def add(rows: Int64s, times: Times) -> None:
-        micros[rows] = times.micros
-        errors.update({int(rows[row]): error for row, error in times.errors.items()})
-
+    parts: list[tuple[Int64s, Times]] = []
     rest = np.arange(len(texts))
-    for shape in _SHAPES if timestamp.unit is not TimeUnit.CUSTOM else ():
+    # To compile the patterns costs as much as to read a few texts one by one.
+    has_shapes = timestamp.unit is not TimeUnit.CUSTOM and len(texts) > _FEW_TEXTS
+    for shape in _SHAPES if has_shapes else ():
         is_of_shape = np.asarray(pc.match_substring_regex(texts.take(pa.array(rest)), shape))
         rows = rest[is_of_shape]
         column = texts.take(pa.array(rows))
         column_micros = _column_micros(column, timestamp) if len(rows) else None
         if column_micros is not None:
-            add(rows, checked(column_micros, column))
+            parts.append((rows, checked(column_micros, column)))
             rest = rest[~is_of_shape]
-    add(rest, _each_text(texts.take(pa.array(rest)), timestamp))
-    return Times(micros, errors=errors)
+    parts.append((rest, _each_text(texts.take(pa.array(rest)), timestamp)))
+    return _scattered(len(texts), parts)
 
 
 # ------------------------------------------------------------------------------- a column at a time

@@ -34,6 +34,7 @@ from landfall.pipeline.decoders.typed_columns import (
     record_batch,
     schema_of,
 )
+from landfall.pipeline.odd_rows import halves
 from landfall.pipeline.transforms import Context
 from landfall.pipeline.transforms.documents import (
     Documents,
@@ -302,12 +303,16 @@ def _cast_same(
     values: list[object], type_: type, to: ValueType, name: str
 ) -> tuple[list[msgspec.Raw | None], list[str | None]]:
     """Cast values of one type of Python's."""
+    castable = type_ in _PYTHON and can_cast(_PYTHON[type_], to)
     try:
-        array = pa.array(values, _PYTHON.get(type_, pa.null()))
-        castable = can_cast(array.type, to)
+        array = pa.array(values, _PYTHON[type_]) if castable else None
     except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError):
-        castable = False
-    if not castable:
+        # One of them is beyond 64 bits, or has half a surrogate pair; the others are cast.
+        array = None
+    if array is None and castable and len(values) > 1:
+        first, second = (_cast_same(values[h], type_, to, name) for h in halves(len(values)))
+        return [*first[0], *second[0]], [*first[1], *second[1]]
+    if array is None:
         return [None] * len(values), [
             f"cast: {name}: expected {to.type}, got {value!r:.80}" for value in values
         ]

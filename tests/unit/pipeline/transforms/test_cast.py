@@ -77,6 +77,13 @@ def test_a_value_that_does_not_rejects_its_row(to: str, value: object) -> None:
     assert errors[1].startswith("cast: x: ")
 
 
+def test_integers_beyond_64_bits_reject_their_own_rows_only() -> None:
+    made, errors = cast("Int64", 1, 2**70, "5", -(2**70), 3)
+
+    assert made == [1, 5, 3]
+    assert [*errors] == [1, 3]
+
+
 def test_numbers_keep_their_digits_as_text() -> None:
     got = Group([{"use": "Cast", "options": {"x": "String"}}]).apply(
         b'{"x": 12345678901234567890.10}', b'{"x":1e999}'
