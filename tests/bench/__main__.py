@@ -18,7 +18,7 @@ from rich.table import Table
 
 from dev.servers.server import STATE
 from landfall.driver.spark.session import SparkRunner, spark_context
-from tests.bench import floors, hot, meter, payloads, scaling, start, topics, whole
+from tests.bench import floors, hot, meter, payloads, scaling, shapes, start, topics, whole
 from tests.bench.contenders import CONTENDERS
 from tests.bench.environment import servers
 from tests.bench.memory import thousand_partitions
@@ -36,7 +36,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "Parquet by hour": ("zstd", {**JSON, "output": {"format": "Parquet"}}),
 }
 """The codec of each case's floor, and its spec."""
-OTHERS = {"whole": whole.main, "start": start.main, "hot": hot.main, "scale": scaling.main}
+OTHERS = {
+    "whole": whole.main,
+    "start": start.main,
+    "hot": hot.main,
+    "scale": scaling.main,
+    "shapes": shapes.main,
+}
 """Benchmarks of their own, by the option that asks for them."""
 
 
@@ -67,6 +73,7 @@ def main() -> None:
         "--row", action="append", choices=list(payloads.ROWS), help="with --payloads, only this one"
     )
     _add_scaling_options(parser)
+    _add_shapes_option(parser)
     options = parser.parse_args()
     for name, other in OTHERS.items():
         if getattr(options, name):
@@ -76,6 +83,16 @@ def main() -> None:
     run = payloads.measure if options.payloads else measure
     with servers(STATE / "bench") as ours:
         run(Bench(ours.broker, ours.s3.create_bucket(), ours.pids), options, console)
+
+
+def _add_shapes_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shapes",
+        nargs="?",
+        const=shapes.ALL,
+        metavar="NAME,NAME",
+        help="measure other shapes of data beside a plain one instead; only those that begin so",
+    )
 
 
 def _add_scaling_options(parser: argparse.ArgumentParser) -> None:
