@@ -180,6 +180,38 @@ impl Messages {
     }
 }
 
+/// Bytes of the names and values of a message's headers; 0 where a name is not UTF-8.
+fn headers_size(library: &librdkafka::Library, message: &librdkafka::Message) -> usize {
+    let mut headers = ptr::null_mut();
+    // SAFETY: the message lives, and so do its headers.
+    if unsafe { (library.message_headers)(message, &raw mut headers) } != 0 {
+        return 0;
+    }
+    let (mut number, mut bytes) = (0, 0);
+    loop {
+        let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+        // SAFETY: as above; the function says whether there is a header of this number.
+        let error: c_int = unsafe {
+            (library.header_get_all)(
+                headers,
+                number,
+                &raw mut name,
+                &raw mut value,
+                &raw mut size,
+            )
+        };
+        if error != 0 {
+            return bytes;
+        }
+        // SAFETY: a name ends with a zero byte.
+        let Ok(name) = unsafe { std::ffi::CStr::from_ptr(name) }.to_str() else {
+            return 0; // such headers are not read, and confluent-kafka cannot count them
+        };
+        bytes += name.len() + size;
+        number += 1;
+    }
+}
+
 #[pymethods]
 impl Messages {
     /// No messages.
@@ -229,8 +261,28 @@ impl Messages {
         })
     }
 
+    /// Sizes of the payloads, keys and headers together in bytes, int64.
+    ///
+    /// The GIL is held, because librdkafka reads headers into the message when they are asked for.
+    fn sizes(&self) -> Column {
+        self.parts
+            .iter()
+            .flat_map(|(fetched, start, end)| {
+                fetched.messages[*start..*end]
+                    .iter()
+                    .map(|message| (&fetched.handle.library, message))
+            })
+            .map(|(library, message)| {
+                // SAFETY: the message lives.
+                let message = unsafe { message.as_ref() };
+                (message.len + message.key_len + headers_size(library, message)) as i64
+            })
+            .collect::<Vec<i64>>()
+            .into()
+    }
+
     /// Sizes of the payloads in bytes, int64; 0 for a tombstone.
-    fn sizes(&self, py: Python<'_>) -> Column {
+    fn payload_sizes(&self, py: Python<'_>) -> Column {
         py.detach(|| {
             self.each()
                 .map(|message| message.len as i64)

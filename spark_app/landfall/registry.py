@@ -206,12 +206,16 @@ _OPTION = re.compile(r"option (?P<option>[\w-]+): |options: ")
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages of a task, built from a spec: decode, transform, route, encode."""
+    """The stages of a task, built from a spec: decode, transform, route, encode.
+
+    ``wanted`` is what the decoder was asked for.
+    """
 
     decoder: Decoder
     transforms: tuple[Transform, ...]
     router: Router
     format: Format
+    wanted: Wanted
 
 
 def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None = None) -> Pipeline:
@@ -249,7 +253,7 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     with spec_errors(f"{path}.route.pattern"):
         last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
     built = _record_decoder(spec.decode, wanted, declared, path, stored)
-    return Pipeline(built, (*steps.steps, *last), router, format_)
+    return Pipeline(built, (*steps.steps, *last), router, format_, wanted)
 
 
 def _declared(decode: Decode) -> Declared:

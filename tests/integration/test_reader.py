@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from landfall.errors import Reason, Retry, Stalled
+from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.records import Records
@@ -348,6 +349,22 @@ def test_chunks_are_cut_by_the_data_alone(kafka: Broker, path: HotPath) -> None:
             (n + 13, n + 32, 20),
         ]
     ]
+
+
+@pytest.mark.parametrize("is_key", [True, False], ids=["keys", "headers"])
+def test_large_keys_and_headers_end_chunks(kafka: Broker, path: HotPath, is_key: bool) -> None:
+    topic, large = kafka.create_topic(), b"x" * (CHUNK_BYTES // 100)
+    small = Message(b"1")
+    one = Message(b"1", large) if is_key else Message(b"1", headers=[("h", large)])
+    kafka.produce(topic, [one] * 250 + [small] * 50, message_max_bytes=LARGE)
+    reader = reader_of(kafka, path)
+
+    by_all_bytes = shape(reader.read(slice_of(topic, 0, 300)))
+    reader.rules = LandingRules.PAYLOADS
+    by_payloads = shape(reader.read(slice_of(topic, 0, 300)))
+
+    assert by_all_bytes == [(0, 99, 100), (100, 199, 100), (200, 299, 100)]
+    assert by_payloads == [(0, 299, 300)]
 
 
 def test_one_reader_reads_slice_after_slice(kafka: Broker, reader: KafkaReader) -> None:

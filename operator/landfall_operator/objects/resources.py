@@ -16,8 +16,15 @@ from landfall.api.values import quantity
 MIB = 2**20
 HEAP = 512 * MIB
 """JVM heap of drivers and executors."""
-WORKER_MEMORY = 192 * MIB
-"""Memory of a Python worker, in addition to the output buffers of its task."""
+IDLE_WORKER = 176 * MIB
+"""Memory of a Python worker between two tasks, measured: 144 MiB, and 183 with 1,000 columns."""
+ABOVE_TASK_MEMORY = 64 * MIB
+"""How far the peak of a task may be above ``tuning.taskMemory``.
+
+``tests/bench/memory_shapes.py`` checks it.
+"""
+WORKER_MEMORY = IDLE_WORKER + ABOVE_TASK_MEMORY
+"""Memory of a Python worker, in addition to ``tuning.taskMemory``."""
 MIN_OVERHEAD = 384 * MIB
 """Spark's own minimum for the memory overhead."""
 DRIVER = Resources(

@@ -10,12 +10,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from msgspec import UNSET
+
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.runner import Bin, Runner
 from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State, object_names
+from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import (
     FailedSlice,
@@ -57,6 +60,12 @@ class LostSlice:
     def topic_partition(self) -> TopicPartition:
         """Whose records they are."""
         return self.before.piece.topic_partition
+
+    @property
+    def rules(self) -> LandingRules:
+        """By which it was cut into objects."""
+        rules = self.before.rules
+        return LandingRules.PAYLOADS if rules is UNSET else LandingRules.of(rules)
 
     @property
     def keys(self) -> frozenset[str]:
@@ -150,12 +159,29 @@ def land_again(
     lost: Sequence[LostSlice],
     topic_ids: Mapping[TopicPartition, str],
 ) -> list[SliceResult]:
-    """Land lost slices: those that were read from the log in one job, replayed ones in another.
+    """Land lost slices: those that were read from the log in a job, replayed ones in another.
 
     All are of one origin. So no two have the same range, for a generation names no object twice.
     What was read from another group's objects, because the log had lost it, is read there again.
+    Slices that were cut into objects by other rules are landed by these, in jobs of their own.
     ``topic_ids`` are those of the members of the lane.
     """
+    by_rules: defaultdict[LandingRules, list[LostSlice]] = defaultdict(list)
+    for s in lost:
+        by_rules[s.rules].append(s)
+    return [
+        result
+        for rules, of_rules in sorted(by_rules.items())
+        for result in _land_by_rules(replace(batch, rules=rules), runner, of_rules, topic_ids)
+    ]
+
+
+def _land_by_rules(
+    batch: Batch,
+    runner: Runner,
+    lost: Sequence[LostSlice],
+    topic_ids: Mapping[TopicPartition, str],
+) -> list[SliceResult]:
     letters = {
         s.before.piece: s.before.dead_letters for s in lost if isinstance(s.before, ReplayedSlice)
     }

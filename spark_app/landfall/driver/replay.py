@@ -286,4 +286,5 @@ def _replayed(source: DeadLetters, landed: LandedSlice) -> ReplayedSlice:
         dead_lettered=landed.dead_lettered,
         errors=landed.errors,
         schemas=landed.schemas,
+        rules=landed.rules,
     )

@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.landed.rows import ROWS
+from landfall.ledger.landing_rules import CURRENT_RULES, LandingRules
+from landfall.pipeline.records import Int64s
+from landfall.source.messages import chunk_rows
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -74,17 +77,23 @@ def _offset(batch: pa.RecordBatch, row: int) -> int:
     return found
 
 
-def chunks(tables: Iterable[pa.Table], max_rows: int, target_bytes: int) -> Iterator[pa.Table]:
+def chunks(
+    tables: Iterable[pa.Table],
+    max_rows: int,
+    target_bytes: int,
+    rules: LandingRules = CURRENT_RULES,
+) -> Iterator[pa.Table]:
     """The same rows in chunks.
 
-    A chunk ends after ``max_rows`` rows, or with the row whose payload makes it reach
-    ``target_bytes``. What came before an error is given before it is raised.
+    A chunk ends after ``max_rows`` rows, or with the row that makes it reach ``target_bytes``; keys
+    and headers count, but by the first rules. What came before an error is given before it is
+    raised.
     """
     pending = ROWS.empty_table()
     try:
         for table in tables:
             pending = pa.concat_tables([pending, table])
-            while rows := _chunk_rows(pending, max_rows, target_bytes):
+            while rows := chunk_rows(_sizes(pending, rules), max_rows, target_bytes):
                 yield pending[:rows]
                 pending = pending[rows:]
     except Exception:
@@ -95,10 +104,19 @@ def chunks(tables: Iterable[pa.Table], max_rows: int, target_bytes: int) -> Iter
         yield pending
 
 
-def _chunk_rows(table: pa.Table, max_rows: int, target_bytes: int) -> int:
-    """How many rows make the next chunk; 0 if there are not enough for one."""
-    sizes = pc.fill_null(pc.binary_length(table["value"]), 0).to_numpy()
-    if sizes.sum(dtype=np.int64) >= target_bytes:
-        cumulated = sizes.cumsum(dtype=np.int64)
-        return min(int(np.searchsorted(cumulated, target_bytes)) + 1, max_rows)
-    return max_rows if table.num_rows >= max_rows else 0
+def _sizes(table: pa.Table, rules: LandingRules) -> Int64s:
+    sizes = _lengths(table["value"])
+    if rules is LandingRules.PAYLOADS:
+        return sizes
+    headers = table["headers"].combine_chunks()
+    names, values = headers.flatten().flatten()
+    ends = np.cumsum(_lengths(names) + _lengths(values))
+    counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy().cumsum(dtype=np.int64)
+    until = np.concatenate(([0], ends))[counts]
+    whole: Int64s = sizes + _lengths(table["key"]) + np.diff(until, prepend=0)
+    return whole
+
+
+def _lengths(column: pa.Array | pa.ChunkedArray) -> Int64s:
+    lengths: Int64s = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+    return lengths

@@ -27,6 +27,7 @@ from landfall.landed.specs import LandedBy
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Record, Replace, retired_names
+from landfall.ledger.landing_rules import CURRENT_RULES
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced
 from landfall.pipeline.records import Records, of_columns
@@ -62,6 +63,8 @@ class LandedReader:
         self._landed_by = LandedBy(history, field)
         self.topic_ids: Mapping[TopicPartition, str] = {}
         """The topic ids that topic partitions must have; without one, whatever was landed last."""
+        self.rules = CURRENT_RULES
+        """By which chunks end."""
 
     @property
     def group(self) -> str:
@@ -84,7 +87,8 @@ class LandedReader:
         held = self._held(slice_)
         tp, at = slice_.topic_partition, slice_.offsets.start
         try:
-            for table in chunks(self._tables(slice_, held), CHUNK_ROWS, CHUNK_BYTES):
+            tables = self._tables(slice_, held)
+            for table in chunks(tables, CHUNK_ROWS, CHUNK_BYTES, self.rules):
                 records = _records(tp, table)
                 yield records
                 at = int(records.offsets[-1]) + 1

@@ -77,6 +77,8 @@ class LandedSlice(Struct, frozen=True, gc=False):
             timestamp. Ignored in comparisons.
         read_from: the group whose objects it was read from, if Kafka had lost the records.
         unexpected: how many of the dead letters a bug caused; UNSET if none.
+        rules: by which it was cut into objects, see ``landing_rules``; UNSET for the first. Ignored
+            in comparisons: the objects show it.
 
     Raises:
         ValueError: the counters do not add up, so that the slice must not be committed; or the
@@ -99,6 +101,7 @@ class LandedSlice(Struct, frozen=True, gc=False):
     latest_ms: int = -1
     read_from: str | UnsetType = UNSET
     unexpected: int | UnsetType = UNSET
+    rules: int | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         check_schemas(self.schemas)
@@ -119,8 +122,8 @@ class LandedSlice(Struct, frozen=True, gc=False):
         return hash(_compared(self))
 
 
-_MEASURED = ("cpu_seconds", "seconds", "latest_ms")
-_compared = attrgetter(*(name for name in LandedSlice.__struct_fields__ if name not in _MEASURED))
+_IGNORED = ("cpu_seconds", "seconds", "latest_ms", "rules")
+_compared = attrgetter(*(name for name in LandedSlice.__struct_fields__ if name not in _IGNORED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ class ReplayedSlice:
         dead_lettered: records in the new dead-letter objects.
         errors: a few error messages of dead-lettered records, for the status.
         schemas: as of a ``LandedSlice``.
+        rules: as of a ``LandedSlice``.
 
     Raises:
         ValueError: as of a ``LandedSlice``.
@@ -151,6 +155,7 @@ class ReplayedSlice:
     dead_lettered: int
     errors: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
+    rules: int | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         check_schemas(self.schemas)

@@ -213,6 +213,10 @@ class NativeFetched:
         """See ``Fetched``."""
         return np.frombuffer(self.found.sizes(), np.int64)
 
+    def payload_sizes(self) -> Int64s:
+        """See ``Fetched``."""
+        return np.frombuffer(self.found.payload_sizes(), np.int64)
+
     def timestamps(self) -> Int64s:
         """See ``Fetched``."""
         return np.frombuffer(self.found.timestamps(), np.int64)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message
 
+from landfall.ledger.landing_rules import CURRENT_RULES, LandingRules
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Columns, Int64s, Records
 
@@ -46,6 +47,10 @@ class Fetched(Protocol):
         ...
 
     def sizes(self) -> Int64s:
+        """Sizes of payloads, keys and headers together, in bytes, shape (messages,)."""
+        ...
+
+    def payload_sizes(self) -> Int64s:
         """Sizes of payloads in bytes, shape (messages,)."""
         ...
 
@@ -62,7 +67,7 @@ class Fetched(Protocol):
         ...
 
     def headers(self) -> list[RowHeaders]:
-        """The headers of each message; called at most once."""
+        """The headers of each message; they are made again by each call."""
         ...
 
     def leader_epoch(self) -> int | None:
@@ -72,26 +77,47 @@ class Fetched(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PythonFetched:
-    """Messages of confluent-kafka: one Python object each."""
+    """Messages of confluent-kafka: one Python object each.
+
+    Attributes:
+        found: the messages.
+        read_headers: the headers of each, which the client can be asked for only once; empty if
+            nobody reads any.
+    """
 
     found: list[Message]
+    read_headers: list[RowHeaders] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, found: list[Message]) -> "PythonFetched":
+        """Read the headers of messages."""
+        return cls(found, _read_headers(found))
 
     def __len__(self) -> int:
         return len(self.found)
 
     def part(self, start: int, end: int) -> "PythonFetched":
         """See ``Fetched``."""
-        return PythonFetched(self.found[start:end])
+        return PythonFetched(self.found[start:end], self.read_headers[start:end])
 
     def joined(self, later: "PythonFetched") -> "PythonFetched":
         """See ``Fetched``."""
-        return PythonFetched(self.found + later.found)
+        return PythonFetched(self.found + later.found, self.read_headers + later.read_headers)
 
     def offsets(self) -> Int64s:
         """See ``Fetched``."""
         return np.fromiter(map(Message.offset, self.found), np.int64, len(self.found))
 
     def sizes(self) -> Int64s:
+        """See ``Fetched``."""
+        keys = (len(key) if key else 0 for key in map(Message.key, self.found))
+        sizes = self.payload_sizes() + np.fromiter(keys, np.int64, len(self.found))
+        if any(self.read_headers):
+            headers = map(_headers_size, self.read_headers)
+            sizes += np.fromiter(headers, np.int64, len(self.found))
+        return sizes
+
+    def payload_sizes(self) -> Int64s:
         """See ``Fetched``."""
         return np.fromiter(map(len, self.found), np.int64, len(self.found))
 
@@ -110,22 +136,31 @@ class PythonFetched:
         return pa.array(list(map(Message.key, self.found)), pa.binary())
 
     def headers(self) -> list[RowHeaders]:
-        """See ``Fetched``; for an unreadable header, a second call would return corrupt memory."""
-        read: list[RowHeaders] = []
-        remaining: Iterator[Any] = map(Message.headers, self.found)
-        while len(read) < len(self.found):
-            try:
-                # Only through map: if headers() is called directly, the interpreter may notice the
-                # client's error too late.
-                read.extend(headers or [] for headers in remaining)
-            except SystemError:
-                read.append(None)
-        return read
+        """See ``Fetched``."""
+        return self.read_headers
 
     def leader_epoch(self) -> int | None:
         """See ``Fetched``."""
         epoch: int | None = self.found[-1].leader_epoch() if self.found else None
         return epoch
+
+
+def _read_headers(found: Sequence[Message]) -> list[RowHeaders]:
+    """The headers of each message; for an unreadable one, a second call returns corrupt memory."""
+    read: list[RowHeaders] = []
+    remaining: Iterator[Any] = map(Message.headers, found)
+    while len(read) < len(found):
+        try:
+            # Only through map: if headers() is called directly, the interpreter may notice the
+            # client's error too late.
+            read.extend(headers or [] for headers in remaining)
+        except SystemError:
+            read.append(None)
+    return read
+
+
+def _headers_size(headers: RowHeaders) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +170,20 @@ class Messages:
     Attributes:
         found: the messages.
         offsets: their offsets, shape (messages,).
-        sizes: sizes of their payloads in bytes, shape (messages,).
+        sizes: sizes of payloads, keys and headers together, in bytes, shape (messages,).
+        payload_sizes: sizes of their payloads in bytes, shape (messages,); only the first landing
+            rules need them.
     """
 
     found: Fetched
     offsets: Int64s
     sizes: Int64s
+    payload_sizes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def of(cls, found: Fetched) -> "Messages":
         """Extract offsets and sizes of messages."""
-        return cls(found, found.offsets(), found.sizes())
+        return cls(found, found.offsets(), found.sizes(), found.payload_sizes())
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -154,16 +192,24 @@ class Messages:
         start, end, _ = run.indices(len(self))
         if (start, end) == (0, len(self)):
             return self
-        return Messages(self.found.part(start, max(start, end)), self.offsets[run], self.sizes[run])
+        return Messages(
+            self.found.part(start, max(start, end)),
+            self.offsets[run],
+            self.sizes[run],
+            self.payload_sizes[run],
+        )
 
     def __add__(self, later: "Messages") -> "Messages":
         if not len(self):
             return later
-        offsets, sizes = (
+        if not len(later):
+            return self
+        return Messages(
+            self.found.joined(later.found),
             np.concatenate((self.offsets, later.offsets)),
             np.concatenate((self.sizes, later.sizes)),
+            np.concatenate((self.payload_sizes, later.payload_sizes)),
         )
-        return Messages(self.found.joined(later.found), offsets, sizes) if len(later) else self
 
     def records(self, tp: TopicPartition) -> Records:
         """The messages as records, whose timestamps, keys and headers are extracted when used."""
@@ -171,7 +217,7 @@ class Messages:
         columns = Columns(
             timestamps=found.timestamps,
             keys=found.keys,
-            headers=cache(lambda: _headers(found.headers())),  # only once, see ``Fetched``
+            headers=cache(lambda: _headers(found.headers())),
         )
         epoch = found.leader_epoch()
         return Records(tp, self.offsets, found.values(), columns, -1 if epoch is None else epoch)
@@ -221,7 +267,7 @@ class Fetch:
             for each in found:
                 groups[each.topic(), each.partition()].append(each)
         return cls(
-            {place: Messages.of(PythonFetched(group)) for place, group in groups.items()}, errors
+            {place: Messages.of(PythonFetched.of(group)) for place, group in groups.items()}, errors
         )
 
     def __bool__(self) -> bool:
@@ -238,23 +284,31 @@ class Fetch:
         return Fetch({} if messages is None else {place: messages}, errors)
 
 
-def chunks(fetches: Iterable[Messages], max_rows: int, target_bytes: int) -> Iterator[Messages]:
+def chunks(
+    fetches: Iterable[Messages],
+    max_rows: int,
+    target_bytes: int,
+    rules: LandingRules = CURRENT_RULES,
+) -> Iterator[Messages]:
     """The same messages in chunks that do not depend on how they were fetched.
 
     A chunk ends after ``max_rows`` messages, or with the message that makes it reach
-    ``target_bytes``.
+    ``target_bytes``; keys and headers count, but by the first rules.
     """
+    of_payloads = rules is LandingRules.PAYLOADS
     pending = NO_MESSAGES
     for fetch in fetches:
         pending += fetch
-        while rows := _chunk_rows(pending.sizes, max_rows, target_bytes):
+        while rows := chunk_rows(
+            pending.payload_sizes if of_payloads else pending.sizes, max_rows, target_bytes
+        ):
             yield pending[:rows]
             pending = pending[rows:]
     if len(pending):
         yield pending
 
 
-def _chunk_rows(sizes: Int64s, max_rows: int, target_bytes: int) -> int:
+def chunk_rows(sizes: Int64s, max_rows: int, target_bytes: int) -> int:
     """How many rows make the next chunk; 0 if there are not enough for one."""
     if sizes.sum() >= target_bytes:
         return min(int(np.searchsorted(sizes.cumsum(), target_bytes)) + 1, max_rows)

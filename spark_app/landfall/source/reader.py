@@ -13,7 +13,8 @@ notices a log that was truncated below the slice (KIP-320), even if it has grown
 
 How many messages one fetch returns depends on timing. The boundaries of ``Records`` therefore
 depend on the data alone: a chunk ends at ``CHUNK_ROWS`` records or at the record that reaches
-``CHUNK_BYTES``, counted from the start of the slice.
+``CHUNK_BYTES`` of payloads, keys and headers, counted from the start of the slice. By the first
+landing rules, payloads alone count.
 """
 
 import time
@@ -23,6 +24,7 @@ from datetime import timedelta
 from confluent_kafka import KafkaError, KafkaException
 
 from landfall.errors import LandfallError, Reason, SourceAway, Stalled
+from landfall.ledger.landing_rules import CURRENT_RULES
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.records import Records
@@ -76,6 +78,8 @@ class KafkaReader:
         self._ahead = FetchedAhead()
         self.last_read: Mapping[TopicPartition, LastRead] = {}
         """Of topic partitions that were read before, the last record that was landed."""
+        self.rules = CURRENT_RULES
+        """By which chunks end."""
 
     def expect(self, slices: Sequence[Slice]) -> None:
         """These slices will be read next, in this order: short ones are fetched several at once."""
@@ -89,7 +93,7 @@ class KafkaReader:
             self._fetch_ahead(together)
         found = self._ahead.take(slice_)
         fetches = iter([found]) if found is not None else self._fetch(slice_)
-        for messages in chunks(fetches, CHUNK_ROWS, CHUNK_BYTES):
+        for messages in chunks(fetches, CHUNK_ROWS, CHUNK_BYTES, self.rules):
             yield messages.records(slice_.topic_partition)
 
     def _fetch(self, slice_: Slice) -> Iterator[Messages]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from landfall.api.spec import ConsumerGroup
 from landfall.ledger import PartList
+from landfall.ledger.landing_rules import CURRENT_RULES, LandingRules
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.source import LastRead
 
@@ -57,6 +58,8 @@ class Batch:
             keys of those objects; empty in every batch but a replay.
         lists: of feeds, the lists with the parts of all slices.
         from_backup: slices to read from what another group has landed, instead of from the log.
+        rules: by which slices are cut into chunks and objects; those of before where what was
+            committed is made again.
     """
 
     group: ConsumerGroup
@@ -67,3 +70,4 @@ class Batch:
     dead_letters: tuple[tuple[Slice, str], ...] = ()
     lists: tuple[tuple[TopicPartition, PartList], ...] = ()
     from_backup: tuple[tuple[Slice, FromBackup], ...] = ()
+    rules: LandingRules = CURRENT_RULES

@@ -20,7 +20,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,7 @@ from landfall.api.spec import TopicSpecs
 from landfall.api.values import plural
 from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
 from landfall.ledger import folders, object_names
+from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.pipeline.records import Int64s, Records
@@ -44,6 +45,7 @@ from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes, output_key
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
 from landfall.task.reasons import PublicReasons
+from landfall.task.row_buffer import PayloadRulesBuffer, RowBuffer
 from landfall.task.rows import payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
 
@@ -52,6 +54,12 @@ log = logging.getLogger(__name__)
 _MAX_ERRORS = 5
 """How many bad records of a slice are described in its result."""
 _MAX_ERROR_CHARACTERS = 300
+MAX_CELLS = 2**20
+"""Cells, rows times columns, that are decoded at once. Each takes 16 to 50 bytes for a moment, even
+where a payload has no value for it.
+"""
+_GUESSED_COLUMNS = 512
+"""Columns of the first rows of a slice, where only the payloads know their columns."""
 _DEAD_LETTERS = ""
 """The key of dead letters among the output partitions, none of which has an empty name."""
 
@@ -197,6 +205,7 @@ class _SliceLanding:
         self._sealed: list[SealedObject] = []
         self._failed: FailedSlice | None = None
         self._cpu_seconds = self._seconds = 0.0
+        self._own_columns = _GUESSED_COLUMNS
 
     def read(self, reader: Reader) -> "_SliceLanding":
         """Read the slice to its end and send its parts; an error is kept for ``result``."""
@@ -253,17 +262,41 @@ class _SliceLanding:
     def _chunks(self, reader: Reader) -> Iterator[Records]:
         """The chunks of the slice; only an error of reading them counts against the source."""
         try:
-            yield from reader.read(self._slice)
+            for chunk in reader.read(self._slice):
+                yield from self._cut(chunk)
         except EndsEarly as early:
             self._end_at(early.offset)
         except Exception as error:
             self._context.source.failed(error)
             raise
 
+    def _cut(self, chunk: Records) -> Iterator[Records]:
+        """The chunk in parts that have no more than ``MAX_CELLS`` cells, or a single row."""
+        start = 0
+        while start < len(chunk):
+            columns = self._partitioner.columns
+            cells_of_row = self._own_columns if columns is None else columns
+            count = max(1, MAX_CELLS // max(1, cells_of_row))
+            if self._has_payload_rules or (start == 0 and count >= len(chunk)):
+                yield chunk
+                return
+            part = chunk.take(np.arange(start, min(start + count, len(chunk))))
+            start += len(part)
+            # The epoch is that of the last record of the chunk.
+            yield replace(part, leader_epoch=chunk.leader_epoch) if start == len(chunk) else part
+
+    @property
+    def _has_payload_rules(self) -> bool:
+        return self._context.batch.rules is LandingRules.PAYLOADS
+
     @cached_property
     def _partitioner(self) -> Partitioner:
         """The stages of the slice's topic; what is wrong with them is the slice's error."""
-        return self._context.deps.partitioners.for_topic(self._slice.topic_partition.topic)
+        topic = self._slice.topic_partition.topic
+        partitioner = self._context.deps.partitioners.for_topic(topic)
+        if self._has_payload_rules:
+            return replace(partitioner, layout=replace(partitioner.layout, payloads=True))
+        return partitioner
 
     @cached_property
     def _reasons(self) -> PublicReasons:
@@ -274,7 +307,8 @@ class _SliceLanding:
     def _land(self, chunks: Iterator[Records]) -> list[SealedObject]:
         """Read, partition and encode all chunks; parts may still be in flight afterwards."""
         budget, limits = self._context.memory.buffer_bytes, self._context.batch.limits
-        outputs = Outputs(budget, self._slice.offsets.start, self._open)
+        buffer = PayloadRulesBuffer() if self._has_payload_rules else RowBuffer()
+        outputs = Outputs(budget, self._slice.offsets.start, self._open, buffer)
         stored = self._partitioner.stored  # what is wrong with the spec shows before any reading
         for found in chunks:
             records, chunk = self._partition(found, outputs)
@@ -286,6 +320,7 @@ class _SliceLanding:
                 outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_rows(records, chunk.bad))
             for partition, rows, schema in chunk.objects():
                 outputs.add(partition, rows, schema)
+            self._own_columns = chunk.columns or self._own_columns
             outputs.free_memory()
             self._counts.saw(records, chunk)
             is_enough = limits is not None and self._counts.input_bytes >= limits.input_bytes
@@ -423,6 +458,7 @@ class _SliceLanding:
             latest_ms=counts.event_ms if landed else counts.kafka_ms,
             read_from=self._backup.group if self._backup else UNSET,
             unexpected=counts.unexpected or UNSET,
+            rules=UNSET if self._has_payload_rules else int(self._context.batch.rules),
         )
 
     def _fail(self, error: BaseException) -> FailedSlice:

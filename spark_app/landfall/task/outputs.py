@@ -30,14 +30,9 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.task.faults import stage
-from landfall.task.rows import ChosenRows, Layout, copied
+from landfall.task.row_buffer import BufferedRows, RowBuffer
+from landfall.task.rows import ChosenRows, Layout
 from landfall.task.uploading import ObjectUpload
-
-_OVERHEAD_BYTES = 2048
-"""The memory of a record batch in addition to its data: Arrow rounds buffers up, and Python objects
-wrap them.
-"""
-
 
 MAX_PARTS = 9_000
 """Parts after which an object is sealed: a store takes 10,000, and the rows of a single chunk make
@@ -102,6 +97,7 @@ class ObjectWriter:
         encoder: encodes the rows in the format.
         upload: takes the encoded bytes.
         sizes: where blocks and parts end.
+        buffer: keeps rows until they make a block; the objects of a slice share it.
         rows: how many rows were added.
         first_offset: the offset of the first row; -1 before it.
         last_offset: the offset of the last row; -1 before it.
@@ -114,13 +110,13 @@ class ObjectWriter:
     encoder: Encoder
     upload: ObjectUpload
     sizes: Sizes
+    buffer: RowBuffer = field(default_factory=RowBuffer)
     rows: int = 0
     first_offset: int = -1
     last_offset: int = -1
     crc32: int = 0
-    _buffered: list[ChosenRows] = field(default_factory=list)
+    _buffered: list[BufferedRows] = field(default_factory=list)
     _buffered_weight: int = 0
-    _buffered_bytes: int = 0
     _encoded: deque[bytes] = field(default_factory=deque)
     _encoded_bytes: int = 0
     _total_bytes: int = 0
@@ -144,7 +140,12 @@ class ObjectWriter:
     @property
     def held_bytes(self) -> int:
         """The memory of buffered rows, the encoder and encoded bytes."""
-        return self._buffered_bytes + self.encoder.held_bytes + self._encoded_bytes
+        return sum(run.bytes for run in self._buffered) + self.unbuffered_bytes
+
+    @property
+    def unbuffered_bytes(self) -> int:
+        """The memory of the encoder and encoded bytes."""
+        return self.encoder.held_bytes + self._encoded_bytes
 
     def add(self, rows: ChosenRows) -> None:
         """Add rows, at least one, whose offsets are above those of all rows before."""
@@ -154,7 +155,7 @@ class ObjectWriter:
         self.last_offset = int(offsets[-1])
         self.rows += len(rows)
         if self._buffered_weight + rows.weights[-1] < self.sizes.block_bytes:
-            self._buffer(ChosenRows(rows.taken()))
+            self._keep([rows])
         else:
             self._encode_blocks([*self._take_buffered(), rows])
 
@@ -182,16 +183,14 @@ class ObjectWriter:
             self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32
         )
 
-    def _buffer(self, rows: ChosenRows) -> None:
-        """Keep all rows of a batch."""
-        self._buffered.append(rows)
-        self._buffered_weight += int(rows.weights[-1])
-        self._buffered_bytes += rows.batch.nbytes + _OVERHEAD_BYTES
+    def _keep(self, parts: Sequence[ChosenRows], *, is_rest: bool = False) -> None:
+        runs = self.buffer.keep(parts, is_rest=is_rest)
+        self._buffered += runs
+        self._buffered_weight += sum(run.weight for run in runs)
 
     def _take_buffered(self) -> list[ChosenRows]:
-        rows = self._buffered
-        self._buffered, self._buffered_weight, self._buffered_bytes = [], 0, 0
-        return rows
+        runs, self._buffered, self._buffered_weight = self._buffered, [], 0
+        return self.buffer.take(runs)
 
     def _encode_blocks(self, unencoded: Sequence[ChosenRows]) -> None:
         """Encode as many full blocks as there are, and buffer the rest."""
@@ -208,8 +207,7 @@ class ObjectWriter:
                 parts.append(rows.part(start, len(rows)))
                 missing -= int(weights[-1]) - before
         if parts:
-            # The few rows that remain must not keep the whole chunk in memory.
-            self._buffer(ChosenRows(copied(parts)))
+            self._keep(parts, is_rest=True)
 
     def _encode(self, rows: Sequence[ChosenRows]) -> None:
         with stage("encode"):
@@ -249,7 +247,11 @@ class Outputs:
     """The open objects of a slice, one per output partition and schema, within a memory budget."""
 
     def __init__(
-        self, budget_bytes: int, start: int, begin: Callable[[str, int], ObjectWriter]
+        self,
+        budget_bytes: int,
+        start: int,
+        begin: Callable[[str, int], ObjectWriter],
+        buffer: RowBuffer | None = None,
     ) -> None:
         """Begin with no object.
 
@@ -258,18 +260,21 @@ class Outputs:
             start: the offset that names the first object of each output partition; every other
                 is named by its first row.
             begin: opens an object, given the output partition and the offset that names it.
+            buffer: keeps the rows of all objects; None for one by the current rules.
         """
         self._budget = budget_bytes
         self._start = start
         self._begun: set[str] = set()
         self._begin = begin
+        self._buffer = RowBuffer() if buffer is None else buffer
         self._open: dict[OutputKey, ObjectWriter] = {}
         self._sealed: list[SealedObject] = []
 
     @property
     def held_bytes(self) -> int:
         """The memory of all open objects."""
-        return sum(output.held_bytes for output in self._open.values())
+        writers = self._open.values()
+        return self._buffer.held_bytes + sum(writer.unbuffered_bytes for writer in writers)
 
     def add(self, partition: str, rows: ChosenRows, schema: RowSchema | None = None) -> None:
         """Add rows to an output partition, in as many objects as they need.
@@ -304,14 +309,19 @@ class Outputs:
         self._begun.add(partition)
         start = self._start if is_first else int(rows.offsets[0])
         self._open[key] = writer = self._begin(partition, start)
-        writer.layout = replace(writer.layout, schema=schema)
+        writer.layout, writer.buffer = replace(writer.layout, schema=schema), self._buffer
         return writer
 
     def free_memory(self) -> None:
-        """If the budget is exceeded, free memory until half is free, the largest objects first."""
-        held = self.held_bytes
-        if held <= self._budget:
+        """Let go of the chunk whose rows were added, and of memory if the budget is exceeded.
+
+        Memory is freed until half of the budget is free, the largest objects first.
+        """
+        self._buffer.settle()
+        if self.held_bytes <= self._budget:
             return
+        self._buffer.compact()
+        held = self.held_bytes
         # From the cheapest means to the dearest: short blocks compress less, short parts are more
         # requests, and a sealed object is one more object for readers.
         for step in (self._flush_rows, self._flush_part, self._seal):
@@ -319,11 +329,14 @@ class Outputs:
             # between objects of one size the data alone decides.
             for key in sorted(self._open, key=lambda k: self._open[k].held_bytes, reverse=True):
                 if held <= self._budget // 2:
+                    self._buffer.compact()
                     return
+                # What objects hold adds up to what is held once the buffer is compact again.
                 held -= self._open[key].held_bytes
                 step(key)
                 if key in self._open:
                     held += self._open[key].held_bytes
+        self._buffer.compact()
 
     def seal(self) -> list[SealedObject]:
         """Seal all open objects; returns all objects of the slice."""

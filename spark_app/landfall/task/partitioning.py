@@ -11,6 +11,7 @@ A record that makes a stage raise an unexpected exception is a bad record, too: 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -75,6 +76,12 @@ class PartitionedChunk:
         """``chosen`` with the rows of each as a batch."""
         return tuple((partition, rows.taken()) for partition, rows in self.chosen)
 
+    @property
+    def columns(self) -> int:
+        """The columns of the widest rows, with those inside of columns; 0 if there are no rows."""
+        schemas = {id(rows.batch): rows.batch.schema for _, rows in self.chosen}
+        return max(map(count_columns, schemas.values()), default=0)
+
     def objects(self) -> Iterator[tuple[str, ChosenRows, RowSchema | None]]:
         """What goes to objects of their own: output partition, rows, schema."""
         schemas = self.schemas or (None,) * len(self.chosen)
@@ -97,6 +104,14 @@ class Partitioner:
     layout: Layout
     rotate: Rotate = field(default_factory=Rotate)
     stored: StoredSchemas | None = None
+
+    @property
+    def columns(self) -> int | None:
+        """The declared columns, with those inside of columns; None if payloads have their own."""
+        wanted = self.stages.wanted
+        if wanted.own_columns:
+            return None
+        return 0 if wanted.schema is None else count_columns(wanted.schema)
 
     @classmethod
     def of(
@@ -248,6 +263,16 @@ class Partitioners:
             path = "spec" if entry is None else f"spec.topics[{entry}]"
             self._built[entry] = Partitioner.of(self._specs.for_topic(topic), path, self._stored)
         return self._built[entry]
+
+
+@lru_cache(1024)
+def count_columns(schema: pa.Schema) -> int:
+    """Return how many values a row has: a column with inner columns has theirs and its own."""
+    return sum(_count(field.type) for field in schema)
+
+
+def _count(type_: pa.DataType) -> int:
+    return 1 + sum(_count(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def _unexpected(records: Records, faults: Mapping[int, StageFault]) -> dict[int, BadRecord]:

@@ -25,6 +25,8 @@ from landfall.pipeline.records import Columns, Int64s, Records, SelectedRecords,
 
 ROW_BYTES = 16
 """A row's weight in addition to its payload, so that rows with empty payloads fill blocks, too."""
+_PAYLOAD_SIZE = "size"
+"""The column that stands for ``value`` where the format does not write the payload."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class ChosenRows:
     @cached_property
     def weights(self) -> Int64s:
         """The cumulative weight, shape (rows,): each row's payload and ``ROW_BYTES``."""
+        if _PAYLOAD_SIZE in self.batch.schema.names:
+            sizes: Int64s = self.batch.column(_PAYLOAD_SIZE).to_numpy()
+            return np.cumsum(
+                (sizes if self.positions is None else sizes[self.positions]) + ROW_BYTES
+            )
         if self.positions is None:
             return cumulative_weights(self.batch)
         values = self.batch.column("value")
@@ -96,22 +103,28 @@ def copied(parts: Sequence[ChosenRows]) -> pa.RecordBatch:
 class Layout:
     """The columns of rows: offset and value, then those chosen here, then typed columns.
 
-    ``schema`` is the payloads' own schema, of the rows of one object.
+    ``schema`` is the payloads' own schema, of the rows of one object. Without ``payloads``, rows
+    that have typed columns keep the size of their payload only: it decides where blocks end.
     """
 
     timestamps: bool
     keys: bool
     headers: bool
     schema: RowSchema | None = None
+    payloads: bool = True
 
     @classmethod
     def of(cls, wanted: Wanted) -> "Layout":
         """Return the layout that a format needs."""
-        return cls(wanted.timestamps, wanted.keys, wanted.headers)
+        return cls(wanted.timestamps, wanted.keys, wanted.headers, payloads=not wanted.columns)
 
     def rows(self, records: Records, columns: pa.RecordBatch | None) -> pa.RecordBatch:
         """Return the rows of a chunk, with their typed columns if there are any."""
-        arrays: dict[str, pa.Array] = {"offset": pa.array(records.offsets), "value": records.values}
+        arrays: dict[str, pa.Array] = {"offset": pa.array(records.offsets)}
+        if self.payloads or columns is None or not columns.num_columns:
+            arrays["value"] = records.values
+        else:
+            arrays[_PAYLOAD_SIZE] = _sizes(records.values)
         if self.timestamps:
             arrays["timestamp"] = pa.array(records.timestamps)
         if self.keys:
@@ -124,7 +137,7 @@ class Layout:
                 f"_{name}": column
                 for name, column in zip(columns.schema.names, columns.columns, strict=True)
             }
-            if columns
+            if columns is not None
             else {}
         )
         return pa.RecordBatch.from_arrays([*arrays.values(), *typed.values()], [*arrays, *typed])
@@ -154,7 +167,10 @@ class Layout:
             keys=lambda: _column(rows, "key"),
             headers=lambda: _column(rows, "headers"),
         )
-        records = Records(tp, rows.column("offset").to_numpy(), rows.column("value"), columns)
+        # A format that writes typed columns reads no payloads, so it gets nulls without them.
+        has_payloads = "value" in rows.schema.names
+        values = rows.column("value") if has_payloads else pa.nulls(len(rows), pa.binary())
+        records = Records(tp, rows.column("offset").to_numpy(), values, columns)
         typed = _typed(rows)
         if not typed:
             return Block(records, schema=self.schema)
@@ -180,6 +196,10 @@ def cumulative_weights(rows: pa.RecordBatch) -> Int64s:
     bounds = _bounds(rows.column("value")).astype(np.int64)
     weights: Int64s = bounds[1:] - bounds[0] + ROW_BYTES * np.arange(1, len(rows) + 1)
     return weights
+
+
+def _sizes(values: pa.BinaryArray) -> pa.Int64Array:
+    return pc.binary_length(values).fill_null(0).cast(pa.int64())
 
 
 def payload_bytes(values: pa.BinaryArray) -> int:

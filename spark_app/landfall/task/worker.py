@@ -20,6 +20,7 @@ from landfall.errors import LandfallError, Reason, Stalled
 from landfall.landed.opening import open_lost_reader, open_reader
 from landfall.landed.reader import LandedReader
 from landfall.lane.stores import open_stores
+from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.native import hot_path
@@ -60,6 +61,11 @@ class _TaskResources:
             Retry: that group's store does not answer.
         """
         return open_lost_reader(self.group)
+
+    def backup_by(self, rules: LandingRules) -> LandedReader:
+        """``backup``, whose chunks end by these rules. Raises alike."""
+        self.backup.rules = rules
+        return self.backup
 
     @classmethod
     def of(cls, group: ConsumerGroup, properties: Mapping[str, str]) -> "_TaskResources":
@@ -102,11 +108,13 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     lost = dict(batch.from_backup)
     if isinstance(resources.reader, FeedReader):
         resources.reader.expect(batch.lists)
-    elif isinstance(resources.reader, KafkaReader):
+    else:
+        resources.reader.rules = batch.rules
+    if isinstance(resources.reader, KafkaReader):
         resources.reader.last_read = dict(batch.last_read)
         resources.reader.expect([slice_ for slice_ in slices if slice_ not in lost])
     if lost:
-        reader = LostRangeReader(reader, lambda: resources.backup, lost)
+        reader = LostRangeReader(reader, lambda: resources.backup_by(batch.rules), lost)
     if batch.dead_letters:
         reader = DeadLetterReader(resources.store, dict(batch.dead_letters))
     return land_with(resources.deps, batch, slices, reader)

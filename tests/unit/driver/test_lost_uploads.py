@@ -6,18 +6,21 @@ from datetime import timedelta
 from threading import Event
 
 import pytest
+from msgspec import UNSET
 
 from landfall import ledger
 from landfall.api.contract import LANE, ExitCode
 from landfall.driver.loop import Driver
+from landfall.driver.recovery import LostSlice, land_again
 from landfall.driver.runner import Bin
 from landfall.driver.status import DriverProgress
 from landfall.driver.stored_specs import store_spec, stored_spec
 from landfall.errors import Reason, SourceAway, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Decision, Permission, State, object_names
-from landfall.ledger.offsets import OffsetRange, TopicPartition
-from landfall.ledger.task_results import SliceResult
+from landfall.ledger.landing_rules import LandingRules
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from tests.support.fakes import (
@@ -304,6 +307,43 @@ class TellsPermitted(FakeRunner):
     def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
         self.permitted.append(dict(batch.permitted))
         return super().run(batch, bins)
+
+
+@dataclass
+class TellsRules(FakeRunner):
+    """A runner that keeps the rules by which each batch is cut, and the slices of the batch."""
+
+    batches: list[tuple[LandingRules, list[Slice]]] = field(default_factory=list)
+
+    def run(self, batch: Batch, bins: Sequence[Bin]) -> list[SliceResult]:
+        self.batches.append((batch.rules, sorted(s for each in bins for s in each)))
+        return super().run(batch, bins)
+
+
+def test_what_an_older_version_landed_is_made_again_by_its_rules() -> None:
+    log = FakeLog()
+    store = commit_and_lose(log, ("a", 10))  # with results that name no rules
+    runner = TellsRules(store)
+
+    assert next_driver(store, log, runner).run() is ExitCode.OK
+
+    assert [rules for rules, _ in runner.batches] == [LandingRules.PAYLOADS]
+
+
+def test_slices_that_were_cut_by_different_rules_are_made_again_apart() -> None:
+    ranges = [Slice(A0, OffsetRange(n, n + 1)) for n in range(3)]
+    lost = [
+        LostSlice(1, LandedSlice(range_, (), 0, 0, 0, 1, 0, rules=rules), ())
+        for range_, rules in zip(ranges, (2, UNSET, 99), strict=True)
+    ]
+    runner = TellsRules(MemoryStore())
+
+    land_again(Batch(group(), "again"), runner, lost, {})
+
+    assert runner.batches == [
+        (LandingRules.PAYLOADS, ranges[1:2]),
+        (LandingRules.ALL_BYTES, [ranges[0], ranges[2]]),
+    ]
 
 
 # ----------------------------------------------------------------------------------- stored specs

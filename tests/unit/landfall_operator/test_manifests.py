@@ -293,7 +293,7 @@ def test_executors_get_their_resources_from_spark_properties() -> None:
 def test_executors_have_memory_for_the_buffers_of_their_tasks() -> None:
     heap, overhead = executor_memory(group(executor={"cores": 4}))
 
-    assert (heap // MIB, overhead // MIB) == (512, 4 * (256 + 192))
+    assert (heap // MIB, overhead // MIB) == (512, 4 * (256 + 176 + 64))
 
 
 @pytest.mark.parametrize("given", [{"requests": {"memory": "3Gi"}}, {"limits": {"memory": "3Gi"}}])
