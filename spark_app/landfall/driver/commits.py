@@ -162,19 +162,22 @@ class BatchCommitter:
             record_failure(self.deps, cause(error, "FinalizeFailed"), error)
 
     def _record_applied_if_due(self, now: datetime) -> None:
-        """Append APPLIED if nobody could learn otherwise what has become visible.
+        """Append APPLIED if the ledger does not say soon what has become visible.
 
-        It waits for another record to say so as long as no publisher would look anyway. Without
-        it, readers would go on with what was replaced, of which copies expire.
+        Another record says it for nothing, so a group that is busy needs none of these: one comes
+        after the last COMMIT before a pause. Without it, readers of an idle group would not see
+        its last COMMIT before somebody writes to one of its topics. What took the place of other
+        objects does not wait: copies of those expire.
         """
         applied, state = self.background.completer.applied_through, self.writer.state
-        intervals = [entry.min_interval for entry in self.group.spec.publish]
         replaced = any(seq <= applied for seq in state.replacing)
-        if not replaced and not (intervals and any(seq <= applied for seq in state.unapplied)):
+        if not replaced and not any(seq <= applied for seq in state.unapplied):
             self._unrecorded_since = None
             return
         self._unrecorded_since = self._unrecorded_since or now
-        if replaced or now - self._unrecorded_since >= min(intervals):
+        intervals = (entry.min_interval for entry in self.group.spec.publish)
+        wait = min((self.deps.confirm_after, *intervals))
+        if replaced or now - self._unrecorded_since >= wait:
             try:
                 self.append(ledger.Applied)
             except Retry as error:  # the next pass tries again, in the slot that is next then

@@ -26,6 +26,8 @@ Append = Callable[[Callable[..., Record]], State]
 
 REPEATED_AFTER = timedelta(minutes=1)
 """A failure that goes on is logged again after this time."""
+CONFIRM_AFTER = timedelta(seconds=10)
+"""How long a COMMIT whose objects are visible waits for another record to say so."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class DriverDeps:
         open_events: opens the notifications of new files of a feed.
         backup: what another group has landed of offsets that the log has lost, if any has.
         new_planner: returns what plans REPLACEs of a lane, given a function that wakes the driver.
+        confirm_after: how long what has become visible waits for another record that says so,
+            before the driver appends one for it.
     """
 
     store: Store
@@ -59,6 +63,7 @@ class DriverDeps:
     open_events: Callable[[Feed], EventSource | None] = open_events
     backup: Backup | None = None
     new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
+    confirm_after: timedelta = CONFIRM_AFTER
 
 
 def record_failure(deps: DriverDeps, reason: str, error: LandfallError) -> None:

@@ -314,8 +314,8 @@ class Snapshot(BaseRecord, frozen=True, tag="SNAPSHOT"):
 class Applied(BaseRecord, frozen=True, tag="APPLIED"):
     """More objects are visible, as ``applied_through`` says, and nothing else is to be recorded.
 
-    Without it, whoever follows the ledger would not learn of them before the next record. A driver
-    writes it only for a group with publishers.
+    Without it, who reads the ledger would not learn of them before the next record, which in an
+    idle group may be a day later.
     """
 
 

@@ -305,10 +305,18 @@ class _Settles:
         return [type(decode(seq, body)).__name__ for seq, body in lane.bodies()]
 
 
-def test_a_driver_with_publishers_says_what_is_visible_though_nothing_else_happens() -> None:
+def test_an_idle_driver_says_once_what_is_visible_with_and_without_publishers() -> None:
     entry = {"name": "lake", "type": PLAYED, "options": {"path": "unused"}}
 
     with_publishers, without = _Settles(publish=[entry]).tags(), _Settles().tags()
 
     assert with_publishers == ["Open", "Add", "Commit", "Applied", "Yield"]
-    assert without == ["Open", "Add", "Commit", "Yield"]
+    assert without == ["Open", "Add", "Commit", "Applied", "Yield"]
+
+
+def test_an_idle_driver_waits_for_another_record_as_long_as_it_is_told() -> None:
+    settles = _Settles()
+    settles.driver.deps = replace(settles.driver.deps, confirm_after=timedelta(hours=1))
+    settles.driver._committer.deps = settles.driver.deps
+
+    assert settles.tags() == ["Open", "Add", "Commit", "Yield"]
