@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from msgspec.structs import replace
@@ -83,10 +83,19 @@ class Backup:
         assert isinstance(result, LandedSlice), result
         return result
 
-    def land(self, *bounds: int, tp: TopicPartition = TP) -> "Backup":
-        """Land the ranges between these offsets, one COMMIT each; all but the last are applied."""
+    def land(self, *bounds: int, tp: TopicPartition = TP, complete: bool = True) -> "Backup":
+        """Land the ranges between these offsets, one COMMIT each, which nothing confirms yet.
+
+        Without ``complete``, their objects are not visible, either.
+        """
         for start, end in pairwise(bounds):
-            self.sample.commit(self.landed(start, end, tp))
+            self.sample.commit(self.landed(start, end, tp), complete=complete)
+        return self
+
+    def complete(self) -> "Backup":
+        """Make all objects visible that are committed, as the next driver does."""
+        for landed in chain.from_iterable(self.sample.state.unapplied.values()):
+            self.store.complete(landed.upload)
         return self
 
     def settle(self) -> "Backup":
@@ -101,7 +110,7 @@ class Backup:
 
     @property
     def history(self) -> History:
-        history = History(Lane(self.store, GROUP, LANE))
+        history = History(Lane(self.store, GROUP, LANE), self.store.stat)
         history.follow()
         return history
 

@@ -33,7 +33,7 @@ class Backup:
             backup: the group with the payloads.
             opened: the group that is checked.
         """
-        history = History(Lane(backup.store, backup.name, LANE))
+        history = History(Lane(backup.store, backup.name, LANE), backup.store.stat)
         self._reader = LandedReader(backup.store, history)
         # Stages of its own: those of the objects are used by other threads meanwhile.
         self._opened, self._partitioners = opened, Partitioners(opened.group.spec)

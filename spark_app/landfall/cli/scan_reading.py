@@ -67,7 +67,7 @@ class Scanner:
         """
         self._plugins = plug_ins(opened.group.spec) | frozenset(plugins)
         self._opened = opened
-        self._history = History(opened.lane)
+        self._history = History(opened.lane, opened.store.stat)
         self._history.follow()
         self._landed_by = LandedBy(self._history)
         self._partitioners = Partitioners(opened.group.spec)

@@ -143,7 +143,9 @@ class LostRanges:
         found = self._found.get(tp)
         if found is None or isinstance(found.answer, LandfallError):
             return checkpoint
-        is_lacking = found.answer.why is not None and found.is_about(checkpoint)
+        answer = found.answer
+        is_lacking = answer.why is not None and not answer.is_committed
+        is_lacking = is_lacking and found.is_about(checkpoint)
         return min(found.answer.offsets.end, lost.end) if is_lacking else checkpoint
 
     def stop(self) -> None:
@@ -181,8 +183,10 @@ class LostRanges:
 
 
 def _is_lacking(before: Stretch | LandfallError, now: Stretch | LandfallError) -> bool:
-    """Whether the same offset was lacking before."""
+    """Whether the same offset was lacking before; what is committed is not."""
     if isinstance(before, LandfallError) or isinstance(now, LandfallError):
+        return False
+    if before.is_committed or now.is_committed:
         return False
     return bool(before.why and now.why) and before.offsets.start == now.offsets.start
 
@@ -211,6 +215,6 @@ def lost_end(
         return None
     lost = OffsetRange(at, marks.log_start)
     answer = _answer(backup, tp, state.members[tp].topic_id, lost)
-    if isinstance(answer, LandfallError) or answer.why is None:
+    if isinstance(answer, LandfallError) or answer.why is None or answer.is_committed:
         return at
     return answer.offsets.end

@@ -1,7 +1,9 @@
 """What another group has landed of offsets that Kafka has lost, as a ``source.Backup``.
 
-Only its ledger is read: a few requests for each question, however much that group has landed. That
-an object named there is gone or damaged, the task finds out that reads it.
+Its ledger is read: a few requests for each question, however much that group has landed. What is
+committed and not confirmed yet is looked up in its store, and is never called lost: it is in the
+ledger for good. That an object is gone or damaged which was visible, the task finds out that reads
+it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,11 +65,23 @@ class LandedBackup:
         if offsets.start < life.start:
             before = OffsetRange(offsets.start, min(life.start, offsets.end))
             return _lacking(before, f"{self.group} began at offset {life.start}", tp)
+        if life.end <= offsets.start < life.committed:
+            committed = OffsetRange(offsets.start, min(offsets.end, life.committed))
+            return Stretch(committed, self._unconfirmed(tp, life), is_committed=True)
         if offsets.start >= life.end:
             why = f"{self.group} has landed it up to offset {life.end}"
             return replace(_lacking(offsets, why, tp), is_final=life.ended >= 0)
         end = min(offsets.end, life.end, offsets.start + MAX_OFFSETS)
         return self._within(Slice(tp, OffsetRange(offsets.start, end)), life)
+
+    def _unconfirmed(self, tp: TopicPartition, life: Life) -> Stalled:
+        """Why what is committed and not visible has to wait."""
+        return Stalled(
+            Reason.SOURCE_UNAVAILABLE,
+            f"{tp}: {self.group} has committed it up to offset {life.committed}, but its objects "
+            f"from offset {life.end} on are not visible yet; the driver of {self.group} makes "
+            "them visible: see that it runs and that its store answers",
+        )
 
     def _within(self, slice_: Slice, life: Life) -> Stretch:
         """The first stretch of a range that the other group has dealt with."""

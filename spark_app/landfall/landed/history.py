@@ -1,19 +1,25 @@
-"""What the ledger of another group says of its topic partitions, by the index of its segments.
+"""What another group has landed of its topic partitions, by the index of its ledger's segments.
 
 Slots that no segment holds yet are read once, and of each only what it is about is kept. So going
 on costs one listing, and a range of a topic partition a few requests, however long the ledger is.
+
+What is committed and not confirmed is looked for in the store: see ``landfall.lane.seen``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 
 from landfall import ledger
 from landfall.errors import Retry
 from landfall.lane import Lane, StoredSegment
-from landfall.ledger import Add, Commit, Drop, Hole, Record, Replace, State
+from landfall.lane.seen import SeenObjects, Stat
+from landfall.ledger import Add, Commit, Drop, Hole, Record, Replace, Replay, State
+from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.segments import GROUP_SIZE, Entry, entries_of
+from landfall.ledger.task_results import LandedObject
 
 PARALLEL_READS = 16
 """Slots read at the same time."""
@@ -27,6 +33,8 @@ class Life:
         topic_id: of its topic.
         start: the offset at which landing began.
         end: the next offset that is not landed, or not visible.
+        committed: the next offset that is not landed. What is from ``end`` up to here is not lost,
+            whatever happens: it is visible later.
         began: the slot of its ADD.
         ended: the slot of its DROP; -1 if it is a member.
     """
@@ -34,18 +42,33 @@ class Life:
     topic_id: str
     start: int
     end: int
+    committed: int
     began: int
     ended: int = -1
 
 
-class History:
-    """What a lane's ledger says, as of the last call of ``follow``. For one thread."""
+_ByTopicPartition = Mapping[TopicPartition, Sequence[LandedObject]]
 
-    def __init__(self, lane: Lane, selects: Callable[[str], bool] = lambda _: True) -> None:
-        """Read nothing yet; of topics that are not selected, nothing is kept."""
+
+class History:
+    """What a lane has landed, by its ledger as of the last call of ``follow``. For one thread."""
+
+    def __init__(
+        self, lane: Lane, stat: Stat, selects: Callable[[str], bool] = lambda _: True
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            lane: whose ledger is read.
+            stat: looks an object of the lane up.
+            selects: of topics that are not selected, nothing is kept.
+        """
         self.lane, self._selects = lane, selects
         self.state = State()
+        self._seen = SeenObjects(stat)
         self._read_through = -1
+        self._replays = set[int]()
+        self._due: dict[int, tuple[Sequence[LandedObject], _ByTopicPartition]] = {}
         self._live: dict[TopicPartition, list[Entry]] = {}
         self._segments: dict[str, StoredSegment] = {}
         self._catalogs: dict[TopicPartition, tuple[int, list[Entry]]] = {}
@@ -70,6 +93,9 @@ class History:
             if entry.begins:
                 self._begun.pop(tp, None)
         self.state, self._read_through = state, state.seq
+        self._replays &= state.unapplied.keys()
+        self._due = {seq: due for seq, due in self._due.items() if seq in state.unapplied}
+        self._seen.forget_all_but(chain.from_iterable(state.unapplied.values()))
 
     @property
     def topic_partitions(self) -> frozenset[TopicPartition]:
@@ -84,16 +110,35 @@ class History:
             Stalled: LEDGER_BROKEN, a segment is gone or damaged.
             Retry: the store does not answer.
         """
+        return self.lives((tp,)).get(tp)
+
+    def lives(self, tps: Iterable[TopicPartition]) -> Mapping[TopicPartition, Life]:
+        """The last life of each of these topic partitions that ever had one.
+
+        Raises:
+            Stalled, Retry: as ``life``.
+        """
+        begun = {tp: life for tp in tps if (life := self._begun_life(tp))}
+        members = [tp for tp, life in begun.items() if life.ended < 0]
+        self._seen.look(o for tp in members for _, due in self._unconfirmed(tp) for o in due)
+        return begun | {tp: self._present(tp, begun[tp]) for tp in members}
+
+    def _present(self, tp: TopicPartition, life: Life) -> Life:
+        """The life of a member, as far as it is landed and visible now."""
+        checkpoint = self.state.checkpoint[tp]
+        invisible = (
+            start for start, due in self._unconfirmed(tp) if not all(map(self._seen.has, due))
+        )
+        end = min([checkpoint, *invisible])
+        return Life(life.topic_id, life.start, end, checkpoint, life.began)
+
+    def _begun_life(self, tp: TopicPartition) -> Life | None:
         if tp not in self._begun:
             found = self._last_life(tp)
             if found is None:
                 return None
             self._begun[tp] = found
-        life = self._begun[tp]
-        if life.ended >= 0:
-            return life
-        end = min([self.state.checkpoint[tp], *self._invisible(tp)])
-        return Life(life.topic_id, life.start, end, life.began)
+        return self._begun[tp]
 
     def records(self, tp: TopicPartition, life: Life, offsets: OffsetRange) -> list[Record]:
         """The COMMITs, HOLEs and REPLACEs about these offsets in this life, in order.
@@ -142,7 +187,10 @@ class History:
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             bodies = pool.map(lambda seq: self._body(state, seq), seqs)
             for seq, body in zip(seqs, bodies, strict=True):
-                entries = entries_of(self.lane.group, ledger.decode(seq, body))
+                record = ledger.decode(seq, body)
+                if isinstance(record, Replay):
+                    self._replays.add(seq)
+                entries = entries_of(self.lane.group, record)
                 yield from (entry for entry in entries if self._selects(entry.topic))
 
     def _forget_rolled(self, state: State) -> None:
@@ -154,16 +202,25 @@ class History:
             }
             self._live = {tp: entries for tp, entries in live.items() if entries}
 
-    def _invisible(self, tp: TopicPartition) -> Iterator[int]:
-        """Where ranges begin that are committed, and whose objects may not be visible yet.
+    def _unconfirmed(self, tp: TopicPartition) -> Iterator[tuple[int, Sequence[LandedObject]]]:
+        """Where ranges begin that no record calls visible yet, and the objects that hold them.
 
         What a REPLAY has decided is of ranges that were visible before.
         """
-        if not self.state.unapplied:
-            return
-        for entry in self._live.get(tp, ()):
-            if entry.at in self.state.unapplied and isinstance(self.record(entry.at), Commit):
-                yield entry.start
+        for entry in self._live.get(tp, ()) if self.state.unapplied else ():
+            if entry.at in self.state.unapplied and entry.at not in self._replays:
+                yield entry.start, self._due_of(entry.at).get(tp, ())
+
+    def _due_of(self, seq: int) -> _ByTopicPartition:
+        """The objects that are due under the COMMIT in a slot, with REPAIRs and LOSTs in effect."""
+        due = self.state.unapplied[seq]
+        known = self._due.get(seq)
+        if known is None or known[0] is not due:
+            found: dict[TopicPartition, list[LandedObject]] = {}
+            for landed in due:
+                found.setdefault(topic_partition(landed.upload.key), []).append(landed)
+            self._due[seq] = known = due, found
+        return known[1]
 
     def _segment(self, key: str) -> StoredSegment:
         if key not in self._segments:
@@ -205,7 +262,8 @@ class History:
                 case Add(entries=entries):
                     entry = next(e for e in entries if e.topic_partition == tp)
                     end = entry.start if ended < 0 else self._end(tp, seq, ended)
-                    return Life(entry.topic_id, entry.start, max(end, entry.start), seq, ended)
+                    end = max(end, entry.start)
+                    return Life(entry.topic_id, entry.start, end, end, seq, ended)
         return None
 
     def _begins(self, tp: TopicPartition) -> Iterator[int]:
@@ -218,7 +276,7 @@ class History:
 
     def _end(self, tp: TopicPartition, began: int, ended: int) -> int:
         """Where a life ended that is over: the end of the last range that it landed."""
-        life = Life("", 0, 0, began, ended)
+        life = Life("", 0, 0, 0, began, ended)
         ends = [0, *(e.end for e in self._live.get(tp, ()) if _is_within(e, life))]
         by_first = {rolled.first: rolled for rolled in self.state.segments}
         for entry in self._catalog(tp):

@@ -49,10 +49,10 @@ class LandedLog:
         """Where landing began, or up to where everything is visible."""
         if bound is Bound.END:
             self._follow()
-        lives = {tp: self._history.life(tp) for tp in tps}
+        lives = self._history.lives(tps)
         is_start = bound is Bound.LOG_START
         return FoundOffsets(
-            {tp: life.start if is_start else life.end for tp, life in lives.items() if life}, {}
+            {tp: life.start if is_start else life.end for tp, life in lives.items()}, {}
         )
 
     def offsets_at(
@@ -92,10 +92,10 @@ class LandedLog:
             )
 
     def _found(self, names: Collection[str]) -> FoundTopics:
+        wanted = (tp for tp in self._history.topic_partitions if tp.topic in names)
         lives: dict[str, dict[int, Life]] = {}
-        for tp in self._history.topic_partitions:
-            if tp.topic in names and (life := self._history.life(tp)):
-                lives.setdefault(tp.topic, {})[tp.partition] = life
+        for tp, life in self._history.lives(wanted).items():
+            lives.setdefault(tp.topic, {})[tp.partition] = life
         denied = {topic: why for topic in sorted(lives) if (why := self._why_denied(topic))}
         topics = (_topic(name, lives[name]) for name in sorted(lives) if name not in denied)
         return FoundTopics(tuple(topics), denied)

@@ -84,11 +84,11 @@ def backup_of(group: ConsumerGroup) -> LandedBackup | None:
 
 
 def _history_of_lost(store: Store, group: ConsumerGroup, named: LandedPlace) -> History:
-    return History(Lane(store, named.group, LANE), group.spec.source.selects)
+    return History(Lane(store, named.group, LANE), store.stat, group.spec.source.selects)
 
 
 def _history(store: Store, landed: LandedSource) -> History:
-    return History(Lane(store, landed.group, LANE), landed.selects)
+    return History(Lane(store, landed.group, LANE), store.stat, landed.selects)
 
 
 def open_landed(landed: LandedPlace) -> Store:

@@ -209,11 +209,14 @@ class Stretch:
         offsets: the part; never empty.
         why: why it cannot be read; None if it can be.
         is_final: whether it never can be, as far as that group's ledger shows.
+        is_committed: whether that group has committed it, though its objects are not visible yet.
+            It is not lost then, however long that takes.
     """
 
     offsets: OffsetRange
     why: Stalled | None = None
     is_final: bool = False
+    is_committed: bool = False
 
 
 class Backup(Protocol):

@@ -61,6 +61,21 @@ def test_what_may_still_be_landed_there_is_skipped_only_after_a_while() -> None:
     assert TP in settled(pending, skips=False, waited=2 * PATIENCE).blocked
 
 
+@pytest.mark.parametrize("reason", [Reason.DATA_LOSS, Reason.SOURCE_UNAVAILABLE])
+def test_what_is_committed_there_is_never_skipped_however_long_it_takes(reason: Reason) -> None:
+    unconfirmed = Stretch(
+        OffsetRange(10, 25), Stalled(reason, "not visible yet"), is_committed=True
+    )
+
+    found = settled(unconfirmed, skips=True, waited=1000 * PATIENCE)
+
+    assert not found.holes
+    assert str(found.blocked[TP]) == (
+        "clicks/3: offsets [10, 25) expired before they were landed, and cannot be read elsewhere "
+        "yet: not visible yet"
+    )
+
+
 def test_what_is_there_in_another_form_is_never_skipped() -> None:
     unreadable = Stretch(OffsetRange(10, 50), UNREADABLE, is_final=True)
 

@@ -35,10 +35,38 @@ def answer(stretch: Stretch) -> tuple[int, int, str, bool]:
 def test_what_is_visible_can_be_read_and_what_follows_may_still_come() -> None:
     landed = backup().land(0, 40, 80).settle().land(80, 100, 120)
 
-    assert answer(ask(landed, 30, 200)) == (30, 80, "", False)
-    assert answer(ask(landed, 80, 200)) == (
-        80, 200, "clicks/3: shop has landed it up to offset 80", False,
+    assert answer(ask(landed, 30, 200)) == (30, 120, "", False)
+    assert answer(ask(landed, 120, 200)) == (
+        120, 200, "clicks/3: shop has landed it up to offset 120", False,
     )  # fmt: skip
+
+
+def test_what_is_committed_and_not_visible_yet_is_not_lacking() -> None:
+    landed = backup().land(0, 40, 80).settle().land(80, 100, complete=False).land(100, 120)
+
+    assert answer(ask(landed, 30, 200)) == (30, 80, "", False)
+    found = ask(landed, 80, 200)
+    why = (
+        "clicks/3: shop has committed it up to offset 120, but its objects from offset 80 on are "
+        "not visible yet; the driver of shop makes them visible: see that it runs and that its "
+        "store answers"
+    )
+    assert answer(found) == (80, 120, why, False)
+    assert found.is_committed
+    assert found.why
+    assert found.why.reason is Reason.SOURCE_UNAVAILABLE
+    assert not ask(landed, 120, 200).is_committed
+    landed.complete()
+    assert answer(ask(landed, 30, 200)) == (30, 120, "", False)
+
+
+def test_what_landed_since_a_replace_that_is_being_done_can_be_read() -> None:
+    landed = backup().land(0, 40, 80).settle()
+    merge_of(landed).record(slices=(Slice(TP, OffsetRange(0, 80)),))
+    landed.land(80, 100, 120)
+
+    assert answer(ask(landed, 30, 200)) == (30, 120, "", False)
+    assert landed.read(30, 120) == within(ROWS, 30, 120)
 
 
 def test_what_is_in_segments_can_be_read_too() -> None:

@@ -27,7 +27,7 @@ def log_of(store: MemoryStore, **topics: object) -> LandedLog:
     landed = LandedSource.model_validate(
         {"group": GROUP, "url": "s3://backup/root", **(topics or {"topicPattern": ".*"})}
     )
-    return LandedLog(landed, History(Lane(store, GROUP, LANE), landed.selects))
+    return LandedLog(landed, History(Lane(store, GROUP, LANE), store.stat, landed.selects))
 
 
 def backup() -> Backup:
@@ -54,15 +54,26 @@ def test_the_log_ends_where_all_is_visible() -> None:
     log = log_of(landed.store)
     assert offsets(log, Bound.END, FIRST, SECOND, LATE) == [0, 0, None]
 
-    landed.land(0, 10, 20, tp=FIRST)
+    landed.land(0, 10, 20, tp=FIRST, complete=False)
     assert offsets(log, Bound.END, FIRST) == [0]
-    landed.settle()
+    landed.complete().settle()
     assert offsets(log, Bound.END, FIRST) == [20]
-    landed.land(20, 30, tp=FIRST)
+    landed.land(20, 30, tp=FIRST, complete=False)
 
     assert offsets(log, Bound.END, FIRST, SECOND) == [20, 0]
     assert offsets(log, Bound.LOG_START, FIRST, SECOND) == [0, 0]
     assert log.offsets_at([FIRST], datetime.now(UTC)) == {}
+
+
+def test_the_log_does_not_wait_for_a_record_to_confirm_what_is_visible() -> None:
+    landed = backup().land(0, 10, 20, tp=FIRST)
+    log = log_of(landed.store)
+
+    assert offsets(log, Bound.END, FIRST, SECOND) == [20, 0]
+    landed.land(20, 30, tp=FIRST, complete=False).land(0, 5, tp=SECOND)
+    assert offsets(log, Bound.END, FIRST, SECOND) == [20, 5]
+    landed.complete()
+    assert offsets(log, Bound.END, FIRST, SECOND) == [30, 5]
 
 
 def test_a_topic_that_kafka_forgot_is_still_in_the_log() -> None:

@@ -80,10 +80,16 @@ def test_what_the_format_stores_of_a_record_comes_back() -> None:
 
 
 def test_what_is_not_visible_yet_is_not_read() -> None:
-    landed = Backup({TP: LOG}).land(0, 110, 120)
+    landed = Backup({TP: LOG}).land(0, 110, 120, complete=False)
 
     with pytest.raises(Retry, match=r"clicks/3\[0, 120\): shop has landed it up to 0"):
         landed.read(0, 120)
+
+
+def test_what_is_visible_is_read_though_no_record_confirms_it() -> None:
+    landed = Backup({TP: LOG}).land(0, 110, 120)
+
+    assert landed.read(0, 120) == within(LOG, 0, 120)
 
 
 def test_a_range_that_was_skipped_stops_the_reader_there() -> None:

@@ -2,6 +2,7 @@
 
     what that group has        a batch reads it from there, and its COMMIT says so
     what it does not have      is skipped, as a HOLE, if the spec says so, else it stalls
+    what it has committed      waits until it is visible, however long that takes
     what it may still get      stalls; if the spec skips, only after ``PATIENCE``
     what is not known yet      waits: nothing is planned, and nothing is stalled
 
@@ -19,7 +20,8 @@ from landfall.source import Stretch
 
 PATIENCE = timedelta(minutes=10)
 """How long what the other group has not landed yet is waited for, before it counts as lost: it may
-have read it before Kafka lost it, and commit it soon.
+have read it before Kafka lost it, and commit it soon. What it has committed is waited for however
+long its objects take to be visible.
 """
 
 
@@ -30,7 +32,7 @@ class Found:
     Attributes:
         answer: what the other group has, or why it could not be asked.
         asked: when it was asked.
-        since: since when it lacks them; when it was asked if it has them.
+        since: since when it lacks them; when it was asked if it has or has committed them.
     """
 
     answer: Stretch | LandfallError
@@ -91,7 +93,7 @@ def settle(
                 holes.append(Slice(tp, OffsetRange(offsets.start, min(stretch.end, offsets.end))))
             case Stretch(offsets=stretch, why=Stalled() as why):
                 lacking = OffsetRange(offsets.start, min(stretch.end, offsets.end))
-                blocked[tp] = _stalled(tp, lacking, why)
+                blocked[tp] = _stalled(tp, lacking, why, is_committed=known.answer.is_committed)
             case LandfallError() as error:
                 blocked[tp] = _not_asked(group, tp, offsets, error)
     return Settled(readable, tuple(holes), blocked)
@@ -102,12 +104,19 @@ def _is_lost(known: Found, now: datetime) -> bool:
     answer = known.answer
     if not isinstance(answer, Stretch) or answer.why is None:
         return False
-    is_absent = answer.why.reason is Reason.DATA_LOSS
+    # What cannot be taken back is decided from what is certain: a COMMIT stays, confirmed or not.
+    is_absent = answer.why.reason is Reason.DATA_LOSS and not answer.is_committed
     return is_absent and (answer.is_final or now - known.since >= PATIENCE)
 
 
-def _stalled(tp: TopicPartition, lacking: OffsetRange, why: Stalled) -> Stalled:
-    text = f"{tp}: offsets {lacking} expired before they were landed, and cannot be read elsewhere"
+def _stalled(
+    tp: TopicPartition, lacking: OffsetRange, why: Stalled, *, is_committed: bool
+) -> Stalled:
+    until_when = " yet" if is_committed else ""
+    text = (
+        f"{tp}: offsets {lacking} expired before they were landed, and cannot be read "
+        f"elsewhere{until_when}"
+    )
     return Stalled(why.reason, f"{text}: {why}")
 
 

@@ -1,0 +1,78 @@
+"""Which decided objects are visible, by a look at them, where the ledger does not say so yet.
+
+A record says what was visible when it was written. So the last COMMIT of a driver that idles, was
+killed, or waits behind a REPLACE is not *confirmed*, which says nothing about its objects: they may
+all be there. Who must not take "not known to be visible" for "absent" asks here.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+from landfall.ledger import State
+from landfall.ledger.task_results import LandedObject
+from landfall.objects import ObjectStat, is_made_by
+
+PARALLEL_LOOKS = 16
+"""Objects looked up at the same time."""
+
+Stat = Callable[[str], ObjectStat | None]
+"""The type of ``Objects.stat``."""
+
+
+class SeenObjects:
+    """The objects that were found where their records say. For one thread.
+
+    What was seen once is not looked up again: it stays until a REPLACE lets it retire, of which
+    the ledger tells.
+    """
+
+    def __init__(
+        self, stat: Stat, new_pool: Callable[[int], Executor] = ThreadPoolExecutor
+    ) -> None:
+        """Look nothing up yet; ``new_pool`` makes the pool that does."""
+        self._stat, self._new_pool = stat, new_pool
+        self._seen = set[tuple[str, str]]()
+
+    def look(self, objects: Iterable[LandedObject]) -> None:
+        """Look up those that were not seen before.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        unseen = [each for each in objects if not self.has(each)]
+        if not unseen:
+            return
+        with self._new_pool(min(PARALLEL_LOOKS, len(unseen))) as pool:
+            stats = pool.map(self._stat, [each.upload.key for each in unseen])
+            for each, stat in zip(unseen, stats, strict=True):
+                if is_made_by(each.upload, stat):
+                    self._seen.add(_name(each))
+
+    def has(self, landed: LandedObject) -> bool:
+        """Whether the object was seen."""
+        return _name(landed) in self._seen
+
+    def through(self, state: State) -> int:
+        """The slot up to which everything is visible, by the ledger and by a look at the objects.
+
+        It ends before a REPLACE that is not confirmed: new objects that are visible do not say
+        that the old ones have retired.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        for slot in sorted({*state.unapplied, *state.replacing}):
+            due = state.unapplied.get(slot, ())
+            if slot not in state.replacing:
+                self.look(due)
+            if slot in state.replacing or not all(map(self.has, due)):
+                return slot - 1
+        return max(state.seq, state.applied_through)
+
+    def forget_all_but(self, objects: Iterable[LandedObject]) -> None:
+        """Keep only what was seen of these."""
+        self._seen &= {_name(each) for each in objects}
+
+
+def _name(landed: LandedObject) -> tuple[str, str]:
+    return landed.upload.key, landed.upload.token
