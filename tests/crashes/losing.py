@@ -33,6 +33,8 @@ LANDS = 3
 """How many of a schedule's events let the backup land more."""
 DROPS = 2
 """How many more than in other schedules let Kafka drop records."""
+HIDES = 0.3
+"""How often what it lands is not visible at once: its store is slow, or its driver was killed."""
 GAPS = 0.2
 """How often it leaves something out."""
 AWAY = 0.05
@@ -72,13 +74,18 @@ class LosingSchedule(Schedule):
 
     def land_the_rest(self) -> Process:
         """Let a driver land until it has caught up; the backup will land no more."""
-        self.backup.final = True
+        self._end_backup()
         return super().land_the_rest()
 
     def stuck(self, process: Process) -> Iterable[str]:
         """See ``Schedule``; from now on the backup lands nothing more."""
-        self.backup.final = True
+        self._end_backup()
         return super().stuck(process)
+
+    def _end_backup(self) -> None:
+        """Let everything be visible that the backup has; it lands no more."""
+        self.backup.final = True
+        self.backup.hidden.clear()
 
     def findings(self) -> Iterable[str]:
         """What is wrong in the end."""
@@ -120,11 +127,14 @@ class LosingSchedule(Schedule):
                 start = max(end, marks.log_start)
                 if self.dice.random() < GAPS:
                     start = self.dice.randint(start, max(start, marks.end))
+                self.backup.hidden.pop(tp, None)
+                if start < marks.end and self.dice.random() < HIDES:
+                    self.backup.hidden[tp] = start
                 if start < marks.end:
                     landed.setdefault(tp, []).append(
                         OffsetRange(start, self.dice.randint(start + 1, marks.end))
                     )
-        self.say(f"the backup has {self.backup.landed}")
+        self.say(f"the backup has {self.backup.landed}, hidden: {self.backup.hidden}")
 
     def _ask_backup(self) -> None:
         if self.is_judging:

@@ -5,7 +5,12 @@ import pytest
 from landfall.driver import recovery
 from landfall.driver.loop import Driver
 from tests.crashes.playing import play_losses
-from tests.support.losing_mutants import AsksNobody, ReadsOn, TellsNoTask
+from tests.support.losing_mutants import (
+    AsksNobody,
+    ReadsOn,
+    TakesUnconfirmedForAbsent,
+    TellsNoTask,
+)
 
 SCHEDULES = 40
 SEARCHED = 200
@@ -16,7 +21,7 @@ def test_whatever_kafka_loses_every_record_is_landed_once_or_nobody_has_it() -> 
     play_losses(0, SCHEDULES)
 
 
-@pytest.mark.parametrize("kind", [AsksNobody, ReadsOn, TellsNoTask])
+@pytest.mark.parametrize("kind", [AsksNobody, ReadsOn, TellsNoTask, TakesUnconfirmedForAbsent])
 def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt LOSSES=1"):
         play_losses(0, SEARCHED, kind)

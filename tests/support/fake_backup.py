@@ -18,6 +18,7 @@ class FakeBackup:
     Attributes:
         landed: by topic partition, the ranges that it has.
         topic_ids: of topics; ``id-NAME`` if there is none.
+        hidden: by topic partition, the offset from which on what it has landed is not visible yet.
         final: whether it will never land more.
         error: raised instead of each answer.
         gate: called before each answer.
@@ -26,6 +27,7 @@ class FakeBackup:
 
     landed: dict[TopicPartition, list[OffsetRange]]
     topic_ids: dict[str, str] = field(default_factory=dict)
+    hidden: dict[TopicPartition, int] = field(default_factory=dict)
     final: bool = True
     error: LandfallError | None = None
     gate: Callable[[], object] = lambda: None
@@ -41,16 +43,23 @@ class FakeBackup:
         at, end = offsets.start, offsets.end
         for landed in sorted(self._of(tp, topic_id)):
             if landed.start <= at < landed.end:
-                return Stretch(OffsetRange(at, min(end, landed.end)))
+                return self._committed(tp, OffsetRange(at, min(end, landed.end)))
             if at < landed.start < end:
                 end = landed.start
                 break
         why = Stalled(Reason.DATA_LOSS, f"{tp}: offset {at} is in no COMMIT of backup")
         return Stretch(OffsetRange(at, end), why, self.final)
 
+    def _committed(self, tp: TopicPartition, offsets: OffsetRange) -> Stretch:
+        hidden = self.hidden.get(tp, offsets.end)
+        if offsets.start < hidden:
+            return Stretch(OffsetRange(offsets.start, min(offsets.end, hidden)))
+        why = Stalled(Reason.SOURCE_UNAVAILABLE, f"{tp}: not visible from offset {hidden} on")
+        return Stretch(offsets, why, is_committed=True)
+
     def has(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> bool:
-        """Whether all of a range is there."""
-        return any(
+        """Whether all of a range is there, and visible."""
+        return offsets.end <= self.hidden.get(tp, offsets.end) and any(
             landed.start <= offsets.start and offsets.end <= landed.end
             for landed in self._of(tp, topic_id)
         )

@@ -1,14 +1,17 @@
 """Drivers that read from another group what Kafka has lost, with one rule broken."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from landfall.driver.decide.lost_ranges import Settled
 from landfall.driver.loop import Driver
 from landfall.driver.lost_ranges import LostRanges
+from landfall.errors import Reason, Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.plan import Backlog
+from landfall.source import Stretch
 from landfall.task import FromBackup
 
 
@@ -41,6 +44,26 @@ class _ReadsOn(LostRanges):
         backlogs = list(backlogs)
         some = {each.topic_partition for each in super().readable(backlogs)}
         return [each for each in backlogs if each.topic_partition in some]
+
+
+class TakesUnconfirmedForAbsent(Driver):
+    """What the other group has committed counts as lacking as long as it is not visible."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._batches.lost_ranges.__class__ = _TakesUnconfirmedForAbsent
+
+
+class _TakesUnconfirmedForAbsent(LostRanges):
+    def _take_answers(self, now: datetime) -> None:
+        super()._take_answers(now)
+        for tp, found in self._found.items():
+            match found.answer:
+                case Stretch(is_committed=True, offsets=offsets):
+                    why = Stalled(Reason.DATA_LOSS, f"{tp}: not landed")
+                    self._found[tp] = replace(found, answer=Stretch(offsets, why, is_final=True))
+                case _:
+                    pass
 
 
 class TellsNoTask(Driver):
