@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -16,8 +16,9 @@ from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.cli import console
 from landfall.driver.startup import check_secrets, explain_later, store_servers
 from landfall.lane import Lane
+from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
-from landfall.ledger import Record
+from landfall.ledger import Record, State
 from landfall.store import Store
 
 Item = TypeVar("Item")
@@ -63,6 +64,20 @@ class GroupStore:
     def lane(self) -> Lane:
         """The group's ledger."""
         return Lane(self.store, self.name, LANE, self.new_pool)
+
+    def seen_state(self) -> State:
+        """The state of the ledger, which calls applied what a look at the objects shows, too.
+
+        The last COMMIT of a driver that idles or was killed is checked and read by it like any
+        other.
+
+        Raises:
+            Stalled: LEDGER_BROKEN.
+            Retry: the store does not answer.
+        """
+        state = self.lane.read()
+        through = SeenObjects(self.store.stat, self.new_pool).through(state)
+        return replace(state, applied_through=through)
 
     def url(self, key: str) -> str:
         """The full URL of an object, as people and other tools need it."""

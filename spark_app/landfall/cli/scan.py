@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 
 import msgspec
 from rich.markup import escape
@@ -12,6 +13,8 @@ from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.scan_backup import Backup
 from landfall.cli.scan_objects import InScope, Window, objects_in_scope
 from landfall.cli.scan_reading import Scanner
+from landfall.ledger import State, object_names
+from landfall.ledger.task_results import ObjectKind
 from landfall.task.rescanning import Wrong
 
 
@@ -32,12 +35,14 @@ class ScanResult:
         rows: how many rows they have, as the ledger says.
         parsed: objects of which rows were only parsed, because they are not payloads.
         wrong: objects that are wrong, in the order of the ledger.
+        unconfirmed: rows of the topic that are committed, but not visible yet, and not scanned.
     """
 
     objects: int = 0
     rows: int = 0
     parsed: int = 0
     wrong: list[WrongObject] = field(default_factory=list)
+    unconfirmed: int = 0
 
 
 def scan(arguments: argparse.Namespace) -> ExitCode:
@@ -48,7 +53,7 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
         Retry: the store does not answer.
     """
     opened = GroupStore.of(arguments.group)
-    state = opened.lane.read()
+    state = opened.seen_state()
     if state.seq < 0:
         raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     known = {tp.topic for tp in (*state.members, *state.retired)}
@@ -60,7 +65,7 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
     found = map_concurrently(scanner.examine, objects_in_scope(opened, state, window))
     if arguments.backup:
         found = Backup(GroupStore.of(arguments.backup), opened).compared(found)
-    result = ScanResult()
+    result = ScanResult(unconfirmed=_unconfirmed(opened.name, state, arguments.topic))
     for each in found:
         result.objects += 1
         result.rows += each.scope.landed.rows
@@ -73,6 +78,14 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
     if result.wrong:
         return ExitCode.FAULT
     return ExitCode.OK if result.objects else ExitCode.NOTHING
+
+
+def _unconfirmed(group: str, state: State, topic: str) -> int:
+    """The rows of a topic that are committed, and not known to be visible by a look, either."""
+    slots = (slot for slot in state.unapplied if slot > state.applied_through)
+    objects = chain.from_iterable(state.unapplied[slot] for slot in slots)
+    own = (o for o in objects if object_names.origin(group, o.upload.key).topic == topic)
+    return sum(landed.rows for landed in own if landed.kind is ObjectKind.DATA)
 
 
 # ------------------------------------------------------------------------------------------- output
@@ -106,6 +119,9 @@ def _print_end(arguments: argparse.Namespace, result: ScanResult) -> None:
     if result.parsed:
         are = console.counted(result.parsed, "object")
         scanned += f"; {are} only parsed, for their rows do not hold what today's spec reads"
+    if result.unconfirmed:
+        left = console.counted(result.unconfirmed, "row is", "rows are")
+        scanned += f"; {left} committed and not visible yet"
     if not result.objects:
         out.print("[red]nothing was scanned: no object is in scope[/red]")
     elif result.wrong:
@@ -120,6 +136,7 @@ def _as_json(topic: str, result: ScanResult) -> dict[str, object]:
     return {
         "topic": topic,
         "scanned": {"objects": result.objects, "rows": result.rows, "onlyParsed": result.parsed},
+        "unconfirmedRows": result.unconfirmed,
         "wrong": [_object(each) for each in result.wrong],
     }
 

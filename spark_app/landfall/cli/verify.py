@@ -45,7 +45,8 @@ class VerifyResult:
         coverage: of each topic partition.
         comparison: with Kafka; None if it was not asked for or there was nothing to compare.
         faults: objects that could not be read, as ``key: why``.
-        unapplied: COMMITs that were left out, because their objects may not be visible yet.
+        unapplied: COMMITs that were left out, because not all their objects are visible yet, or
+            because they come after a REPLACE that is under way.
     """
 
     coverage: dict[TopicPartition, Coverage] = field(default_factory=dict)
@@ -139,7 +140,7 @@ def examine(
     reader: Reader | None = None,
     backup: Reader | None = None,
 ) -> VerifyResult:
-    """Read every object of the applied COMMITs and compare it with what was committed.
+    """Read every object of the COMMITs that are visible and compare it with what was committed.
 
     Records of dead letters that were replayed are looked for where the REPLAY landed them. Where
     objects were replaced, the new ones are compared with what the REPLACE says of them; ranges that
@@ -151,7 +152,7 @@ def examine(
         reader: also compares the payloads with the records it reads.
         backup: reads those that Kafka had lost; None to leave them out.
     """
-    result, wanted, state = VerifyResult(), frozenset(topics), opened.lane.read()
+    result, wanted, state = VerifyResult(), frozenset(topics), opened.seen_state()
     replaced = replace(changed(opened, state), expired=_expired_letters(opened))
 
     def read(found: Corrected) -> tuple[Corrected, list[ReadBack | str]]:
@@ -298,9 +299,7 @@ def _show(result: VerifyResult, *, by_topic_partition: bool) -> None:
         out.print(f"and {more}")
     if result.unapplied:
         unapplied = console.counted(result.unapplied, "COMMIT was", "COMMITs were")
-        out.print(
-            f"{unapplied} not checked: the ledger does not confirm yet that the objects are visible"
-        )
+        out.print(f"{unapplied} not checked: not all objects are visible yet")
     if not result.is_whole:
         out.print("[red]NOT every record is there exactly once[/red]")
     elif result.total.expected:

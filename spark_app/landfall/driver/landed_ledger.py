@@ -3,9 +3,9 @@
 from landfall import ledger
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.lane import Lane
+from landfall.lane.seen import SeenObjects
 from landfall.ledger import Record, Replace, State
 from landfall.ledger.replacement_lists import Replaced, decode_list
-from landfall.objects import is_made_by
 from landfall.store import Store
 
 
@@ -27,7 +27,7 @@ def read_landed(lane: Lane, store: Store | None = None) -> LandedNow:
         record = ledger.decode(seq, body)
         found.take(record, _listed(lane, record))
     if store is not None:
-        found.see(lambda landed: is_made_by(landed.upload, store.stat(landed.upload.key)))
+        found.see(SeenObjects(store.stat).through(state))
     return found
 
 

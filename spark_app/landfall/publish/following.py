@@ -8,7 +8,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import has_replaced, read_replaced
 from landfall.ledger import State, Visible, rewriting
-from landfall.ledger.task_results import ObjectKind
+from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
 from landfall.publish.replaced_files import groups_of
 
@@ -26,6 +26,12 @@ class Follower:
         self._state = State()
         self.specs: dict[int, str] = {}
         """The stored spec that each generation was landed by, in the slots read so far."""
+
+    @property
+    def unconfirmed(self) -> Iterator[LandedObject]:
+        """Objects of data that are committed, and that no slot read so far calls visible."""
+        for objects in self._state.unapplied.values():
+            yield from (landed for landed in objects if landed.kind is _DATA)
 
     def stretches(self, after: int) -> Iterator[Stretch]:
         """The stretches from a position to the end of the ledger; none if nothing follows it.

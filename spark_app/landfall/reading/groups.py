@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
@@ -140,7 +141,14 @@ class LandedGroup:
             and (self._is_there(file, pinned) if after < 0 else file.key not in self._new)
             and is_chosen(file)
         )
-        return self.scan_of(topic, files, pinned)
+        scan = self.scan_of(topic, files, pinned)
+        return scan if pinned < through else replace(scan, unconfirmed=self._unconfirmed(topic))
+
+    def _unconfirmed(self, topic: str) -> int:
+        """The rows of a topic that are committed, and that the ledger does not call visible yet."""
+        found = self._follower.unconfirmed
+        own = (o for o in found if object_names.origin(self.name, o.upload.key).topic == topic)
+        return sum(landed.rows for landed in own)
 
     def _check_topic(self, topic: str) -> None:
         """Return if a topic without visible objects is one that the group lands.

@@ -75,6 +75,8 @@ class Scan:
         topic: whose objects they are.
         slot: the last slot of the ledger whose objects are read.
         root: the URL of the output root.
+        unconfirmed: rows of the topic that are committed and not in this scan, whatever it chooses,
+            as the last slot does not call them visible yet; 0 for an earlier slot.
     """
 
     topic: str
@@ -84,6 +86,7 @@ class Scan:
     _source: RowSource
     _store: Store
     _given: pa.Schema | None = None
+    unconfirmed: int = 0
 
     def files(self) -> tuple[File, ...]:
         """The objects, in the order in which they became visible."""

@@ -87,11 +87,26 @@ def test_verify_names_a_missing_object(made: Landed, capsys: Captured) -> None:
 
 def test_verify_skips_unapplied_commits_and_other_topics(landed: Make, capsys: Captured) -> None:
     made = landed("Json")
-
     made.sample.add(TopicPartition("orders", 0))
+    made.sample.commit(made.sample.land(TP, 10, 25), complete=False)
 
-    assert "1 COMMIT was not checked" in ran(capsys, "verify", made.file)[1]
+    text = ran(capsys, "verify", made.file)[1]
+
+    assert "1 COMMIT was not checked: not all objects are visible yet" in text
+    assert "every record is there exactly once" in text
     assert json.loads(ran(capsys, "verify", made.file, "orders", "--json")[1])["expected"] == 0
+
+
+def test_verify_checks_what_is_visible_though_no_record_confirms_it(
+    landed: Make, capsys: Captured
+) -> None:
+    made = landed("Json")
+    assert made.sample.state.unapplied
+
+    code, text = ran(capsys, "verify", made.file, "--json")
+
+    report = json.loads(text)
+    assert (code, report["found"], report["unapplied_commits"]) == (ExitCode.OK, 10, 0)
 
 
 def test_locate_names_object_and_row(made: Landed, capsys: Captured) -> None:
@@ -172,6 +187,7 @@ def test_a_topic_that_the_ledger_never_had_is_no_success(made: Landed, capsys: C
 
 def test_verify_of_nothing_is_no_success(landed: Make, capsys: Captured) -> None:
     made = landed("Json")
+    made.object.unlink()  # as if it were not visible yet
 
     code, text = ran(capsys, "verify", made.file)
 

@@ -53,6 +53,22 @@ def test_nothing_is_wrong_with_what_was_landed_by_the_same_spec(
     assert capsys.readouterr().out == "scanned 3 objects with 100 rows: nothing is wrong\n"
 
 
+def test_what_is_visible_is_scanned_and_what_is_not_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = Scene(tmp_path / "root")
+    scene.landed.land(0, 30, tp=SECOND)
+
+    assert scene.scan() == ExitCode.OK
+    assert capsys.readouterr().out == "scanned 4 objects with 130 rows: nothing is wrong\n"
+    scene.landed.land(30, 50, tp=SECOND, complete=False)
+    assert scene.scan() == ExitCode.OK
+    assert capsys.readouterr().out == (
+        "scanned 4 objects with 130 rows; 20 rows are committed and not visible yet: nothing is "
+        "wrong\n"
+    )
+
+
 @pytest.mark.parametrize("output", [JSON, SEQUENCE_FILES])
 def test_objects_with_rows_of_another_hour_are_named(
     output: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]

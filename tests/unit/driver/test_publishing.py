@@ -314,7 +314,7 @@ def test_an_idle_driver_says_once_what_is_visible_with_and_without_publishers() 
     assert without == ["Open", "Add", "Commit", "Applied", "Yield"]
 
 
-def test_an_idle_driver_waits_for_another_record_as_long_as_it_is_told() -> None:
+def test_an_idle_driver_waits_a_while_for_another_record() -> None:
     settles = _Settles()
     settles.driver.deps = replace(settles.driver.deps, confirm_after=timedelta(hours=1))
     settles.driver._committer.deps = settles.driver.deps

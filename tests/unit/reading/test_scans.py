@@ -68,6 +68,18 @@ def test_a_slot_gives_the_same_rows_for_ever(landed: Readable) -> None:
     assert ids(opened.scan("clicks", after=slots[1], slot=slots[2])) == [*range(20, 30)]
 
 
+def test_a_scan_says_what_is_committed_and_not_in_it(landed: Readable) -> None:
+    before = landed.settle()
+    landed.land(CLICKS, ("dt=2026-11-21/hr=04", [{"id": 7}, {"id": 8}]))
+    group = landfall.open(landed.url)
+
+    scan = group.scan("clicks")
+    assert (scan.unconfirmed, group.scan("clicks", slot=before).unconfirmed) == (2, 0)
+    landed.settle()
+    assert group.scan("clicks").unconfirmed == 0
+    assert group.scan("clicks").rows == scan.rows + 2
+
+
 def test_a_slot_that_is_not_there_yet_is_refused(landed: Readable) -> None:
     last = landed.land(CLICKS, (FIRST, rows(0, 1))).settle()
 

@@ -13,7 +13,7 @@ that was brought back is what it is a copy of.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -168,18 +168,14 @@ class LandedNow:
             for each in objects.values():
                 yield slot, each
 
-    def see(self, is_visible: Callable[[LandedObject], bool]) -> None:
-        """Let what is visible count that no record calls visible yet, as long as all before it is.
+    def see(self, through: int) -> None:
+        """Let count what is visible up to a slot, though no record calls it visible yet.
 
-        Without it, the last COMMIT of a group that has nothing more to land would never count. It
-        ends before a REPLACE: new objects that are visible do not say that old ones have retired.
+        Without it, the last COMMIT of a group that has nothing more to land would never count.
+        ``landfall.lane.seen`` says up to which slot.
         """
         self._called_applied = self.called_applied
-        for slot in range(self.applied_through + 1, self.slot + 1):
-            due = self._due.get(slot, {}).values()
-            if slot in self._replacing or not all(is_visible(each.landed) for each in due):
-                return
-            self._apply(slot)
+        self._apply(through)
 
     @property
     def called_applied(self) -> int:
