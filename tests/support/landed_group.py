@@ -22,6 +22,7 @@ from landfall.registry import output_format
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from tests.support.sample_backfill import Again, Backfill
 from tests.support.sample_ledger import GROUP, SampleLedger
 from tests.support.sample_replacing import Merge
 from tests.support.slice_landing import TP, FakeReader, Rows, records_of
@@ -129,6 +130,46 @@ class Backup:
 def within(rows: Rows, start: int, end: int) -> Sequence[tuple[int, bytes | None]]:
     """The rows of a log that have these offsets."""
     return [row for row in rows if start <= row[0] < end]
+
+
+def backfill_of(landed: Backup, spec: ConsumerGroup, *slices: Slice) -> Backfill:
+    """A backfill of the first Kafka partition, landed again by this spec, and done."""
+    format_, rows = output_format(spec.spec.output), dict(landed.log[TP])
+
+    def body(offsets: Sequence[int]) -> bytes:
+        encoder = format_.encoder()
+        block = Block(records_of(TP, list(offsets), [rows[offset] for offset in offsets]))
+        return encoder.encode(block) + encoder.finish()
+
+    history = landed.history
+    records = [history.record(seq) for seq in range(landed.sample.state.seq + 1)]
+    objects = [
+        (record.header.seq, each)
+        for record in records
+        if isinstance(record, Commit)
+        for s in record.slices
+        if s.piece in slices
+        for each in s.objects
+    ]
+    folder, _, name = objects[0][1].upload.key.rpartition("/")
+    landed.sample.body, landed.sample.extension = body, f".{name.rpartition('.')[2]}"
+    again = [
+        Again(TP, s.offsets.start, s.offsets.end, directory=folder.partition("/")[2])
+        for s in slices
+    ]
+    name_of_spec = store_spec(landed.store, spec, LANE)
+    backfill = Backfill(landed.sample, objects, *again, generation=2, spec=name_of_spec)
+    carry_out(landed, backfill, backfill="fix")
+    return backfill
+
+
+def carry_out(landed: Backup, merge: Merge, **fields: object) -> None:
+    """Record it, and let new objects take the place of old ones, as a driver does."""
+    merge.record(**fields)
+    merge.complete().keep_copies()
+    for each in merge.retire:
+        landed.store.delete(each.landed.upload.key)
+    landed.settle()
 
 
 def merge_of(landed: Backup, *, mixed: bool = False, read_through: int | None = None) -> Merge:

@@ -16,6 +16,7 @@ from landfall.ledger.replacement_lists import (
     NewObject,
     Replaced,
     RetiringObject,
+    Section,
     encode_list,
 )
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
@@ -44,6 +45,7 @@ class History:
         at: the next offset of each Kafka partition.
         counted: objects that counted when others took their place.
         replaces: the REPLACEs of backfills, and what undid them.
+        records: all of them, with the lists of REPLACEs.
     """
 
     now: LandedNow = field(default_factory=lambda: LandedNow(GROUP))
@@ -52,9 +54,14 @@ class History:
     generation: int = 1
     counted: dict[str, CountingObject] = field(default_factory=dict)
     replaces: dict[int, tuple[ledger.Replace, Replaced]] = field(default_factory=dict)
+    records: list[tuple[ledger.Record, Replaced | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.open(1)
+
+    def _take(self, record: ledger.Record, listed: Replaced | None = None) -> None:
+        self.now.take(record, listed)
+        self.records.append((record, listed))
 
     def header(self, applied_through: int | None = None) -> Header:
         seq = self.now.slot + 1
@@ -63,7 +70,7 @@ class History:
 
     def open(self, generation: int) -> "History":
         self.generation = generation
-        self.now.take(
+        self._take(
             ledger.Open(
                 header=self.header(),
                 group=GROUP,
@@ -77,20 +84,20 @@ class History:
 
     def add(self, *partitions: int, start: int = 0, topic_id: str = "id") -> "History":
         entries = tuple(ledger.Entry(tp(each), topic_id, start) for each in partitions)
-        self.now.take(ledger.Add(header=self.header(), entries=entries))
+        self._take(ledger.Add(header=self.header(), entries=entries))
         self.at |= dict.fromkeys(partitions, start)
         return self
 
     def drop(self, partition: int) -> "History":
         gone = ledger.Drop(header=self.header(), topic_partitions=(tp(partition),), reason="test")
-        self.now.take(gone)
+        self._take(gone)
         del self.at[partition]
         return self
 
     def hole(self, partition: int, length: int) -> "History":
         start = self.at[partition]
         piece = Slice(tp(partition), OffsetRange(start, start + length))
-        self.now.take(ledger.Hole(header=self.header(), piece=piece, reason="test"))
+        self._take(ledger.Hole(header=self.header(), piece=piece, reason="test"))
         self.at[partition] += length
         return self
 
@@ -109,7 +116,7 @@ class History:
         by_key = tuple(sorted(objects, key=lambda o: o.upload.key))
         made = LandedSlice(piece, by_key, landed, filtered, bad, 0, 9)
         header = self.header(applied_through)
-        self.now.take(ledger.Commit(header=header, token="t", slices=(made,)))
+        self._take(ledger.Commit(header=header, token="t", slices=(made,)))
         self.at[partition] += len(folders)
         return self
 
@@ -143,14 +150,26 @@ class History:
             listed=named,
             read_through=header.seq - 1,
             folders=(retire[0].folder,),
-            slices=(),
+            slices=self._spans(sections) if purpose is Purpose.COMPACT else (),
             backfill="fix" if purpose is Purpose.BACKFILL else "",
             undoes=undoes,
         )
-        self.now.take(record, listed)
+        self._take(record, listed)
         gone = {each.key for each in retire}
         self.rows = {row: key if was in gone else was for row, was in self.rows.items()}
         return key
+
+    @staticmethod
+    def _spans(sections: Sequence[Section]) -> tuple[Slice, ...]:
+        """From the first to the last row of each Kafka partition."""
+        spans: dict[int, tuple[int, int]] = {}
+        for each in sections:
+            first, last = spans.get(each.partition, (each.first_offset, each.last_offset))
+            spans[each.partition] = min(first, each.first_offset), max(last, each.last_offset)
+        return tuple(
+            Slice(tp(number), OffsetRange(first, last + 1))
+            for number, (first, last) in sorted(spans.items())
+        )
 
     def backfill(self, other: "History", retire: Iterable[str]) -> int:
         """Put what another history has landed in the place of objects, and return the slot."""
@@ -204,7 +223,7 @@ class History:
             slices=slices,
             **fields,
         )
-        self.now.take(record, listed)
+        self._take(record, listed)
         self.replaces[header.seq] = record, listed
         return header.seq
 
@@ -218,14 +237,14 @@ class History:
         made = self._object(section.partition, folder, start, offsets)
         piece = Slice(tp(section.partition), OffsetRange(start, offsets[-1] + 1))
         slice_ = ReplayedSlice(key, piece, len(offsets), (made,), len(offsets), 0, 0)
-        self.now.take(
+        self._take(
             ledger.Replay(header=self.header(), token="t", slices=(slice_,), decision=_DECISION)
         )
         return self
 
     def applied(self) -> LandedNow:
         """What was gathered, once all of it is visible."""
-        self.now.take(ledger.Applied(header=self.header()))
+        self._take(ledger.Applied(header=self.header()))
         return self.now
 
     def _object(

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from msgspec.structs import replace
-
 from landfall.ledger import Purpose, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
@@ -91,12 +89,11 @@ class Backfill(Merge):
 
     def _new(self, key: str, offsets: Sequence[int], kind: ObjectKind) -> NewObject:
         key = object_names.renamed(key, self.read_through)
-        landed = self.sample.upload(key, offsets, kind)
-        upload = replace(landed.upload, token=self.token)
+        landed = self.sample.upload(key, offsets, kind, self.token)
         section = Section(
             object_names.origin(GROUP, key).partition, len(offsets), offsets[0], offsets[-1]
         )
-        new = NewObject(replace(landed, upload=upload), (section,))
+        new = NewObject(landed, (section,))
         self.sample.merged[key] = new
         return new
 

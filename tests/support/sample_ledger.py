@@ -104,9 +104,13 @@ class SampleLedger:
         return replace(landed, **changes)
 
     def upload(
-        self, key: str, offsets: Sequence[int], kind: ObjectKind = ObjectKind.DATA
+        self,
+        key: str,
+        offsets: Sequence[int],
+        kind: ObjectKind = ObjectKind.DATA,
+        token: str = "",
     ) -> LandedObject:
-        token = f"token-{self.state.seq + 1}"
+        token = token or f"token-{self.state.seq + 1}"
         body = self.body(offsets)
         self.rows[key] = (*offsets,)
         upload_id = self.store.begin(key, token)

@@ -191,7 +191,8 @@ class Undo(Merge):
         before = self.sample.merged.get(old.upload.key)
         new = NewObject(landed, self._sections(old), before is not None and before.mixed)
         self.sample.merged[landed.upload.key] = new
-        self.sample.rows[landed.upload.key] = self.sample.rows[old.upload.key]
+        if (rows := self.sample.rows.get(old.upload.key)) is not None:  # unless a task made it
+            self.sample.rows[landed.upload.key] = rows
         return new
 
     def _where(self, key: str) -> str:

@@ -6,24 +6,18 @@ ledger for good. That an object is gone or damaged which was visible, the task f
 it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 
-from landfall.checks.places import applied
 from landfall.errors import Reason, Stalled
 from landfall.landed import pieces
 from landfall.landed.history import History, Life
-from landfall.landed.pieces import FoundRange
-from landfall.landed.specs import LandedBy
 from landfall.landed.stretches import first_stretch
-from landfall.lane.replacements import read_replaced
-from landfall.ledger import Commit, Record, Replace
+from landfall.landed.what_counts import WhatCounts
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import Replaced
 from landfall.source import Stretch
-from landfall.store import Slots
 
 MAX_OFFSETS = 1_000_000
 """How many offsets are looked up at once: each COMMIT about them is read."""
@@ -49,8 +43,8 @@ class LandedBackup:
         return self._open_history()
 
     @cached_property
-    def _landed_by(self) -> LandedBy:
-        return LandedBy(self._history, self._field)
+    def _what_counts(self) -> WhatCounts:
+        return WhatCounts(self._history, self._field)
 
     def first_stretch(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> Stretch:
         """See ``source.Backup``."""
@@ -86,34 +80,12 @@ class LandedBackup:
     def _within(self, slice_: Slice, life: Life) -> Stretch:
         """The first stretch of a range that the other group has dealt with."""
         tp = slice_.topic_partition
-        records = self._history.records(tp, life, slice_.offsets)
-        found = pieces.ranges(self.group, slice_, records, self._lists(records))
         stretch, why = first_stretch(
             slice_.offsets,
-            [*found, *self._unreadable(tp, records)],
+            self._what_counts.of(slice_, life).found,
             lambda offset: pieces.not_landed(self.group, tp, offset),
         )
         return Stretch(stretch, why, is_final=why is not None)
-
-    def _lists(self, records: Sequence[Record]) -> Mapping[int, Replaced]:
-        replacements = (record for record in records if isinstance(record, Replace))
-        slots: Slots = self._history.lane.slots
-        return {
-            record.header.seq: read_replaced(slots, record.header.seq, record.listed)
-            for record in applied(replacements, self._history.state.applied_through)
-        }
-
-    def _unreadable(self, tp: TopicPartition, records: Iterable[Record]) -> list[FoundRange]:
-        """Ranges that were landed by a spec which does not keep what Kafka held."""
-        found = list[FoundRange]()
-        for record in records:
-            try:
-                self._landed_by.check(record, tp.topic)
-            except Stalled as stalled:
-                if stalled.reason is not Reason.SPEC_INVALID:
-                    raise
-                found += [(each.offsets, stalled) for each in _about(record, tp)]
-        return found
 
 
 def another_topic(group: str, life: Life | None, topic_id: str) -> str:
@@ -123,17 +95,6 @@ def another_topic(group: str, life: Life | None, topic_id: str) -> str:
     return (
         f"{group} has landed another topic of this name: its id is {life.topic_id}, not {topic_id}"
     )
-
-
-def _about(record: Record, tp: TopicPartition) -> list[Slice]:
-    match record:
-        case Commit(slices=slices):
-            about = [each.piece for each in slices]
-        case Replace(slices=named):
-            about = [*named]
-        case _:
-            about = []
-    return [each for each in about if each.topic_partition == tp]
 
 
 def _lacking(offsets: OffsetRange, why: str, tp: TopicPartition) -> Stretch:

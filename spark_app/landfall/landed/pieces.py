@@ -1,16 +1,19 @@
-"""Which objects hold the records of a range, as the other group's ledger says. Pure.
+"""What counts of a range as another group's ledger says: which objects, landed by whom. Pure.
 
 A COMMIT names the objects of its ranges. By a REPLACE that is applied, others have taken their
-place: of a merged object, *sections* say which rows come from which topic partition.
+place: of a merged object, *sections* say which rows come from which topic partition. A backfill
+takes the place of the ranges themselves, too, and what undoes it brings them back. What was
+superseded is no more a reason to refuse a range than it is one to read it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Commit, Hole, Record, Replace, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
+from landfall.ledger.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 
 RowRange = tuple[int, int]
@@ -29,13 +32,16 @@ class Piece:
         first_offset: of its first record of the topic partition.
         last_offset: of its last one.
         rows: which of its rows are of the topic partition; None for all.
+        made_by: the slot whose spec it was made by: of the COMMIT or backfill that landed its rows,
+            as merges and copies keep the format.
     """
 
     slot: int
     landed: LandedObject
     first_offset: int
     last_offset: int
-    rows: tuple[RowRange, ...] | None = None
+    rows: tuple[RowRange, ...] | None
+    made_by: int
 
     @property
     def key(self) -> str:
@@ -63,23 +69,187 @@ class Held:
     why: Stalled | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CountingRange:
+    """A range as it was landed last, and the slot of the COMMIT or backfill that did."""
+
+    slot: int
+    landed: LandedSlice | LandedAgain
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """Its offsets."""
+        return self.landed.piece.offsets
+
+
 @dataclass
-class _Found:
-    """What the records so far say."""
+class Counting:
+    """What counts in and around a slice, through the last record taken in.
 
-    slice_: Slice
+    Attributes:
+        group: the name of the group that landed it.
+        slice_: the slice.
+        ranges: that are landed.
+        pieces: the objects that hold them, by key.
+        mixed: by key, objects of which nothing says which rows are whose, and the offsets in them.
+        faults: ranges that cannot be read for another reason than what is in ``ranges``.
+    """
+
     group: str
+    slice_: Slice
+    ranges: list[CountingRange] = field(default_factory=list)
     pieces: dict[str, Piece] = field(default_factory=dict)
-    ranges: list[FoundRange] = field(default_factory=list)
+    mixed: dict[str, FoundRange] = field(default_factory=dict)
+    faults: list[FoundRange] = field(default_factory=list)
+    _before: dict[int, "_Before"] = field(default_factory=dict)
+    _sources: dict[str, "_Source"] = field(default_factory=dict)
+
+    @property
+    def found(self) -> Iterator[FoundRange]:
+        """What is known of ranges; what none without a fault covers is in no COMMIT."""
+        for each in self.ranges:
+            yield each.offsets, _why_left_out(self.group, each.landed)
+        yield from self.mixed.values()
+        yield from self.faults
+
+    def pieces_with(self, offsets: OffsetRange) -> Iterator[Piece]:
+        """The objects that have rows from these offsets, as far as their sections say."""
+        for key, piece in self.pieces.items():
+            bounds = self._sources[key].bounds
+            if any(first < offsets.end and offsets.start <= last for first, last in bounds):
+                yield piece
+
+    def take(self, record: Record, listed: Replaced | None) -> None:
+        """Take the next record in, with the list of a REPLACE that is applied."""
+        match record:
+            case Commit():
+                for landed in record.slices:
+                    if landed.piece.topic_partition == self.slice_.topic_partition:
+                        self._commit(record.header.seq, landed)
+            case Hole():
+                self.faults.append((record.piece.offsets, _skipped(self.group, record)))
+            case Replace() if listed is not None:
+                self._replace(record, listed)
+            case _:
+                pass
+
+    def _commit(self, seq: int, landed: LandedSlice) -> None:
+        self.ranges.append(CountingRange(seq, landed))
+        for each in landed.objects:
+            bounds = each.first_offset, each.last_offset
+            self.pieces[each.upload.key] = Piece(seq, each, *bounds, None, seq)
+            self._sources[each.upload.key] = _Source(frozenset([bounds]), seq)
+
+    def _replace(self, record: Replace, listed: Replaced) -> None:
+        seq, retired = record.header.seq, dict[str, _Source]()
+        for key in (each.landed.upload.key for each in listed.retire):
+            self.pieces.pop(key, None)
+            self.mixed.pop(key, None)
+            if source := self._sources.pop(key, None):
+                retired[object_names.renamed(key, 0)] = source
+        before = self._before.get(record.undoes, _Before(self._landed_again(seq, listed), {}))
+        if changes_rows(record.purpose, record.undoes):
+            self._before[seq] = _Before(self._swapped(record, before.ranges), retired)
+        # Copies have the names of what they are copies of, but for the plan.
+        copied = {**retired, **before.objects}
+        for new in listed.objects:
+            if found := self._rows_of(new):
+                made_by = seq if listed.made_by else _made_by(new, found.bounds, copied, seq)
+                self._put(seq, new, found, made_by)
+
+    def _landed_again(self, seq: int, listed: Replaced) -> list[CountingRange]:
+        tp = self.slice_.topic_partition
+        pieces = (each for each in listed.landed_again if each.piece.topic_partition == tp)
+        return [CountingRange(seq, each) for each in pieces]
+
+    def _swapped(self, record: Replace, again: Iterable[CountingRange]) -> list[CountingRange]:
+        """Put ranges in the place of those that a REPLACE concerns, and return the latter."""
+        tp = self.slice_.topic_partition
+        spans = [slice_.offsets for slice_ in record.slices if slice_.topic_partition == tp]
+        gone = [r for r in self.ranges if any(r.offsets.start in span for span in spans)]
+        self.ranges = [r for r in self.ranges if r not in gone] + [*again]
+        return gone
+
+    def _rows_of(self, new: NewObject) -> "_Rows | None":
+        """Which rows of a new object are of the topic partition; None if none is."""
+        tp, key = self.slice_.topic_partition, new.landed.upload.key
+        if object_names.origin(self.group, key).topic != tp.topic:
+            return None
+        at, rows, bounds = 0, list[RowRange](), list[Bounds]()
+        for section in new.sections:
+            if section.partition == tp.partition and section.rows:
+                rows.append((at, at + section.rows))
+                bounds.append((section.first_offset, section.last_offset))
+            at += section.rows
+        if not rows:
+            return None
+        is_whole = len(rows) == len(new.sections)
+        return _Rows(frozenset(bounds), None if is_whole else tuple(rows))
+
+    def _put(self, seq: int, new: NewObject, rows: "_Rows", made_by: int) -> None:
+        key = new.landed.upload.key
+        first = min(first for first, _ in rows.bounds)
+        last = max(last for _, last in rows.bounds)
+        self._sources[key] = _Source(rows.bounds, made_by)
+        if new.mixed:
+            why = Stalled(
+                Reason.SPEC_INVALID,
+                f"{key}: {self.group} has sorted its rows, or left duplicates out, when it put it "
+                f"in the place of others in slot {seq}: {self.slice_.topic_partition} cannot be "
+                "landed from it",
+            )
+            self.mixed[key] = OffsetRange(first, last + 1), why
+        else:
+            self.pieces[key] = Piece(seq, new.landed, first, last, rows.rows, made_by)
 
 
-def held(
+Bounds = tuple[int, int]
+"""The first and the last offset of a section."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of an object that are of the topic partition: their sections, and where they are."""
+
+    bounds: frozenset[Bounds]
+    rows: tuple[RowRange, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An object that others may be made of: its sections, and the slot whose spec made it."""
+
+    bounds: frozenset[Bounds]
+    made_by: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What a backfill, or its undoing, has put other ranges and objects in the place of."""
+
+    ranges: list[CountingRange]
+    objects: Mapping[str, _Source]
+
+
+def _made_by(
+    new: NewObject, bounds: frozenset[Bounds], sources: Mapping[str, _Source], seq: int
+) -> int:
+    """The slot whose spec made what an object was copied, or merged, of.
+
+    A merge keeps the sections of what it merges, all of which one spec has made.
+    """
+    if copied := sources.get(object_names.renamed(new.landed.upload.key, 0)):
+        return copied.made_by
+    return max((s.made_by for s in sources.values() if s.bounds & bounds), default=seq)
+
+
+def counting(
     group: str,
     slice_: Slice,
     records: Iterable[Record],
     lists: Mapping[int, Replaced],
-) -> Held:
-    """What holds the records of a slice.
+) -> Counting:
+    """What counts of a slice.
 
     Args:
         group: the name of the group that landed it.
@@ -87,57 +257,28 @@ def held(
         records: the COMMITs, HOLEs and REPLACEs about it, in order.
         lists: of the REPLACEs that are applied, by slot.
     """
-    found = _found(group, slice_, records, lists)
-    end, why = _covered(found)
-    pieces = (p for p in found.pieces.values() if _overlaps(p, slice_.offsets.start, end))
+    found = Counting(group, slice_)
+    for record in records:
+        found.take(record, lists.get(record.header.seq))
+    return found
+
+
+def held(counting: Counting) -> Held:
+    """What holds the records of a slice, up to the first that cannot be read."""
+    end, why = _covered(counting)
+    start = counting.slice_.offsets.start
+    pieces = counting.pieces_with(OffsetRange(start, end)) if start < end else ()
     in_order = sorted(pieces, key=lambda p: (p.first_offset, p.key))
     return Held(tuple(in_order), end, why)
 
 
-def ranges(
-    group: str,
-    slice_: Slice,
-    records: Iterable[Record],
-    lists: Mapping[int, Replaced],
-) -> Sequence[FoundRange]:
-    """What the records say of the ranges in and around a slice; the arguments are as of ``held``.
-
-    What no range without a fault covers is in no COMMIT, or was skipped.
-    """
-    return _found(group, slice_, records, lists).ranges
-
-
-def _found(
-    group: str, slice_: Slice, records: Iterable[Record], lists: Mapping[int, Replaced]
-) -> _Found:
-    found = _Found(slice_, group)
-    for record in records:
-        match record:
-            case Commit():
-                for landed in record.slices:
-                    if landed.piece.topic_partition == slice_.topic_partition:
-                        _commit(found, record.header.seq, landed)
-            case Hole():
-                found.ranges.append((record.piece.offsets, _skipped(group, record)))
-            case Replace():
-                if listed := lists.get(record.header.seq):
-                    _replace(found, record.header.seq, listed)
-    return found
-
-
-def _commit(found: _Found, seq: int, landed: LandedSlice) -> None:
-    found.ranges.append((landed.piece.offsets, _why_left_out(found, landed)))
-    for each in landed.objects:
-        found.pieces[each.upload.key] = Piece(seq, each, each.first_offset, each.last_offset)
-
-
-def _why_left_out(found: _Found, landed: LandedSlice | LandedAgain) -> Stalled | None:
+def _why_left_out(group: str, landed: LandedSlice | LandedAgain) -> Stalled | None:
     if not landed.filtered:
         return None
     return Stalled(
         Reason.SPEC_INVALID,
-        f"{landed.piece}: {found.group} has left out {landed.filtered} of its records, by a "
-        "transform; they are in no object",
+        f"{landed.piece}: {group} has left out {landed.filtered} of its records, by a transform; "
+        "they are in no object",
     )
 
 
@@ -149,48 +290,11 @@ def _skipped(group: str, hole: Hole) -> Stalled:
     )
 
 
-def _replace(found: _Found, seq: int, listed: Replaced) -> None:
-    for again in listed.landed_again:
-        if again.piece.topic_partition == found.slice_.topic_partition:
-            found.ranges.append((again.piece.offsets, _why_left_out(found, again)))
-    for retired in listed.retire:
-        found.pieces.pop(retired.landed.upload.key, None)
-    for new in listed.objects:
-        if piece := _of_sections(found, seq, new):
-            found.pieces[new.landed.upload.key] = piece
-
-
-def _of_sections(found: _Found, seq: int, new: NewObject) -> Piece | None:
-    """A new object as far as it has rows of the topic partition; None if it has none."""
-    tp, key = found.slice_.topic_partition, new.landed.upload.key
-    if object_names.origin(found.group, key).topic != tp.topic:
-        return None
-    at, rows, offsets = 0, list[RowRange](), list[int]()
-    for section in new.sections:
-        if section.partition == tp.partition and section.rows:
-            rows.append((at, at + section.rows))
-            offsets += (section.first_offset, section.last_offset)
-        at += section.rows
-    if not rows:
-        return None
-    first, last = min(offsets), max(offsets)
-    if new.mixed:
-        why = Stalled(
-            Reason.SPEC_INVALID,
-            f"{key}: {found.group} has sorted its rows, or left duplicates out, when it put it in "
-            f"the place of others in slot {seq}: {tp} cannot be landed from it",
-        )
-        found.ranges.append((OffsetRange(first, last + 1), why))
-        return None
-    is_whole = len(rows) == len(new.sections)
-    return Piece(seq, new.landed, first, last, None if is_whole else tuple(rows))
-
-
-def _covered(found: _Found) -> tuple[int, Stalled | None]:
+def _covered(counting: Counting) -> tuple[int, Stalled | None]:
     """Up to where ranges without a fault cover the slice, and what is wrong there."""
-    offsets = found.slice_.offsets
-    at, faults = offsets.start, [(r, why) for r, why in found.ranges if why]
-    for range_, why in sorted(found.ranges, key=lambda each: each[0]):
+    offsets, found = counting.slice_.offsets, list(counting.found)
+    at, faults = offsets.start, [(r, why) for r, why in found if why]
+    for range_, why in sorted(found, key=lambda each: each[0]):
         if why is None and range_.start <= at < range_.end:
             at = range_.end
     at = min(at, offsets.end)
@@ -202,17 +306,13 @@ def _covered(found: _Found) -> tuple[int, Stalled | None]:
     if first and first[0] <= at and first[0] < offsets.end:
         return first
     if at < offsets.end:
-        return at, not_landed(found.group, found.slice_.topic_partition, at)
+        return at, not_landed(counting.group, counting.slice_.topic_partition, at)
     return at, None
 
 
 def not_landed(group: str, tp: TopicPartition, offset: int) -> Stalled:
     """What is wrong with an offset that no record is about."""
     return Stalled(Reason.DATA_LOSS, f"{tp}: offset {offset} is in no COMMIT of {group}")
-
-
-def _overlaps(piece: Piece, start: int, end: int) -> bool:
-    return piece.first_offset < end and start <= piece.last_offset
 
 
 def row_mask(rows: Sequence[RowRange], start: int, count: int) -> list[bool]:

@@ -14,7 +14,6 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from landfall.checks.places import applied
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import pieces
 from landfall.landed.backup import another_topic
@@ -23,13 +22,11 @@ from landfall.landed.history import History, Life
 from landfall.landed.merging import chunks, merged
 from landfall.landed.pieces import Held, Piece
 from landfall.landed.rows import of_parquet, of_sequence_file
-from landfall.landed.specs import LandedBy
+from landfall.landed.what_counts import WhatCounts
 from landfall.lane.expired_letters import read_expired
-from landfall.lane.replacements import read_replaced
-from landfall.ledger import Record, Replace, retired_names
+from landfall.ledger import Replace, retired_names
 from landfall.ledger.landing_rules import CURRENT_RULES
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import Replaced
 from landfall.pipeline.records import Records, of_columns
 from landfall.source import EndsEarly
 from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
@@ -60,7 +57,7 @@ class LandedReader:
             field: of the spec that names the other group, for messages.
         """
         self._store, self._history = store, history
-        self._landed_by = LandedBy(history, field)
+        self._what_counts = WhatCounts(history, field)
         self.topic_ids: Mapping[TopicPartition, str] = {}
         """The topic ids that topic partitions must have; without one, whatever was landed last."""
         self.rules = CURRENT_RULES
@@ -110,13 +107,7 @@ class LandedReader:
 
     def _held(self, slice_: Slice) -> Held:
         life = self._life(slice_)
-        records = self._history.records(slice_.topic_partition, life, slice_.offsets)
-        lists = self._applied_lists(records)
-        for seq, listed in lists.items():
-            self._landed_by.learn(seq, listed)
-        for record in records:
-            self._landed_by.check(record, slice_.topic_partition.topic)
-        return pieces.held(self.group, slice_, records, lists)
+        return pieces.held(self._what_counts.of(slice_, life))
 
     def _life(self, slice_: Slice) -> Life:
         """The life of the topic partition, by a ledger that goes as far as the slice."""
@@ -133,13 +124,6 @@ class LandedReader:
         if life.end < slice_.offsets.end:
             raise Retry(f"{slice_}: {self.group} has landed it up to {life.end}")
         return life
-
-    def _applied_lists(self, records: list[Record]) -> Mapping[int, Replaced]:
-        replacements = (record for record in records if isinstance(record, Replace))
-        return {
-            record.header.seq: read_replaced(self._store, record.header.seq, record.listed)
-            for record in applied(replacements, self._history.state.applied_through)
-        }
 
     # -------------------------------------------------------------------------------------- reading
 
@@ -186,7 +170,7 @@ class LandedReader:
         """The rows of an object; values of those with smaller offsets may be null."""
         if piece.is_dead_letters:
             return of_parquet(stream, is_sorted=False)
-        output = self._landed_by.spec(piece.slot, tp.topic).output
+        output = self._what_counts.landed_by.spec(piece.made_by, tp.topic).output
         if output.format == "SequenceFile":
             return of_sequence_file(stream, start)
         return of_parquet(stream, is_sorted=bool(output.options.get("sortBy")))

@@ -5,7 +5,7 @@ from landfall.errors import Reason, Stalled
 from landfall.landed.history import History
 from landfall.landed.kept import why_not_kept
 from landfall.lane.stored_specs import read_spec
-from landfall.ledger import Commit, Open, Record, Replace, object_names
+from landfall.ledger import Open, object_names
 from landfall.ledger.replacement_lists import Replaced
 
 
@@ -59,15 +59,14 @@ class LandedBy:
         """
         return self._stored(self._history.state.spec, topic, "the last OPEN")
 
-    def check(self, record: Record, topic: str) -> None:
-        """Return if the objects that a record names hold what Kafka held.
+    def check(self, seq: int, topic: str) -> None:
+        """Return if what the COMMIT or backfill of a slot has landed holds what Kafka held.
 
         Raises:
-            Stalled: SPEC_INVALID, they do not; or as ``spec``.
+            Stalled: SPEC_INVALID, it does not; or as ``spec``.
             Retry: the store does not answer.
         """
-        if isinstance(record, Commit | Replace):
-            self.refuse(self.spec(record.header.seq, topic), topic)
+        self.refuse(self.spec(seq, topic), topic)
 
     def refuse(self, spec: GroupSpec, topic: str) -> None:
         """Return if objects of this spec hold what Kafka held.

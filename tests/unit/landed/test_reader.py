@@ -190,8 +190,11 @@ def test_a_range_is_read_by_the_spec_that_landed_it() -> None:
     landed.open(output={"format": "Json"}).land(125, 160).settle()
 
     assert landed.read(0, 125) == within(LOG, 0, 125)
-    with pytest.raises(Stalled, match="Json does not hold offsets"):
+    with pytest.raises(EndsEarly) as early:
         landed.read(0, 126)
+    with pytest.raises(Stalled, match="Json does not hold offsets"):
+        landed.read(125, 126)
+    assert early.value.offset == 125
 
 
 def object_of(landed: Backup, start: int) -> str:

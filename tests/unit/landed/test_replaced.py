@@ -3,12 +3,23 @@
 import pytest
 
 from landfall.errors import Reason, Stalled
+from landfall.landed.backup import LandedBackup
 from landfall.ledger import retired_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source import EndsEarly
-from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup, merge_of, within
+from landfall.source import EndsEarly, Stretch
+from tests.support.landed_group import (
+    PARQUET,
+    SEQUENCE_FILES,
+    Backup,
+    backfill_of,
+    backup_group,
+    carry_out,
+    merge_of,
+    within,
+)
+from tests.support.sample_backfill import Backfill, UndoneBackfill
 from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge
+from tests.support.sample_replacing import Merge, Undo
 from tests.support.slice_landing import TP, click
 
 OTHER = TopicPartition("clicks", 4)
@@ -90,5 +101,80 @@ def test_what_was_given_up_never_counts() -> None:
     merge = merge_of(landed, read_through=lost.slot).record(slices=SLICES, instead=lost.slot)
     retire(landed, merge.complete(), merge.slot)
     landed.settle()
+
+    assert landed.read(0, 140) == within(LOG[TP], 0, 140)
+
+
+FILTER: dict[str, object] = {
+    "transforms": [{"use": "Filter", "options": {"where": "n < 8"}}],
+}
+TEN = [(o, b'{"ts": 1763683200000, "n": %d}' % o) for o in range(10)]
+WHOLE = Slice(TP, OffsetRange(0, 10))
+
+
+def ask(landed: Backup) -> Stretch:
+    of_group = LandedBackup(GROUP, "readFrom", lambda: landed.history)
+    return of_group.first_stretch(TP, "id", WHOLE.offsets)
+
+
+def corrected() -> tuple[Backup, Backfill]:
+    """A filter had left two of ten records out; a backfill without it has landed all ten."""
+    landed = Backup({TP: TEN}, SEQUENCE_FILES, FILTER).land(0, 10).settle()
+    landed.spec = {}
+    landed.open(generation=2)
+    return landed, backfill_of(landed, landed.group, WHOLE)
+
+
+def test_a_range_that_a_backfill_corrected_is_read_and_is_a_backup() -> None:
+    landed, _ = corrected()
+
+    assert landed.read(0, 10) == TEN
+    assert ask(landed) == Stretch(WHOLE.offsets)
+
+
+def test_a_range_whose_correction_was_undone_is_refused_until_that_is_undone() -> None:
+    landed, backfill = corrected()
+    undone = UndoneBackfill(backfill)
+    carry_out(landed, undone)
+
+    with pytest.raises(Stalled, match="has left out 2 of its records"):
+        landed.read(0, 10)
+    assert "has left out 2 of its records" in str(ask(landed).why)
+    carry_out(landed, UndoneBackfill(undone))
+    assert landed.read(0, 10) == TEN
+    assert ask(landed) == Stretch(WHOLE.offsets)
+
+
+def test_driver_and_task_agree_by_which_spec_a_backfill_has_landed() -> None:
+    landed = Backup({TP: TEN}).land(0, 10).settle()
+    transforms = [{"use": "Set", "options": {"n": 1}}]
+    spec = backup_group(SEQUENCE_FILES, generation=2, transforms=transforms)
+    landed.open(generation=2)
+    backfill_of(landed, spec, WHOLE)
+
+    with pytest.raises(Stalled, match="transforms change or leave out what Kafka held"):
+        landed.read(0, 10)
+    found = ask(landed)
+    assert (found.offsets, found.why and found.why.reason) == (WHOLE.offsets, Reason.SPEC_INVALID)
+    assert "transforms change or leave out what Kafka held" in str(found.why)
+
+
+def test_a_merge_by_a_driver_with_another_format_is_read_by_the_spec_of_its_rows() -> None:
+    landed = backup()
+    merge = merge_of(landed)
+    landed.open(output=PARQUET)
+    carry_out(landed, merge, slices=SLICES)
+
+    assert landed.read(0, 140) == within(LOG[TP], 0, 140)
+
+
+def test_what_a_merge_had_sorted_is_read_again_once_that_is_undone() -> None:
+    landed = backup()
+    merge = merge_of(landed, mixed=True)
+    carry_out(landed, merge, slices=SLICES)
+    with pytest.raises(Stalled, match="has sorted its rows"):
+        landed.read(100, 140)
+
+    carry_out(landed, Undo(merge))
 
     assert landed.read(0, 140) == within(LOG[TP], 0, 140)

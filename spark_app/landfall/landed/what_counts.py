@@ -1,0 +1,57 @@
+"""What another group has landed of a range, for who plans to read it and for who reads it.
+
+Driver and tasks ask here, so that they agree: a range can be read if what counts of it now was
+landed by a spec that keeps what Kafka held, whatever was landed there before.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from landfall.checks.places import applied
+from landfall.errors import Reason, Stalled
+from landfall.landed import pieces
+from landfall.landed.history import History, Life
+from landfall.landed.pieces import Counting
+from landfall.landed.specs import LandedBy
+from landfall.lane.replacements import read_replaced
+from landfall.ledger import Record, Replace
+from landfall.ledger.offsets import Slice
+from landfall.ledger.replacement_lists import Replaced
+
+
+class WhatCounts:
+    """What counts of ranges, as a history says. For one thread."""
+
+    def __init__(self, history: History, field: str) -> None:
+        """Read nothing yet; ``field`` of the spec names the other group, for messages."""
+        self._history = history
+        self.landed_by = LandedBy(history, field)
+
+    def of(self, slice_: Slice, life: Life) -> Counting:
+        """What counts of a slice, in this life of its topic partition.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a segment, a list or a slot is gone or damaged.
+            Retry: the store does not answer.
+        """
+        records = self._history.records(slice_.topic_partition, life, slice_.offsets)
+        lists = self._lists(records)
+        for seq, listed in lists.items():
+            self.landed_by.learn(seq, listed)
+        found = pieces.counting(self._history.lane.group, slice_, records, lists)
+        for each in found.ranges:
+            try:
+                self.landed_by.check(each.slot, slice_.topic_partition.topic)
+            except Stalled as stalled:
+                if stalled.reason is not Reason.SPEC_INVALID:
+                    raise
+                found.faults.append((each.offsets, stalled))
+        return found
+
+    def _lists(self, records: Sequence[Record]) -> Mapping[int, Replaced]:
+        """What the REPLACEs that are applied have replaced, by slot."""
+        replacements = (record for record in records if isinstance(record, Replace))
+        slots = self._history.lane.slots
+        return {
+            record.header.seq: read_replaced(slots, record.header.seq, record.listed)
+            for record in applied(replacements, self._history.state.applied_through)
+        }
