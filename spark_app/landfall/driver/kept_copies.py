@@ -28,8 +28,10 @@ def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -
     prefix = retired_names.retired_prefix(lane.group, lane.name)
     keys = (stat.key for stat in lane.slots.list_after(prefix))
     for slot, kept in groupby(keys, key=lambda key: retired_names.slot_of(prefix, key)):
-        if slot is None or not _is_over(lane, state, slot, now - retain):
+        if slot is None:
             continue
+        if not _is_over(lane, state, slot, now - retain):
+            break  # copies are listed by slot, and later slots are not over, either
         for some in _chunks(kept):
             lane.slots.delete_slots(some)
             deleted += len(some)

@@ -94,6 +94,7 @@ class Replacements:
     _running: dict[int, _Running] = field(default_factory=dict)
     _plan: PlannedReplacement | None = None
     _refused: StoreDenied | None = None
+    _left: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.planner = self.deps.new_planner(self.writer.lane, self.wake)
@@ -101,6 +102,7 @@ class Replacements:
         self._stopped = Event()
         self._readers = self.deps.background.pool(1, "replace")
         self._pool = self.deps.background.pool(THREADS, "retire")
+        self._expiring = self.deps.background.pool(1, "expire")
         for slot, pending in sorted(self.writer.state.replacing.items()):
             # Before anything is appended: no record may call the slot applied meanwhile.
             self.completer.hold(slot)
@@ -128,7 +130,11 @@ class Replacements:
         status = self.planner.status
         problem = status.problem if status else ""
         wrong = f"objects are not merged: {problem}" if problem else ""
-        return "\n".join(filter(None, (busy, wrong)))
+        left = ""
+        if self._left:
+            objects = plural(len(self._left), "replaced object")
+            left = f"{objects} left as somebody has overwritten them: {self._left[-1]}"
+        return "\n".join(filter(None, (busy, wrong, left)))
 
     def why_not(self, plan: PlannedReplacement) -> str:
         """Why a plan must not be recorded now; empty if it may be."""
@@ -215,7 +221,7 @@ class Replacements:
         self._stopped.set()
         taken = self._plan.uploads if self._plan else ()
         self.abort((*taken, *self.planner.stop()))
-        for pool in (self._readers, self._pool):
+        for pool in (self._readers, self._pool, self._expiring):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _record_plans(self) -> None:
@@ -279,7 +285,7 @@ class Replacements:
         state = self.writer.state
         if state.replaced and now - self._expired_at >= EXPIRY_INTERVAL:
             self._expired_at = now
-            self._submit(self._readers, self._expire, state, now)
+            self._submit(self._expiring, self._expire, state, now)
 
     def _expire(self, state: State, now: datetime) -> None:
         try:
@@ -291,7 +297,7 @@ class Replacements:
 
     def _retire(self, slot: int, lists: tuple[Replaced, ...]) -> list[Future[None]]:
         lane = self.writer.lane
-        retiring = Retiring(self.deps.store, lane.group, lane.name, slot)
+        retiring = Retiring(self.deps.store, lane.group, lane.name, slot, self._left.append)
         listed, *given_up = lists
         uploads = [new.landed.upload for other in given_up for new in other.objects]
         began = [self._submit(self._pool, self._until_done, retiring.give_up, u) for u in uploads]

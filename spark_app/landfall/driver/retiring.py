@@ -5,12 +5,13 @@ has one name and one content, and what is deleted has a name that is never given
 """
 
 import logging
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from landfall.errors import Stalled
 from landfall.ledger import retired_names
 from landfall.ledger.replacement_lists import RetiringObject
-from landfall.objects import Upload, UploadLost
+from landfall.objects import Upload, UploadLost, is_made_by
 from landfall.store import Store
 from landfall.store.copying import copied
 
@@ -26,25 +27,47 @@ class Retiring:
         group: the group's name.
         lane: the lane's name.
         slot: of the REPLACE.
+        left: called, from any thread, with the key of a foreign object that stays.
     """
 
     store: Store
     group: str
     lane: str
     slot: int
+    left: Callable[[str], object] = lambda _: None
 
     def retire(self, retiring: RetiringObject) -> None:
         """Keep a copy of an object, and delete it; afterwards nobody can bring it back.
 
+        What somebody else has put in its place stays there, and no copy is kept of it: to delete it
+        is not ours, and what readers of the ledger read is visible elsewhere by now.
+
         Raises:
             Retry: the store does not answer.
-            Stalled: a foreign object is at its key.
         """
         upload = retiring.landed.upload
         kept = retired_names.retired_key(self.group, self.lane, self.slot, upload.key)
-        if self.store.stat(kept) is None:
+        if not self._is_foreign(upload) and self.store.stat(kept) is None:
             self._keep(upload, kept)
-        self.store.retire(upload)
+        self._delete(upload)
+
+    def _delete(self, upload: Upload) -> None:
+        """Delete the object of an upload, unless it is another one's by now."""
+        try:
+            self.store.retire(upload)
+        except Stalled:
+            if not self._is_foreign(upload):
+                raise
+            log.warning("a foreign object stays in the place of another", extra={"key": upload.key})
+            self.left(upload.key)
+
+    def _is_foreign(self, upload: Upload) -> bool:
+        """Whether somebody has overwritten the object of an upload."""
+        for _ in range(2):  # while another driver deletes it, it may have lost its token already
+            found = self.store.stat(upload.key)
+            if found is None or is_made_by(upload, found):
+                return False
+        return True
 
     def _keep(self, upload: Upload, kept: str) -> None:
         try:
@@ -60,10 +83,15 @@ class Retiring:
         """Delete a new object that nobody needs, whether it is visible by now or not.
 
         Raises:
-            Retry, Stalled: as ``retire``.
+            Retry: as ``retire``.
         """
         self.store.abort(upload.key, upload.upload_id)
         # Where nobody can abort an upload, it is completed: what is left of it would stay else.
-        with suppress(UploadLost):
+        try:
             self.store.complete(upload)
-        self.store.retire(upload)
+        except UploadLost:
+            pass
+        except Stalled:
+            if not self._is_foreign(upload):
+                raise
+        self._delete(upload)

@@ -210,14 +210,27 @@ def column_keys(batch: pa.RecordBatch, path: tuple[str, ...]) -> Keys:
     return [None] * len(batch) if column is None else _comparable(".".join(path), column)
 
 
+def _is_bytes(type_: pa.DataType) -> bool:
+    types = pa.types
+    is_plain = types.is_binary(type_) or types.is_large_binary(type_)
+    return is_plain or types.is_fixed_size_binary(type_) or types.is_binary_view(type_)
+
+
 def _comparable(name: str, column: pa.Array) -> Keys:
     """The values as bytes, which are equal if and only if they are."""
     type_ = column.type
     if pa.types.is_nested(type_):
         raise NotMergeableError(f"rows cannot be compared by {name}, which is a {type_}")
-    if pa.types.is_temporal(type_):
-        column = column.cast(pa.int32() if type_.bit_width == 32 else pa.int64())
-    if not pa.types.is_binary(column.type):
-        column = column.cast(pa.string()).cast(pa.binary())
+    try:
+        if pa.types.is_temporal(type_):
+            column = column.cast(pa.int32() if type_.bit_width == 32 else pa.int64())
+        if not _is_bytes(column.type):
+            column = column.cast(pa.string())
+        column = column.cast(pa.binary())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        # What Arrow cannot cast is no sign that the object is damaged.
+        raise NotMergeableError(
+            f"rows cannot be compared by {name}, which is a {type_}: {error}"
+        ) from error
     found: list[bytes | None] = column.to_pylist()
     return found

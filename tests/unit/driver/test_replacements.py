@@ -1,8 +1,9 @@
 """Objects that take the place of others: recorded, carried out by whoever has the lane, undone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from itertools import count
+from threading import Event
 
 import pytest
 
@@ -12,7 +13,7 @@ from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lane_session import LaneSession
 from landfall.lane import Lane
 from landfall.ledger import Replace, State, decode, object_names, retired_names
-from landfall.objects import Upload
+from landfall.objects import ObjectStat, Upload
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
@@ -123,6 +124,85 @@ def test_merged_objects_take_the_place_of_others_of_which_copies_are_kept(scene:
     assert scene.state().applied_through >= slot
     assert scene.is_whole()
     assert driver.stop() is ExitCode.OK
+
+
+class Overwritten(MemoryStore):
+    """Somebody overwrites the first object that is to retire, just before or after it is copied."""
+
+    armed = ""
+
+    def _overwrite(self, key: str, moment: str) -> None:
+        if self.armed == moment and key.startswith("a/") and ".r" not in key:
+            self.armed = ""
+            self.overwrite(key, b"by somebody else")
+            self.overwritten = key
+
+    def stat(self, key: str) -> ObjectStat | None:
+        self._overwrite(key, "before")
+        return super().stat(key)
+
+    def retire(self, upload: Upload) -> None:
+        self._overwrite(upload.key, "after")
+        super().retire(upload)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_object_that_somebody_overwrote_stays_and_is_named(moment: str) -> None:
+    store = Overwritten()
+    scene = Scene(store)
+    driver = scene.landed()
+    store.armed = moment
+
+    slot = scene.merge()
+
+    foreign = store.overwritten
+    assert store.read(foreign) == b"by somebody else"
+    copy = retired_names.retired_key(GROUP, LANE, slot, foreign)
+    assert (store.read(copy) is not None) == (moment == "after")
+    assert b"by somebody else" not in [store.read(key) for key in scene.kept()]
+    wait_for(lambda: foreign in driver.contender.deps.counters.message, "its name in the status")
+    assert driver.stop() is ExitCode.OK
+    again = scene.start("r2")
+    again.until_landed()
+    assert again.stop() is ExitCode.OK
+
+
+def test_an_undoing_does_not_wait_for_the_listing_of_kept_copies() -> None:
+    class SlowList(MemoryStore):
+        gate: Event | None = None
+
+        def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
+            if self.gate and "retired" in prefix:
+                self.gate.wait(20)
+            return super().list_after(prefix, after)
+
+    store = SlowList()
+    scene = Scene(store)
+    before = scene.landed()
+    slot = scene.merge()
+    before.stop()
+    store.gate = Event()
+    driver = scene.start("r2")
+    try:
+        driver.until_landed()
+        answer = driver.contender.decide(asked(slot, dry_run=True))
+    finally:
+        store.gate.set()
+
+    assert answer.outcome is Outcome.DRY_RUN
+    driver.stop()
+
+
+def test_the_listing_of_kept_copies_ends_at_the_first_that_stays(scene: Scene) -> None:
+    scene.landed()
+    slot = scene.merge()
+    later = retired_names.retired_key(GROUP, LANE, slot + 1000, "a/all/1_0_0.json")
+    scene.store.create(
+        later, b""
+    )  # of a slot that nobody can read: only the first one is looked at
+
+    assert delete_expired(scene.lane, scene.state(), WEEK, NOW) == 0
+    assert later in scene.kept()
 
 
 def test_landing_goes_on_while_objects_are_replaced(scene: Scene) -> None:

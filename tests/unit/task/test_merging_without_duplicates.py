@@ -2,10 +2,13 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 
 from landfall.api.spec import Keep
 from landfall.errors import Reason, Stalled
+from landfall.formats.merged_columns import column_keys
+from landfall.formats.merging import NotMergeableError
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.replacement_lists import Section
 from landfall.task.merging import NotMerged
@@ -147,3 +150,18 @@ def test_a_column_that_has_no_single_value_is_refused() -> None:
 
     assert isinstance(result, NotMerged)
     assert "rows cannot be compared by headers, which is a list" in str(result.error)
+
+
+@pytest.mark.parametrize("type_", [pa.binary(3), pa.large_binary(), pa.binary_view(), pa.binary()])
+def test_any_bytes_are_compared_as_they_are(type_: pa.DataType) -> None:
+    values = [b"\xff\x00\x80", b"\xff\x00\x81", None]
+    batch = pa.record_batch({"id": pa.array(values, type_)})
+
+    assert column_keys(batch, ("id",)) == values
+
+
+def test_a_key_that_cannot_be_compared_is_no_damage() -> None:
+    intervals = pa.array([pa.MonthDayNano([1, 2, 3])])
+
+    with pytest.raises(NotMergeableError, match="rows cannot be compared by id, which is a month"):
+        column_keys(pa.record_batch({"id": intervals}), ("id",))
