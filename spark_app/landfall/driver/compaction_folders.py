@@ -28,6 +28,10 @@ log = logging.getLogger(__name__)
 
 LATE_PAUSE = timedelta(minutes=10)
 """How long nothing more must have come to a complete output partition before it is merged."""
+AHEAD = timedelta(days=2)
+"""A folder whose hour or day ends later than this from now is left out: a wrong clock wrote it, and
+whoever starts would have to read the ledger from its first object on.
+"""
 MAX_OBJECTS = 500_000
 """How many objects are kept at most, a kilobyte or so each; the folders with the oldest go."""
 MAX_SETTLED = 10_000
@@ -48,6 +52,7 @@ class Folder:
         due: when it may be merged at the earliest, once it is complete.
         objects: by key.
         is_settled: there is nothing to do until another object comes.
+        failures: how often in a row its objects could not be merged.
     """
 
     path: str
@@ -57,6 +62,7 @@ class Folder:
     due: datetime | None = None
     objects: dict[str, Mergeable] = field(default_factory=dict)
     is_settled: bool = False
+    failures: int = 0
 
 
 class Folders:
@@ -99,13 +105,13 @@ class Folders:
         self._forget()
 
     def due(self, now: datetime) -> list[Folder]:
-        """The folders that are to be merged now, the oldest first."""
+        """The folders that are to be merged now, the oldest first, but those that failed last."""
         found = [
             each
             for each in self.folders.values()
             if not each.is_settled and self._is_over(each) and (each.due is None or each.due <= now)
         ]
-        return sorted(found, key=lambda each: (each.end, each.path))
+        return sorted(found, key=lambda each: (each.failures, each.end, each.path))
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -176,7 +182,7 @@ class Folders:
         folder = self.folders.get(found.folder)
         if folder is None:
             periods = tuple(self._calendars.of(name.topic).periods(name.output_partition))
-            if not periods:
+            if not periods or periods[-1].end > (now + AHEAD).timestamp() * 1000:
                 return
             folder = Folder(found.folder, name.topic, periods[-1].end, seq)
             self.folders[folder.path] = folder

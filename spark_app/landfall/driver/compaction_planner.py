@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from landfall.api.contract import LANE
 from landfall.api.spec import Compact, ConsumerGroup, Output, TopicSpecs
@@ -12,14 +12,21 @@ from landfall.driver.decide.compaction import BYTES_PER_KEY, MergeRules, plan_me
 from landfall.driver.deps import DriverDeps
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.stored_specs import allowed_plug_ins, unchecked_spec
-from landfall.errors import Retry, Stalled
+from landfall.errors import LandfallError, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.replacement_lists import Replaced
 from landfall.registry import output_format
 from landfall.store.probe import probe_replacing
-from landfall.task.merging import Merge, Merged, MergeShare, NotMerged, merger_of
+from landfall.task.merging import (
+    Merge,
+    Merged,
+    MergeFailed,
+    MergeShare,
+    NotMerged,
+    merger_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +36,10 @@ SHARE_BYTES = 512 * 2**20
 """How many bytes a task merges before its plan is complete, and a merge more."""
 MAX_PLAN_OBJECTS = 20_000
 """How many objects retire by a plan, and those of a folder more."""
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
+"""How long a folder rests that could not be merged: it doubles each time."""
+MAX_FAILURES = 10
+"""After so many a folder is given up whose merge fails for no reason that could pass."""
 MAX_PLAN_FOLDERS = 1_000
 """How many folders a plan concerns at most."""
 
@@ -135,12 +146,29 @@ class CompactionPlanner:
         merged = [each for each in results if isinstance(each, Merged)]
         failed = [each for each in results if isinstance(each, NotMerged)]
         touched = {each.new.landed.upload.key.rpartition("/")[0] for each in merged}
-        again = {each.folder for each in failed if isinstance(each.error, Retry)}
+        again = {each.folder: each.error for each in failed if isinstance(each.error, Retry)}
+        given_up = [f for f in chosen.folders if self._is_given_up(f, again.get(f.path))]
         for folder in chosen.folders:
             # What failed for good, or would give what is there, waits for another object.
-            folder.is_settled = folder.path not in touched | again
+            folder.is_settled = folder.path not in touched | again.keys() or folder in given_up
         problem = str(failed[0].error) if failed else ""
+        if given_up:
+            path = given_up[0].path
+            problem = f"given up after {MAX_FAILURES} attempts: {again[path]}"
         return (self._replacement(token, read_through, merged) if merged else None), problem
+
+    def _is_given_up(self, folder: Folder, error: LandfallError | None) -> bool:
+        """Take note of how the merge of a folder went; whether it is not to be tried again.
+
+        One that fails must not be in the way of others, which can be merged.
+        """
+        if error is None:
+            folder.failures = 0
+            return False
+        folder.failures += 1
+        pause = min(FIRST_PAUSE * 2 ** min(folder.failures - 1, 10), LONGEST_PAUSE)
+        folder.due = self._deps.clock() + pause
+        return isinstance(error, MergeFailed) and folder.failures >= MAX_FAILURES
 
     def _replacement(
         self, token: str, read_through: int, merged: Sequence[Merged]

@@ -101,6 +101,10 @@ class NotMerged:
     error: LandfallError
 
 
+class MergeFailed(Retry):
+    """Something unexpected was raised, by a plug-in or for a row: it may well be raised again."""
+
+
 MergeResult = Merged | NotMerged
 
 
@@ -154,7 +158,7 @@ class _Merging:
             log.warning("objects not merged", extra={"folder": folder, "why": str(error)})
             return NotMerged(folder, error)
         log.error("objects not merged", extra={"folder": folder, "traceback": stack_of(error)})
-        return NotMerged(folder, Retry(f"{folder}: {summary_of(error)}"))
+        return NotMerged(folder, MergeFailed(f"{folder}: {summary_of(error)}"))
 
     def _by_schema(self) -> list[list[Mergeable]]:
         """The objects, apart where their rows have schemas of their own."""

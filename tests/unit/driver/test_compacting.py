@@ -1,18 +1,24 @@
 """Complete output partitions are merged once, and only what is known to be right is planned."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from landfall.api.compaction_status import CompactionStatus
+from landfall.driver import compaction_planner
 from landfall.driver.compaction_folders import HINT, LATE_PAUSE
 from landfall.driver.compaction_planner import PlannedReplacement
+from landfall.driver.decide.compaction import MergeRules, plan_merges
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import Retry
 from landfall.ledger import Purpose
+from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.object_names import ObjectName, renamed
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.objects import OpenUpload
+from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.objects import OpenUpload, Part, Upload
 from landfall.publish.cursor import cursor_key
 from tests.support.compaction_scene import CLICKS, SPEC, CompactionScene
 from tests.support.sample_ledger import GROUP, LANE
@@ -268,3 +274,78 @@ def test_a_driver_that_ends_does_not_try_again_what_failed(scene: CompactionScen
 
     assert found == [False, False, False]
     assert scene.compacting.status.problem == "merging failed: a worker died"
+
+
+def poisoned() -> CompactionScene:
+    """Eight hours, of which the first has a row that no merge can read."""
+    scene = CompactionScene(
+        {
+            **SPEC,
+            "route": {"pattern": "dt={date}/hr={hour}"},
+            "compact": {"dedupe": {"key": "id"}},
+        }
+    )
+    deep = b'{"x":' + b"[" * 1500 + b"]" * 1500 + b',"id":1}\n'
+    scene.runner.slots = 4
+    scene.sample.body = lambda offsets: b"".join(
+        deep if offset == 3 else b'{"id":%d}\n' % offset for offset in offsets
+    )
+    for hour in range(4, 12):
+        scene.land(hour, 10, 10)
+    return scene.finish(11)
+
+
+def test_a_folder_that_fails_is_in_nobodys_way_and_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compaction_planner, "SHARE_BYTES", 100)  # one hour fills a plan
+    monkeypatch.setattr(compaction_planner, "LONGEST_PAUSE", timedelta(hours=1))
+    scene, merged, problem = poisoned(), list[str](), ""
+
+    for _ in range(3 * 16):
+        if plan := scene.observe(timedelta(minutes=20)):
+            merged += plan.folders
+            scene.apply(plan)
+        problem = scene.compacting.status.problem or problem
+
+    assert merged == [f"clicks/dt=2026-11-21/hr={hour:02}" for hour in range(5, 12)]
+    tries = [m for given in scene.runner.given for share in given for m in share.merges]
+    failing = [m for m in tries if m.sources[0].folder.endswith("hr=04")]
+    assert len(failing) == compaction_planner.MAX_FAILURES
+    assert problem.startswith("given up after 10 attempts: clicks/dt=2026-11-21/hr=04: ")
+
+
+def test_a_record_from_a_far_future_pins_nothing() -> None:
+    scene = CompactionScene({**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}})
+    scene.sample.directory = "dt=2199-01-01/hr=00"  # the clock of tests is in 2126
+    scene.events.land(CLICKS, rows=1)
+    scene.events.settle()
+
+    for hour in range(3):
+        scene.land(hour, 3, 3, 3).finish(hour)
+        scene.apply(scene.plan()).observe()
+
+    scene.observe()
+    at = scene.sample.store.read(cursor_key(GROUP, LANE, HINT)) or b"{}"
+    assert json.loads(at)["through"] >= scene.sample.state.seq - 1
+
+
+@pytest.mark.parametrize("late", [0, 1, 2])
+def test_late_rows_come_after_what_was_merged_in_every_kafka_partition(late: int) -> None:
+    def object_of(partition: int, start: int, plan: int = -1) -> Mergeable:
+        name = ObjectName("clicks", "dt=2026-11-21/hr=05", 1, partition, start, ".json")
+        key = renamed(name.key, plan) if plan >= 0 else name.key
+        upload = Upload(key, "u", (Part("e", 1),), "t")
+        return Mergeable(1, LandedObject(upload, ObjectKind.DATA, 1, start, start, 0))
+
+    older, newer = object_of(1, 0, plan=90), object_of(0, 5, plan=120)
+    objects = [object_of(late, 7), newer, older]
+
+    deduped = plan_merges((GROUP, LANE), objects, MergeRules(1024, 4096, dedupes=True, max_rows=9))
+    packed = plan_merges((GROUP, LANE), objects, MergeRules(1024, 4096))
+
+    assert [each.key for each in deduped.merges[0]] == [
+        each.key for each in (older, newer, objects[0])
+    ]
+    by_partition = [(each.name.partition, each.name.start) for each in packed.merges[0]]
+    assert by_partition == sorted(by_partition)

@@ -2,7 +2,8 @@
 
 Objects are merged in the order of Kafka partition and offset, and only with others of their folder,
 generation and stored spec, by which they are read. Small ones are packed one after the other into
-merges of up to a target. Where duplicates are to be left out, all of them are merged into one.
+merges of up to a target. Where duplicates are to be left out, all of them are merged into one, what
+came late after what was merged before: so a late row is the last one, whatever its Kafka partition.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +63,7 @@ def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: Merg
         rules: what is merged.
     """
     alike = dict[tuple[int, str], list[Mergeable]]()
-    for each in sorted(objects, key=_order):
+    for each in sorted(objects, key=_by_arrival if rules.dedupes else _order):
         if _can_retire(lane, each):
             alike.setdefault((each.name.generation, each.spec), []).append(each)
     found, refused = list[Merge](), list[str]()
@@ -79,6 +80,11 @@ def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: Merg
 def _order(each: Mergeable) -> tuple[int, int, str]:
     name = each.name
     return name.partition, name.start, each.key
+
+
+def _by_arrival(each: Mergeable) -> tuple[bool, int, tuple[int, int, str]]:
+    """Merged objects by their merges, then those that came since."""
+    return each.plan < 0, each.plan, _order(each)
 
 
 def _size(each: Mergeable) -> int:
