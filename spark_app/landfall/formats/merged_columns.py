@@ -212,8 +212,8 @@ def column_keys(batch: pa.RecordBatch, path: tuple[str, ...]) -> Keys:
 
 def _is_bytes(type_: pa.DataType) -> bool:
     types = pa.types
-    is_plain = types.is_binary(type_) or types.is_large_binary(type_)
-    return is_plain or types.is_fixed_size_binary(type_) or types.is_binary_view(type_)
+    is_plain: bool = types.is_binary(type_) or types.is_large_binary(type_)
+    return is_plain or bool(types.is_fixed_size_binary(type_) or types.is_binary_view(type_))
 
 
 def _comparable(name: str, column: pa.Array) -> Keys:
