@@ -1,10 +1,10 @@
 """The driver pod's entry point: ``python main.py``.
 
 It runs the same loop as ``landfall run``, in the environment that ``landfall.api.contract`` names.
-The resource, the revision and the control token come from the environment, Spark's master and
-settings from ``$SPARK_CONF_DIR/spark-defaults.conf``. Log events are JSON lines on standard output.
-Status and control are served on every interface, where probes and the operator reach them. A driver
-that ends with an error writes the reason to the pod's termination message.
+The resource, the revision and what opens the control port come from the environment, Spark's master
+and settings from ``$SPARK_CONF_DIR/spark-defaults.conf``. Log events are JSON lines on standard
+output. Status and control are served on every interface, where probes and the operator reach them.
+A driver that ends with an error writes the reason to the pod's termination message.
 """
 
 import os
@@ -20,6 +20,7 @@ if __name__ == "__main__":
 
 import argparse
 import logging
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -31,15 +32,20 @@ from landfall.api.contract import (
     HTTP_PORT,
     KNOWN_LEDGER,
     LEDGER_ANCHOR,
+    LOCAL_TOKEN_FILE,
+    OPERATOR_KEYS,
     PEERS,
+    POD_UID,
     REVISION,
     TERMINATION_FILE,
     ExitCode,
     LedgerAnchor,
     LedgerPosition,
 )
+from landfall.api.spec import ConsumerGroup
 from landfall.cli.numbers import port
 from landfall.driver.http.control import Control
+from landfall.driver.http.signed_requests import SignatureCheck
 from landfall.driver.run import Options, run_group
 from landfall.driver.termination_message import TerminationMessage
 from landfall.errors import Reason, Retry, Stalled, StoreDenied
@@ -58,7 +64,7 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
     termination = TerminationMessage(Path(arguments.termination_file))
     try:
         group = group_file.load(Path(environment[GROUP_FILE]), environment)
-        code = run_group(group, _options(arguments, environment), termination.update)
+        code = run_group(group, _options(group, arguments, environment), termination.update)
         return termination.write_exit(code)
     except Stalled as stalled:
         log.error("cannot run", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # a trace would add nothing
@@ -78,8 +84,9 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
         return ExitCode.ERROR
 
 
-def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Options:
-    token = environment.get(CONTROL_TOKEN_FILE)
+def _options(
+    group: ConsumerGroup, arguments: argparse.Namespace, environment: Mapping[str, str]
+) -> Options:
     return Options(
         stays=True,
         http_host=arguments.host,
@@ -88,9 +95,42 @@ def _options(arguments: argparse.Namespace, environment: Mapping[str, str]) -> O
         peers=environment.get(PEERS, ""),
         known_ledger=_of_ledger(KNOWN_LEDGER, LedgerPosition.parse, environment),
         anchor=_of_ledger(LEDGER_ANCHOR, LedgerAnchor.parse, environment),
-        control=Control(Path(token), arguments.host, arguments.control_port) if token else None,
+        control=_control(group, arguments, environment),
         begun=BEGUN,
     )
+
+
+def _control(
+    group: ConsumerGroup, arguments: argparse.Namespace, environment: Mapping[str, str]
+) -> Control | None:
+    """Where commands are accepted, and from whom; None if the environment names no token's file."""
+    token, keys = environment.get(CONTROL_TOKEN_FILE), environment.get(OPERATOR_KEYS)
+    if not token:
+        return None
+    namespace, name = group.metadata.namespace, group.metadata.name
+    revision, pod = environment.get(REVISION, ""), environment.get(POD_UID, "")
+    return Control(
+        Path(token),
+        arguments.host,
+        arguments.control_port,
+        _local_token_file(environment.get(LOCAL_TOKEN_FILE)),
+        SignatureCheck(Path(keys), namespace, name, revision, pod) if keys else None,
+    )
+
+
+def _local_token_file(name: str | None) -> Path | None:
+    """A file with a new token, which only this user can read; None where none can be made."""
+    if not name:
+        return None
+    file = Path(name)
+    try:
+        file.unlink(missing_ok=True)  # of the container before this one in the same pod
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+            made.write(secrets.token_urlsafe(32))
+    except OSError as error:
+        log.warning("no token for the pod's own requests", extra={"why": error.strerror})
+        return None
+    return file
 
 
 def _of_ledger(

@@ -4,10 +4,11 @@ The operator and the command line depend on this module, and so does everybody w
 with curl. It holds plain values only.
 
 **Control** is a second HTTP server on ``CONTROL_PORT``. A driver has one only if
-``CONTROL_TOKEN_FILE`` names a file. Each request is a POST with ``Authorization: Bearer <content of
-that file>`` and one of the JSON documents below as its body. The answer is 202 with an empty body,
-401 without the token, 400 for another document. Commands are levels, not steps: sending a driver
-the same command again changes nothing. ``landfall.api.verbs`` has the requests of engineers.
+``CONTROL_TOKEN_FILE`` names a file, which need not exist. Each request is a POST with one of the
+JSON documents below as its body, and either the operator's signature (``landfall.api.signatures``)
+or ``Authorization: Bearer <content of that file>``. The answer is 202 with an empty body, 401
+without either, 400 for another document. Commands are levels, not steps: sending a driver the same
+command again changes nothing. ``landfall.api.verbs`` has the requests of engineers.
 
 **Standing by.** A driver with a ``REVISION`` takes the lane at once if the lane is empty, if it was
 handed over (its last record is YIELD), or if its last OPEN has the same revision, so that a driver
@@ -42,7 +43,17 @@ PEERS = "LANDFALL_PEERS"
 that replaces one of its own revision asks there whether that one still drains, and then waits.
 """
 CONTROL_TOKEN_FILE = "LANDFALL_CONTROL_TOKEN_FILE"  # noqa: S105  # the name of a variable that holds a path
-"""Environment variable: the path of a file with the token that control requires."""
+"""Environment variable: the path of a file with a token that control accepts."""
+LOCAL_TOKEN_FILE = "LANDFALL_LOCAL_TOKEN_FILE"  # noqa: S105  # as above
+"""Environment variable: the path of a file in which the driver puts a token of its own at its
+start, for those who may run commands in its pod.
+"""
+OPERATOR_KEYS = "LANDFALL_OPERATOR_KEYS"
+"""Environment variable: the path of a ``landfall.api.signatures.KeyDocument`` with the operator's
+public keys. Control accepts no signature if it is unset.
+"""
+POD_UID = "POD_UID"
+"""Environment variable: the metadata.uid of the driver's pod."""
 
 EXECUTORS = "LANDFALL_EXECUTORS"
 """Environment variable: the executor count to start with; Spark's own setting applies if unset. The
@@ -57,11 +68,13 @@ LEDGER_ANCHOR = "LANDFALL_LEDGER_ANCHOR"
 which that slot is another one: its history was rewritten. Unset if none is known.
 """
 
-VERSION = 4
+VERSION = 5
 """The version of this contract. It is raised when something is added. Operators of version N work
 with drivers of version N-1 and later: a driver ignores what it does not know, and the operator does
 without what an older driver does not report.
 """
+SIGNED_SINCE = 5
+"""The first version whose drivers accept the operator's signatures."""
 OLDEST_VERSION = 1
 """The oldest version of drivers that this release's operator works with."""
 

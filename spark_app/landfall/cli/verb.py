@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from landfall.api.contract import CONTROL_PORT, CONTROL_TOKEN_FILE, GROUP_FILE, ExitCode
+from landfall.api.contract import (
+    CONTROL_PORT,
+    CONTROL_TOKEN_FILE,
+    GROUP_FILE,
+    LOCAL_TOKEN_FILE,
+    ExitCode,
+)
 from landfall.api.verbs import (
     Answer,
     DropRequest,
@@ -174,7 +180,7 @@ def driver_to_ask(
     arguments: argparse.Namespace, environment: Mapping[str, str]
 ) -> DriverControl | None:
     """The driver to ask; in a driver's pod that is the pod's own."""
-    token_file = arguments.token_file or environment.get(CONTROL_TOKEN_FILE)
+    token_file = arguments.token_file or _token_file_of_pod(environment)
     url = arguments.driver
     if not url and not arguments.take_over and environment.get(CONTROL_TOKEN_FILE):
         url = f"http://127.0.0.1:{CONTROL_PORT}"
@@ -186,6 +192,12 @@ def driver_to_ask(
             f"--driver needs the control token: --token-file FILE, or {CONTROL_TOKEN_FILE}",
         )
     return DriverControl.of(url, Path(token_file))
+
+
+def _token_file_of_pod(environment: Mapping[str, str]) -> str | None:
+    """The file with the driver's own token in its pod, else that of a Secret."""
+    local, of_secret = environment.get(LOCAL_TOKEN_FILE), environment.get(CONTROL_TOKEN_FILE)
+    return local if local and Path(local).exists() else of_secret
 
 
 def _request(arguments: argparse.Namespace, topic: str, partition: int | None) -> Request:

@@ -350,6 +350,20 @@ def test_in_a_drivers_pod_its_own_driver_is_asked(
     assert [type(request) for _, request in received] == [ReplayRequest, RetryRequest]
 
 
+def test_in_a_drivers_pod_no_secret_is_needed(
+    server: ThreadingHTTPServer,
+    token: Path,
+    received: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verb, "CONTROL_PORT", server.server_port)
+    monkeypatch.setenv("LANDFALL_CONTROL_TOKEN_FILE", str(token.parent / "absent"))
+    monkeypatch.setenv("LANDFALL_LOCAL_TOKEN_FILE", str(token))
+
+    assert main(["retry"]) is ExitCode.OK
+    assert [type(request) for _, request in received] == [RetryRequest]
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [

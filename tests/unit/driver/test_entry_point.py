@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import (
+    CONTROL_TOKEN_FILE,
     GROUP_FILE,
     KNOWN_LEDGER,
     LEDGER_ANCHOR,
+    LOCAL_TOKEN_FILE,
+    OPERATOR_KEYS,
     PEERS,
+    POD_UID,
+    REVISION,
     ExitCode,
     LedgerAnchor,
     LedgerPosition,
@@ -157,3 +162,45 @@ def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -
     read, reported = given
     assert isinstance(read, ExecutorProblems)
     assert read is reported
+
+
+def test_what_opens_the_control_port_is_read(entry: ModuleType, tmp_path: Path) -> None:
+    given: list[Options] = []
+
+    def run_group(_: object, options: Options, __: object) -> ExitCode:
+        given.append(options)
+        return ExitCode.OK
+
+    local, keys = tmp_path / "local", tmp_path / "keys.json"
+    local.write_text("of the container before")
+    files = {LOCAL_TOKEN_FILE: str(local), OPERATOR_KEYS: str(keys)}
+    of_pod = {REVISION: "g1-1a2b3c4d", POD_UID: "pod-uid"}
+    started(entry, tmp_path, run_group, **{CONTROL_TOKEN_FILE: "/absent"}, **files, **of_pod)
+    started(entry, tmp_path, run_group, **{CONTROL_TOKEN_FILE: "/absent"})
+    started(entry, tmp_path, run_group, **files)
+
+    signed, plain, none = (options.control for options in given)
+    assert signed
+    assert signed.signatures
+    check = signed.signatures
+    assert (check.keys_file, check.namespace, check.group) == (keys, "default", "fake")
+    assert (check.revision, check.pod) == ("g1-1a2b3c4d", "pod-uid")
+    assert signed.token_files == (Path("/absent"), local)
+    assert local.stat().st_mode & 0o777 == 0o600
+    assert len(local.read_text()) > 40
+    assert plain
+    assert (plain.token_files, plain.signatures, none) == ((Path("/absent"),), None, None)
+
+
+def test_a_token_that_cannot_be_written_stops_no_driver(entry: ModuleType, tmp_path: Path) -> None:
+    given: list[Options] = []
+
+    def run_group(_: object, options: Options, __: object) -> ExitCode:
+        given.append(options)
+        return ExitCode.OK
+
+    files = {LOCAL_TOKEN_FILE: str(tmp_path / "absent" / "local"), CONTROL_TOKEN_FILE: "/absent"}
+
+    assert started(entry, tmp_path, run_group, **files) is ExitCode.OK
+    assert given[0].control
+    assert given[0].control.token_files == (Path("/absent"),)

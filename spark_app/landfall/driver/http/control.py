@@ -1,15 +1,16 @@
 """The driver's control endpoint, an HTTP server on its own port: see ``landfall.api.contract``.
 
-The token is checked before anything else in a request is looked at. It is read from its file at
-each request, so that a rotated secret is in force as soon as it is mounted; without a file, or with
-an empty one, every request is refused. A body is bounded and must be exactly one of the contract's
+The header ``Authorization`` is checked before anything else in a request is looked at: it has the
+operator's signature (``signed_requests``), or a token. Keys and tokens are read from their files at
+each request, so that new ones are in force as soon as they are mounted; without a file, or with an
+empty one, every request is refused. A body is bounded and must be exactly one of the contract's
 documents. An accepted command is only passed on here; the driver carries it out. A request of
 ``landfall.api.verbs`` is answered with a JSON document, which says what was recorded.
 """
 
 import hmac
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,8 +27,10 @@ from landfall.api.contract import (
     TakeOver,
     WantExecutors,
 )
+from landfall.api.signatures import Refusal, SignedHeader, challenge
 from landfall.api.verbs import VERB_PATHS, Answer, Outcome, Request
 from landfall.driver.http.server import PATIENCE_SECONDS, in_background
+from landfall.driver.http.signed_requests import SignatureCheck, clock, is_body, is_signed
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +61,30 @@ class Control:
         token_file: holds the token; white space around it is ignored.
         host: the address to listen on.
         port: 0 for any free one.
+        local_token_file: holds another one, for requests from within the pod.
+        signatures: checks the operator's signatures; None to take tokens only.
     """
 
     token_file: Path
     host: str
     port: int
+    local_token_file: Path | None = None
+    signatures: SignatureCheck | None = None
+
+    @property
+    def token_files(self) -> tuple[Path, ...]:
+        """The files with tokens."""
+        local = (self.local_token_file,) if self.local_token_file else ()
+        return (self.token_file, *local)
+
+
+class _Refused(Exception):  # noqa: N818  # the name is the state
+    """A request is not the operator's, nor that of somebody with a token."""
+
+    def __init__(self, wanted: str) -> None:
+        """``wanted`` is the header that says which credentials are wanted."""
+        super().__init__(wanted)
+        self.wanted = wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +130,19 @@ class _Handler(BaseHTTPRequestHandler):
     handler: ClassVar[ControlHandler]
 
     def answer(self) -> None:
-        code, body = self._result()
+        wanted = ""
+        try:
+            code, body = self._result()
+        except _Refused as refused:
+            code, body, wanted = HTTPStatus.UNAUTHORIZED, b"", refused.wanted
         # A refused body was not read, so the next request on this connection could not be found.
         self.close_connection = True
         self.send_response(code)
         if body:
             self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
-        if code is HTTPStatus.UNAUTHORIZED:
-            self.send_header("WWW-Authenticate", "Bearer")
+        if wanted:
+            self.send_header("WWW-Authenticate", wanted)
         if code is HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", "POST")
         self.end_headers()
@@ -125,18 +151,24 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  # the base class's names
 
     def _result(self) -> tuple[HTTPStatus, bytes]:
-        """The status code and the body to answer with."""
-        if not authorized(self.headers.get("Authorization", ""), self.control.token_file):
-            return HTTPStatus.UNAUTHORIZED, b""
+        """The status code and the body to answer with.
+
+        Raises:
+            _Refused: the request has no right to be answered.
+        """
+        signed = self._authorize()
         if self.path not in COMMANDS and self.path not in VERB_PATHS:
             return HTTPStatus.NOT_FOUND, b""
         if self.command != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED, b""
         try:
+            body = self._body()
+            if signed and not is_body(signed, body):
+                raise self._refuse(Refusal.BODY)
             if self.path in COMMANDS:
-                self.handler.dispatch(decode(COMMANDS[self.path], self._body()))
+                self.handler.dispatch(decode(COMMANDS[self.path], body))
                 return HTTPStatus.ACCEPTED, b""
-            request: Request = decode_request(self.path, self._body())
+            request: Request = decode_request(self.path, body)
         except ValueError as error:
             log.warning("control request refused", extra={"path": self.path, "why": str(error)})
             # Requests of people get the error as text; the operator's commands need none.
@@ -144,6 +176,29 @@ class _Handler(BaseHTTPRequestHandler):
             return HTTPStatus.BAD_REQUEST, reason if self.path in VERB_PATHS else b""
         answer = self.handler.decide(request)
         return CODES[answer.outcome], msgspec.json.encode(answer)
+
+    def _authorize(self) -> SignedHeader | None:
+        """What was signed, or None for a request with a token; nothing of the body is read.
+
+        Raises:
+            _Refused: it has neither.
+        """
+        header, signatures = self.headers.get("Authorization", ""), self.control.signatures
+        if not is_signed(header):
+            if not authorized(header, self.control.token_files):
+                raise _Refused("Bearer")
+            return None
+        found = (
+            signatures.check(self.command, self.path, header) if signatures else Refusal.UNKNOWN_KEY
+        )
+        if isinstance(found, Refusal):
+            raise self._refuse(found)
+        return found
+
+    def _refuse(self, refusal: Refusal) -> _Refused:
+        """The refusal of a signed request, with this driver's clock: the sender's may be wrong."""
+        signatures = self.control.signatures
+        return _Refused(challenge((signatures.clock if signatures else clock)(), refusal))
 
     def _body(self) -> bytes:
         length = int(self.headers.get("Content-Length", ""))
@@ -155,16 +210,23 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: an accepted command is logged by the driver that carries it out."""
 
 
-def authorized(header: str, token_file: Path) -> bool:
-    """Whether an ``Authorization`` header holds the token, compared in constant time."""
-    try:
-        token = token_file.read_bytes().strip()
-    except OSError as error:
-        log.error("control token unreadable", extra={"why": error.strerror})  # noqa: TRY400  # a trace would add nothing
-        return False
+def authorized(header: str, token_files: Iterable[Path]) -> bool:
+    """Whether an ``Authorization`` header holds a token of a file, compared in constant time."""
     scheme, _, given = header.partition(" ")
-    same = hmac.compare_digest(given.strip().encode(), token)
-    return same and bool(token) and scheme.lower() == "bearer"
+    tokens = list(filter(None, map(_token, token_files)))
+    if not tokens:
+        log.error("no control token can be read")
+    # Each token is compared, so that the time says nothing of which file one is in.
+    same = [hmac.compare_digest(given.strip().encode(), token) for token in tokens]
+    return any(same) and scheme.lower() == "bearer"
+
+
+def _token(file: Path) -> bytes:
+    """The token in a file; empty if there is none, as where nobody has made the Secret."""
+    try:
+        return file.read_bytes().strip()
+    except OSError:
+        return b""
 
 
 def decode_request(path: str, body: bytes) -> Request:
