@@ -31,6 +31,7 @@ from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
 from landfall_operator.runtime.backfills import Backfills, Scope
+from landfall_operator.runtime.control_port import ControlPort, Signer
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.first_lists import FirstLists
@@ -40,6 +41,7 @@ from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.namespaces import Namespaces, run_kopf
 from landfall_operator.runtime.promotions import HttpPromotionClient
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
+from landfall_operator.runtime.signing_keys import SigningKeys
 from landfall_operator.runtime.trial_lists import TrialLists
 from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
@@ -107,7 +109,9 @@ class Operator:
         self._kube = KubeClient(
             connection(), metrics, connections=settings.threads, before_write=check
         )
-        drivers = HttpDriverClient(self._session, metrics, check)
+        self._signing = SigningKeys(self._kube, settings.namespace, settings.signing_key)
+        control = ControlPort(self._session, Signer(lambda: self._signing.keys))
+        drivers = HttpDriverClient(self._session, control, metrics, check)
         events = EventRecorder(self._kube, metrics, now)
         pool = ThreadPoolExecutor(settings.threads)
         executor = ActionExecutor(self._kube, self._cache, drivers, events, pool)
@@ -116,7 +120,9 @@ class Operator:
             drivers,
             executor,
             metrics,
-            ReconcilerSettings(settings.context, now, settings.interval),
+            ReconcilerSettings(
+                settings.context, now, settings.interval, lambda: self._signing.public
+            ),
         )
         self._queue = WorkQueue(reconciler.reconcile, metrics)
         self._namespaces = Namespaces(
@@ -128,7 +134,7 @@ class Operator:
                 self._kube,
                 self._cache,
                 drivers,
-                HttpPromotionClient(self._session, metrics, check),
+                HttpPromotionClient(control, metrics, check),
                 events,
                 pool,
                 settings.context,
@@ -173,13 +179,34 @@ class Operator:
     async def _lead(self) -> None:
         await self._wait_for_api()
         await self._lease.acquire()
+        await _until_first(self._lease.keep(), self._act())
+
+    async def _act(self) -> None:
+        """Manage the groups; drivers know this operator by its key, so that comes first."""
+        await self._load_keys()
         await _until_first(
-            self._lease.keep(),
+            self._signing.keep_loading(),
             self._namespaces.watch(self._watch),
             self._namespaces.keep_checking(),
             self._backfills.keep_managing(),
             self._resync(),
         )
+
+    async def _load_keys(self) -> None:
+        """Wait until the keys are read.
+
+        Raises:
+            UnreadableKey: The Secret has something that is no key.
+            RequestRejected: A right is missing.
+        """
+        while True:
+            try:
+                await asyncio.to_thread(self._signing.load)
+            except Retry as error:
+                log.warning("waiting for the signing key: %s", error)
+                await asyncio.sleep(2)
+            else:
+                return
 
     async def _wait_for_api(self) -> None:
         """Wait until the API server answers and serves ConsumerGroups; kopf would look only once.

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from landfall import __version__
-from landfall_operator.objects.names import OPERATOR, is_reserved
+from landfall_operator.objects.names import OPERATOR, SIGNING_KEY, is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.objects.rbac import Account
@@ -42,6 +42,7 @@ class Settings:
         labelled: How the namespaces are found whose groups the operator manages, if by a label.
         namespace: The namespace of the operator and of its lease.
         lease: The name of the lease.
+        signing_key: The name of the Secret with the key that commands to drivers are signed with.
         holder: The operator's name in the lease.
         host: The address that the HTTP server listens on; empty for all.
         port: The port that the HTTP server listens on.
@@ -56,6 +57,7 @@ class Settings:
     labelled: Labelled | None
     namespace: str
     lease: str
+    signing_key: str
     holder: str
     host: str
     port: int
@@ -87,6 +89,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         else None,
         namespace=parsed.own_namespace,
         lease=parsed.lease,
+        signing_key=parsed.signing_key,
         # Outside of a pod, two operators on one machine must not share a name: each would think
         # that it holds the lease.
         holder=pod or f"{socket.gethostname()}-{uuid4().hex[:8]}",
@@ -190,6 +193,12 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
         "--lease",
         OPERATOR,
         "name of the lease; of all operators with the same lease, one is the leader",
+        {},
+    ),
+    (
+        "--signing-key",
+        SIGNING_KEY,
+        "Secret of its own namespace with the key that signs commands; made by the operator",
         {},
     ),
     (

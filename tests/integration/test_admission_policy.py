@@ -145,6 +145,10 @@ def _refuses_anything(site: Site, user: str) -> bool:
     return False
 
 
+def signing_key(site: Site) -> Json:
+    return manifests.signing_key(site.own, f"{ACCOUNT}-key", {"current": "aHVzaA=="})
+
+
 def driver_deployment(site: Site) -> Json:
     spec = group(driver={"containers": [{"name": "driver", "image": "mine"}]})
     template = driver_template(spec, "landfall:1", "config", CONTEXT)
@@ -155,9 +159,9 @@ def everything(site: Site) -> Iterator[Json]:
     """All that the operator creates."""
     owner, spec = site.owner(), group()
     yield from manifests.shared_objects(owner, ["clicks-driver", "mine"], CONTEXT)
-    yield manifests.control_secret(owner, "token")
+    yield signing_key(site)
     yield manifests.config_map(owner, spec, "landfall:1", 2, CONTEXT)
-    yield manifests.live_settings(owner, spec, 2)
+    yield manifests.live_settings(owner, spec, manifests.LiveSettings(2))
     yield driver_deployment(site)
     yield manifests.controller_revision(owner, spec, "landfall:1", 1)
     yield trials.trial_manifest(owner, spec, "clicks-trial", "g1-12345678", 2)
@@ -248,7 +252,7 @@ def stranger(site: Site) -> Json:
 
 def token(site: Site) -> Json:
     """A Secret into which Kubernetes would write the token of any account."""
-    made = manifests.control_secret(site.owner(), "token")
+    made = signing_key(site)
     made["type"] = "kubernetes.io/service-account-token"
     made["metadata"]["annotations"] = {"kubernetes.io/service-account.name": "default"}
     return made
@@ -267,6 +271,10 @@ def own_binding(site: Site) -> Json:
 RESTRICTED = "restricted pods:"
 CASES: dict[str, tuple[str, Callable[[Site], Json]]] = {
     "another kind": ("this kind of object", stranger),
+    "a Secret of a group": (
+        "this kind of object",
+        lambda site: manifests.control_secret(site.owner(), "token"),
+    ),
     "kube-*": ("kube-* namespaces", placed(shared("ServiceAccount"), lambda _: "kube-public")),
     "no label of the namespace": (
         "does not carry the label",
@@ -462,7 +470,8 @@ def test_a_listed_namespace_is_named_in_the_policy_instead_of_a_label() -> None:
     everywhere = the("ValidatingAdmissionPolicy", rendered({"watch": {"namespaces": ["*"]}}))
 
     conditions = [rule["expression"] for rule in listed["spec"]["validations"]]
-    assert "variables.isLease || request.namespace in ['a','b']" in conditions
+    allowed = "variables.isLease || variables.isKey || request.namespace in ['a','b']"
+    assert allowed in conditions
     assert "namespaceObject" not in json.dumps([listed, everywhere])
 
 

@@ -214,7 +214,27 @@ def test_with_namespaces_it_may_elsewhere_only_let_groups_go() -> None:
         "logs": list(rbac.GROUPS),
         "landfall": rules["landfall"],
     }
-    assert {resource for rule in rules["landfall"] for resource in rule["resources"]} == {"leases"}
+    given = environment(manifests)
+    own = rbac.own(given["LANDFALL_LEASE"], given["LANDFALL_SIGNING_KEY"])
+    assert rules["landfall"] == list(own)
+
+
+@pytest.mark.parametrize("scenario", ["all namespaces", "some namespaces"])
+@pytest.mark.parametrize("tokens", [None, False, True])
+def test_rights_to_secrets_of_groups_are_given_only_for_drivers_that_need_tokens(
+    scenario: str, tokens: bool | None
+) -> None:
+    values = {**SCENARIOS[scenario], "compatibility": {"bearerTokens": tokens}}
+    manifests = rendered(values)
+    expected = [*rbac.GROUPS, *(rbac.BEARER_TOKENS if tokens else ())]
+
+    roles = [*of_kind("ClusterRole", manifests), *of_kind("Role", manifests)]
+    policy = the("ValidatingAdmissionPolicy", manifests)["spec"]["variables"]
+
+    assert expected in [role["rules"] for role in roles]
+    assert any(role["rules"][: len(rbac.GROUPS)] == list(rbac.GROUPS) for role in roles)
+    (owned,) = (v["expression"] for v in policy if v["name"] == "isOwnedKind")
+    assert ("'secrets'" in owned) is bool(tokens)
 
 
 def test_without_rights_in_the_cluster_there_are_roles_only() -> None:

@@ -86,3 +86,41 @@ def test_an_upgrade_that_would_leave_groups_alone_is_refused(own_cluster: Cluste
     # once it goes by labels, groups elsewhere may be those of another release
     own_cluster.kubectl("label", "namespace", groups.namespace, "landfall.dev/watch-")
     helm.run(at, namespace, "upgrade", str(CHART), values=default)
+
+
+def test_an_upgrade_that_could_not_command_the_drivers_that_run_is_refused(
+    own_cluster: Cluster,
+) -> None:
+    namespace, at = own_cluster.create_namespace(), own_cluster.kubeconfig
+    groups = Groups(own_cluster, own_cluster.create_namespace())
+    everywhere: Values = {"watch": {"namespaces": ["*"]}}
+    helm.run(at, namespace, "install", str(CHART), values=everywhere)
+    eventually(lambda: own_cluster.kubectl("get", "crd", "-o", "name"), lambda seen: GROUPS in seen)
+    own_cluster.kubectl("wait", "--for=condition=Established", "--timeout=240s", "crd", GROUPS)
+    # the operator of a release that sent tokens
+    deployment = ("deployment", f"{helm.RELEASE}-landfall-operator", "-n", namespace)
+    own_cluster.kubectl("set", "env", *deployment, "LANDFALL_SIGNING_KEY-")
+    helm.run(at, namespace, "upgrade", str(CHART), values=everywhere)  # without groups it may
+    own_cluster.kubectl("set", "env", *deployment, "LANDFALL_SIGNING_KEY-")
+    groups.create(document())
+
+    with pytest.raises(helm.Refused, match="nothing was changed: drivers of") as refused:
+        helm.run(at, namespace, "upgrade", str(CHART), values=everywhere)
+
+    with_tokens, without = re.findall(
+        r"--set (compatibility\.bearerTokens=\w+)", str(refused.value)
+    )
+    assert "secrets" not in roles(own_cluster)
+    helm.run(at, namespace, "upgrade", str(CHART), "--set", with_tokens, values=everywhere)
+    assert "secrets" in roles(own_cluster)
+    helm.run(at, namespace, "upgrade", str(CHART), "--set", without, values=everywhere)
+    assert "secrets" not in roles(own_cluster)
+    # the operator that runs signs by now: nothing has to be said any more
+    helm.run(at, namespace, "upgrade", str(CHART), values=everywhere)
+
+
+def roles(cluster: Cluster) -> str:
+    """The ClusterRoles of the operator."""
+    return cluster.kubectl(
+        "get", "clusterrole", "-l", f"app.kubernetes.io/instance={helm.RELEASE}", "-o", "json"
+    )

@@ -5,6 +5,7 @@ The kubelet and the drivers are fakes.
 
 import json
 import signal
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -13,7 +14,7 @@ import pytest
 
 from landfall.api.contract import ExitCode, Phase
 from landfall_operator.objects import rbac
-from landfall_operator.objects.names import FINALIZER, OPERATOR
+from landfall_operator.objects.names import FINALIZER, OPERATOR, SIGNING_KEY
 from tests.support.cluster import Cluster
 from tests.support.operator_stage import KINDS, Stage, staged
 from tests.support.operators import PATIENCE, Running
@@ -52,13 +53,16 @@ def test_a_group_gets_its_objects_and_a_status_with_only_the_declared_rights(
     stage.create()
 
     seen = stage.wait_for("Running")
-    ((revision, driver),) = stage.drivers().items()
+    (revision,) = stage.drivers()
     assert {name.partition("/")[0] for name in stage.owned()} == KINDS
     assert seen["rollout"]["active"] == revision
     assert (seen["lag"]["records"], seen["executors"]) == (2, {"wanted": 1, "ready": 1})
     assert FINALIZER in stage.groups.read(stage.name)["metadata"]["finalizers"]
     assert operator.metric("landfall_operator_api_requests_total", code="403") == 0
-    assert driver.token not in operator.said
+    key = stage.groups.kubectl("get", "secret", SIGNING_KEY, "-o", "jsonpath={.data.current}")
+    secret = b64decode(key).decode().splitlines()[1]
+    assert secret not in operator.said
+    assert "-control" not in stage.groups.kubectl("get", "secrets", "-o", "name")
 
 
 def test_nothing_is_written_when_nothing_has_to_change(own: Stage) -> None:

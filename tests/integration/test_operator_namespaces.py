@@ -225,17 +225,17 @@ def test_a_namespace_is_managed_while_it_has_the_label(labelled: LabelledSite) -
     eventually(lambda: operator.metric(unwatched[0], namespace=unwatched[1]), bool, PATIENCE)
     assert "does not manage" in operator.said
     assert phase() == "None"
-    assert not labelled.may("get", "secrets")
+    assert not labelled.may("list", "configmaps")
 
     labelled.set_label(labelled.label)
 
     eventually(phase, lambda seen: seen == "Running", PATIENCE)
-    assert labelled.may("get", "secrets")
+    assert labelled.may("list", "configmaps")
     assert operator.metric(unwatched[0], namespace=unwatched[1]) == 0
     assert watched(operator, groups.namespace) == 1
 
     labelled.set_label("landfall.dev/watch-")
-    eventually(lambda: labelled.may("get", "secrets"), lambda may: not may, PATIENCE)
+    eventually(lambda: labelled.may("list", "configmaps"), lambda may: not may, PATIENCE)
     groups.patch(name, {"spec": {"state": "Suspended"}})
     eventually(lambda: operator.metric("landfall_operator_groups"), lambda n: n == 0, PATIENCE)
     assert "no longer carries the label" in operator.said

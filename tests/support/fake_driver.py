@@ -13,6 +13,7 @@ outlives the pods as a ledger does. The name of its image decides how a driver b
 """
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -39,7 +40,9 @@ from landfall.api.contract import (
     Status,
     Workers,
 )
+from landfall.api.signatures import Refusal, SignedHeader, challenge
 from landfall.api.status_summary import summarize
+from landfall.driver.http.signed_requests import SignatureCheck, is_body
 
 Json = dict[str, Any]
 
@@ -97,7 +100,7 @@ class FakeDriver:
     image: str
     generation: int
     address: str
-    token: str
+    signatures: SignatureCheck
     lane: Lane
     wanted: int
     phase: Phase = Phase.STARTING
@@ -256,12 +259,17 @@ class DriverServers:
         return web.json_response(asdict(summarize(status) if asks_summary else status))
 
     async def _command(self, request: web.Request) -> web.Response:
-        driver, document = self._addressee(request), await request.json()
+        driver, body = self._addressee(request), await request.read()
         if driver is None or driver.silent or driver.behaves("deaf"):
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE)
-        if request.headers.get("Authorization") != f"Bearer {driver.token}":
-            return web.Response(status=HTTPStatus.UNAUTHORIZED)
-        driver.dispatch(request.path, document)
+        header, check = request.headers.get("Authorization", ""), driver.signatures
+        found = check.check(request.method, request.path_qs, header)
+        if isinstance(found, SignedHeader) and not is_body(found, body):
+            found = Refusal.BODY
+        if isinstance(found, Refusal):
+            wanted = {"WWW-Authenticate": challenge(check.clock(), found)}
+            return web.Response(status=HTTPStatus.UNAUTHORIZED, headers=wanted)
+        driver.dispatch(request.path, json.loads(body))
         return web.Response(status=HTTPStatus.ACCEPTED)
 
 

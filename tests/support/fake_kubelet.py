@@ -6,11 +6,12 @@ driver behaves (``fake_driver``); the pull of an image named ``missing…`` fail
 
 import asyncio
 import threading
-from base64 import b64decode
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -18,14 +19,14 @@ from uuid import uuid4
 import aiohttp
 
 from landfall.api.contract import ExitCode, Phase
+from landfall.driver.http.signed_requests import SignatureCheck
 from landfall_operator.objects.names import (
     GROUP_LABEL,
     REVISION_LABEL,
     ROLE_LABEL,
-    control_name,
     driver_name,
 )
-from landfall_operator.objects.pod_templates import EXECUTORS_KEY
+from landfall_operator.objects.pod_templates import EXECUTORS_KEY, KEYS_KEY
 from tests.support.cluster import Cluster
 from tests.support.fake_driver import DriverServers, FakeDriver, Lane
 from tests.support.fake_node_api import NodeApi, now, pod_status
@@ -54,6 +55,7 @@ class Kubelet:
         self._ready = threading.Event()
         self._error: BaseException | None = None
         self._servers = DriverServers()
+        self._folder = TemporaryDirectory(prefix="operator-keys-")
         self.lanes: dict[str, Lane] = {}
         self.begun: Counter[str] = Counter()
         """The number of drivers that were started, by revision."""
@@ -281,14 +283,18 @@ class Kubelet:
                 await changed.wait()
 
     async def _driver(self, pod: Json, image: str) -> FakeDriver:
-        """The driver of a pod, with the Secret and the ConfigMap that the kubelet mounts."""
+        """The driver of a pod, with the ConfigMaps that the kubelet mounts.
+
+        Unlike a real kubelet's, the file with the operator's keys stays as it is.
+        """
         metadata = pod["metadata"]
         group, revision = metadata["labels"][GROUP_LABEL], metadata["labels"][REVISION_LABEL]
-        token = (await self._mounted("secrets", control_name(group)))["token"]
         for volume in pod["spec"]["volumes"]:
             if "configMap" in volume:
                 await self._mounted("configmaps", volume["configMap"]["name"])
-        executors = (await self._mounted("configmaps", driver_name(group)))[EXECUTORS_KEY]
+        live = await self._mounted("configmaps", driver_name(group))
+        keys = Path(self._folder.name) / f"{metadata['uid']}.json"
+        keys.write_text(live.get(KEYS_KEY, ""))
         return FakeDriver(
             uid=metadata["uid"],
             pod=metadata["name"],
@@ -298,9 +304,9 @@ class Kubelet:
             image=image,
             generation=int(revision.removeprefix("g").partition("-")[0]),
             address="",
-            token=b64decode(token).decode(),
+            signatures=SignatureCheck(keys, self._namespace, group, revision, metadata["uid"]),
             lane=self.lane(group),
-            wanted=int(executors),
+            wanted=int(live[EXECUTORS_KEY]),
         )
 
     async def _mounted(self, plural: str, name: str) -> dict[str, str]:

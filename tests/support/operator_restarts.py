@@ -18,12 +18,14 @@ from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime import watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
+from landfall_operator.runtime.control_port import Credentials
 from landfall_operator.runtime.driver_client import Command, HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import KubeClient, Request
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from tests.support.cluster import Cluster
+from tests.support.signing import control_port, new_key, public
 
 CONTEXT = OperatorContext(
     image="good:0", namespace="landfall-system", operator_labels={"app": "operator"}
@@ -75,11 +77,11 @@ class KillableDriverClient(HttpDriverClient):
     def __init__(
         self, session: aiohttp.ClientSession, metrics: Metrics, budget: WriteBudget
     ) -> None:
-        super().__init__(session, metrics)
+        super().__init__(session, control_port(session), metrics)
         self._budget = budget
 
-    async def send(self, address: str, command: Command, token: str) -> None:
-        await super().send(address, command, token)
+    async def send(self, address: str, command: Command, credentials: Credentials) -> None:
+        await super().send(address, command, credentials)
         self._budget.count_write()
 
 
@@ -95,9 +97,8 @@ async def run_operator(
             drivers = KillableDriverClient(session, metrics, budget)
             events = EventRecorder(kube, metrics, _now)
             executor = ActionExecutor(kube, cache, drivers, events, pool)
-            reconciler = Reconciler(
-                cache, drivers, executor, metrics, ReconcilerSettings(CONTEXT, _now)
-            )
+            settings = ReconcilerSettings(CONTEXT, _now, keys=lambda: (public(new_key()),))
+            reconciler = Reconciler(cache, drivers, executor, metrics, settings)
             try:
                 while not is_done():
                     await watcher.resync(kube, cache, (namespace,))

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 KINDS = {
     *("Deployment", "ConfigMap", "ControllerRevision", "ServiceAccount", "Role", "RoleBinding"),
-    *("Service", "NetworkPolicy", "PodDisruptionBudget", "Secret"),
+    *("Service", "NetworkPolicy", "PodDisruptionBudget"),
 }
 _OWNED = 'jsonpath={range .items[*]}{.kind}/{.metadata.name}={.metadata.uid}{"\\n"}{end}'
 

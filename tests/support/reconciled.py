@@ -20,6 +20,7 @@ from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects.names import GROUP_LABEL, REVISION_LABEL, ROLE_LABEL
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.action_executor import ActionExecutor
+from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import Command, Unauthorized
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import KINDS
@@ -43,14 +44,14 @@ class AnsweringDrivers:
         changes: The fields in which the next answer differs from that of an idle driver.
         token: The token that the drivers accept; empty for any.
         sent: The accepted commands.
-        tokens: The tokens of all commands, accepted or not.
+        credentials: Those of all commands, accepted or not.
     """
 
     answer: Status | None = None
     changes: Callable[[], dict[str, Any]] = dict
     token: str = ""
     sent: list[Command] = field(default_factory=list)
-    tokens: list[str] = field(default_factory=list)
+    credentials: list[Credentials] = field(default_factory=list)
 
     async def status(self, address: str) -> bytes | None:
         """See ``DriverClient``."""
@@ -59,10 +60,10 @@ class AnsweringDrivers:
             return None
         return msgspec.json.encode(replace(self.answer, **self.changes()))
 
-    async def send(self, address: str, command: Command, token: str) -> None:
+    async def send(self, address: str, command: Command, credentials: Credentials) -> None:
         """See ``DriverClient``."""
-        self.tokens.append(token)
-        if self.token not in {"", token}:
+        self.credentials.append(credentials)
+        if isinstance(credentials, Bearer) and self.token not in {"", credentials.token}:
             raise Unauthorized(f"{address}: 401")
         self.sent.append(command)
 

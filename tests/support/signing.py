@@ -1,14 +1,19 @@
 """Signs requests to a driver's control port as the operator does, part by part."""
 
 import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
+import aiohttp
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from landfall.api.signatures import Addressee, KeyDocument, SignedHeader, body_hash, key_id
 from landfall.driver.http.signed_requests import SignatureCheck
+from landfall_operator.runtime.control_port import ControlPort, Signer
+from landfall_operator.runtime.signing_keys import SigningKey
 
 NOW = 1_764_000_000_000
 """The driver's clock, in milliseconds."""
@@ -70,3 +75,13 @@ class Clock:
 def check_of(file: Path, clock: Clock) -> SignatureCheck:
     """What checks signatures in ``DRIVER``."""
     return SignatureCheck(file, DRIVER.namespace, DRIVER.group, DRIVER.revision, DRIVER.pod, clock)
+
+
+def control_port(
+    session: aiohttp.ClientSession,
+    *keys: Ed25519PrivateKey,
+    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> ControlPort:
+    """The control ports as an operator with these keys sees them, the current one first."""
+    known = tuple(map(SigningKey.of, keys or (new_key(),)))
+    return ControlPort(session, Signer(lambda: known, clock))

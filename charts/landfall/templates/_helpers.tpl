@@ -13,6 +13,19 @@
 {{ include "landfall.fullname" . }}-operator
 {{- end }}
 
+{{/* The Secret with the key by which drivers recognize the operator; the operator makes it. */}}
+{{- define "landfall.signingKey" -}}
+{{ include "landfall.operator" . }}-key
+{{- end }}
+
+{{/* All of the operator's RBAC rules in the namespaces of its groups. */}}
+{{- define "landfall.groupRights" -}}
+{{- include "landfall.rights" . }}
+{{- if .Values.compatibility.bearerTokens }}
+{{ include "landfall.bearerRights" . }}
+{{- end }}
+{{- end }}
+
 {{/*
 The labels that select the operator's pods. The drivers' NetworkPolicies admit exactly these pods to the control port, so
 the operator gets the labels as a setting, too.

@@ -25,9 +25,6 @@ The rules for pods include those of a driver: Kubernetes lets nobody grant right
   resources: [configmaps]
   verbs: [list, watch, create, patch, delete]
 - apiGroups: [""]
-  resources: [secrets]
-  verbs: [get, create]
-- apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]
 - apiGroups: [apps]
@@ -45,6 +42,16 @@ The rules for pods include those of a driver: Kubernetes lets nobody grant right
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [list, watch, create, patch]
+{{- end }}
+
+{{/*
+The operator's further RBAC rules in the namespaces of its groups while drivers run there that know no signatures: it
+reads, and where need be makes, the Secret with the token of such a driver.
+*/}}
+{{- define "landfall.bearerRights" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create]
 {{- end }}
 
 {{/*
@@ -77,7 +84,10 @@ with its rights in each of them, and the ValidatingAdmissionPolicy refuses any o
   resourceNames: [{{ include "landfall.clusterName" . }}]
 {{- end }}
 
-{{/* The operator's RBAC rules in its own namespace, whichever namespaces it watches: it holds its Lease there. */}}
+{{/*
+The operator's RBAC rules in its own namespace, whichever namespaces it watches: its Lease, and the Secret with its key. To
+create is limited by name in a server-side apply only, which is how the operator makes that Secret.
+*/}}
 {{- define "landfall.ownRights" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
@@ -86,4 +96,8 @@ with its rights in each of them, and the ValidatingAdmissionPolicy refuses any o
   resources: [leases]
   resourceNames: [{{ include "landfall.operator" . }}]
   verbs: [get, update]
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ include "landfall.signingKey" . }}]
+  verbs: [get, create, patch]
 {{- end }}

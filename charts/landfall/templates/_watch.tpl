@@ -24,6 +24,7 @@ this one would not. `lookup` finds nothing in `helm template`, as Argo CD uses i
 landfall_operator_unwatched_groups and the alert LandfallGroupsNotWatched name them.
 */}}
 {{- define "landfall.checkUpgrade" -}}
+{{- include "landfall.checkTokens" . }}
 {{- $mode := include "landfall.watchMode" . }}
 {{- $running := lookup "apps/v1" "Deployment" .Release.Namespace (include "landfall.operator" .) }}
 {{- if and $running (ne $mode "listed") (.Capabilities.APIVersions.Has "landfall.dev/v1alpha1/ConsumerGroup") }}
@@ -44,6 +45,21 @@ landfall_operator_unwatched_groups and the alert LandfallGroupsNotWatched name t
 {{- end }}
 {{- if $lost }}
 {{- fail (printf "\n\nnothing was changed: the running release manages groups in namespaces that this one would not watch: %s\nEither label them:           kubectl label namespace %s %s\nor keep watching all others: --set 'watch.namespaces={*}'\nGroups in kube-* namespaces are not managed any more: move them.\n" (join ", " $lost) (join " " $lost) .Values.watch.label) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+Fails an upgrade of a release whose operator sent tokens until somebody has said whether this one may read them: it could
+not command the drivers that run.
+*/}}
+{{- define "landfall.checkTokens" -}}
+{{- $running := lookup "apps/v1" "Deployment" .Release.Namespace (include "landfall.operator" .) }}
+{{- if and $running (kindIs "invalid" .Values.compatibility.bearerTokens) (.Capabilities.APIVersions.Has "landfall.dev/v1alpha1/ConsumerGroup") }}
+{{- $signs := false }}
+{{- range (first $running.spec.template.spec.containers).env }}{{ if eq .name "LANDFALL_SIGNING_KEY" }}{{ $signs = true }}{{ end }}{{ end }}
+{{- if and (not $signs) (lookup "landfall.dev/v1alpha1" "ConsumerGroup" "" "").items }}
+{{- fail "\n\nnothing was changed: drivers of the running release take commands with the token of a Secret only, and this operator may read none.\nUntil they have been replaced:   --set compatibility.bearerTokens=true\nTo do without commands to them:  --set compatibility.bearerTokens=false\n" }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -64,7 +64,7 @@ class CreateRevision:
 
 @dataclass(frozen=True, slots=True)
 class EnsureToken:
-    """Create the Secret with a new random control token, unless it exists."""
+    """Create the Secret with a control token, which a driver of an earlier release needs."""
 
     name: str
 

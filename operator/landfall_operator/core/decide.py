@@ -38,7 +38,7 @@ from landfall_operator.core.parsing import driver_of
 from landfall_operator.core.requests import Answer
 from landfall_operator.core.snapshot import Driver, GroupObservation
 from landfall_operator.objects import manifests, names
-from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.manifests import LiveSettings, Owner
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
     OperatorContext,
@@ -131,9 +131,12 @@ def _object_actions(
             manifests.live_settings(
                 _owner(observed),
                 desired.group,
-                desired.scaling.desired,
-                position_for_drivers(observed, desired.ledger),
-                anchor_for_drivers(observed, desired.ledger),
+                LiveSettings(
+                    desired.scaling.desired,
+                    position_for_drivers(observed, desired.ledger),
+                    anchor_for_drivers(observed, desired.ledger),
+                    observed.operator_keys,
+                ),
             ),
         )
     created: list[Action] = []
@@ -164,9 +167,8 @@ def wanted_drivers(observed: GroupObservation, desired: DesiredState) -> Mapping
 def _shared_objects(
     observed: GroupObservation, accounts: Iterable[str], context: OperatorContext
 ) -> Iterator[Action]:
-    secret = names.control_name(observed.name)
-    if f"Secret/{secret}" not in observed.hashes:
-        yield actions.EnsureToken(secret)
+    if observed.lacks_token:
+        yield actions.EnsureToken(names.control_name(observed.name))
     for manifest in manifests.shared_objects(_owner(observed), accounts, context):
         yield from _apply_if_changed(observed, manifest)
 

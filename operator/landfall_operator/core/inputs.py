@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from landfall.api.contract import SIGNED_SINCE
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.core.cache import CachedObject, Key, Resource
-from landfall_operator.core.parsing import driver_of
+from landfall_operator.core.parsing import driver_of, volume_of
 from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import Driver, ExecutorPods, GroupObservation, StatusReport
 from landfall_operator.core.trial_backfills import Backfill
 from landfall_operator.objects.names import FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import CONTROL_VOLUME, KEYS_VOLUME
 
 OwnedObjects = Mapping[tuple[str, str], CachedObject]
 """The cached objects of one group, by kind and name."""
@@ -34,18 +36,20 @@ class Inputs:
         reports: the drivers' last answers, by revision.
         samples: measurements of the last half hour, oldest first.
         spec_error: why the spec cannot be applied, if the spec alone does not show it.
-        token: name of the Secret with the control token; empty while there is none.
         executor_pods: the executors' pods; None if they were not looked at.
         trials_listed: whether the Backfills of the group's namespace have been listed.
+        operator_keys: the public keys by which drivers recognize the operator.
+        lacks_token: whether a driver that needs a control token to start has none.
     """
 
     now: datetime
     reports: Mapping[str, DriverReport]
     samples: tuple[Sample, ...] = ()
     spec_error: str = ""
-    token: str = ""
     executor_pods: ExecutorPods | None = None
     trials_listed: bool = False
+    operator_keys: tuple[bytes, ...] = ()
+    lacks_token: bool = False
 
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
@@ -60,9 +64,6 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
     config_maps = [cached for cached in owned.values() if cached.kind == "ConfigMap"]
     config_maps.sort(key=lambda cached: cached.name == driver_name(key[1]))
     driver_specs = {cached.revision: cached.value for cached in config_maps if cached.value}
-    # The Secret is not in the cache, since the operator may not list Secrets. It has no hash,
-    # because nothing in it is ever applied again: only its existence counts.
-    token_hash = {f"Secret/{inputs.token}": ""} if inputs.token else {}
     return GroupObservation(
         now=inputs.now,
         name=key[1],
@@ -78,11 +79,13 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         records=tuple(sorted(records, key=lambda record: record.number)),
         drivers=_drivers(resource.uid, owned, inputs.reports),
         driver_specs=driver_specs,
-        hashes=_hashes(resource.uid, owned) | token_hash,
+        hashes=_hashes(resource.uid, owned),
         fields={f"{cached.kind}/{cached.name}": cached.fields for cached in owned.values()},
         samples=inputs.samples,
         executor_pods=inputs.executor_pods,
         backfills=_trials(resource.uid, owned) if inputs.trials_listed else None,
+        operator_keys=inputs.operator_keys,
+        lacks_token=inputs.lacks_token,
     )
 
 
@@ -123,6 +126,39 @@ def drivers_run(owned: OwnedObjects, uid: str) -> bool:
     ]
     wanted = {cached.revision for cached in deployments if cached.value["spec"]["replicas"]}
     return bool(deployments) and wanted <= reachable_pods(owned).keys()
+
+
+def signed_pods(
+    owned: OwnedObjects, pods: Mapping[str, Json], contracts: Mapping[str, int]
+) -> dict[str, str]:
+    """The uids of the pods whose drivers take the operator's signatures, by revision.
+
+    Args:
+        owned: the objects with the group's label.
+        pods: the drivers' pods, by revision.
+        contracts: the contract versions that drivers report, by revision; one that has reported
+            none yet has that of its Deployment.
+    """
+    with_keys = {
+        cached.revision
+        for cached in owned.values()
+        if cached.kind == "Deployment" and cached.value and volume_of(cached.value, KEYS_VOLUME)
+    }
+    return {
+        revision: str(pod["metadata"].get("uid", ""))
+        for revision, pod in pods.items()
+        if revision in with_keys and contracts.get(revision, SIGNED_SINCE) >= SIGNED_SINCE
+    }
+
+
+def needs_token(owned: OwnedObjects, uid: str) -> bool:
+    """Whether a driver of the group does not start without the Secret with the control token."""
+    volumes = [
+        volume_of(cached.value, CONTROL_VOLUME) or {}
+        for cached in owned.values()
+        if cached.kind == "Deployment" and cached.value and cached.owner == uid
+    ]
+    return any(not v["secret"].get("optional", False) for v in volumes if "secret" in v)
 
 
 def process_id(pod: Json) -> str:

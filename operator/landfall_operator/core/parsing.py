@@ -73,14 +73,20 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
         started=_started(container),
         report=report,
         account=spec["template"]["spec"].get("serviceAccountName", ""),
-        config=_mounted_config(spec["template"]["spec"]),
+        config=_mounted_config(deployment),
     )
 
 
-def _mounted_config(pod: Json) -> str:
+def _mounted_config(deployment: Json) -> str:
     """The name of the ConfigMap with the driver's files; empty if somebody else's pod has none."""
-    volumes = (volume for volume in pod.get("volumes", []) if volume["name"] == CONFIG_VOLUME)
-    return next((v["configMap"].get("name", "") for v in volumes if "configMap" in v), "")
+    volume = volume_of(deployment, CONFIG_VOLUME) or {}
+    return str(volume.get("configMap", {}).get("name", ""))
+
+
+def volume_of(deployment: Json, name: str) -> Json | None:
+    """A volume of the pods of a Deployment; None if they have none of this name."""
+    volumes: list[Json] = deployment["spec"]["template"]["spec"].get("volumes", [])
+    return next((volume for volume in volumes if volume["name"] == name), None)
 
 
 def pod_failure_of(pod: Json, role: str = "driver") -> PodFailure | None:

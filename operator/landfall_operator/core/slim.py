@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from landfall_operator.objects.overlay import Json
-from landfall_operator.objects.pod_templates import CONFIG_VOLUME
+from landfall_operator.objects.pod_templates import CONFIG_VOLUME, CONTROL_VOLUME, KEYS_VOLUME
+
+_VOLUMES = frozenset({CONFIG_VOLUME, CONTROL_VOLUME, KEYS_VOLUME})
 
 
 def slim_deployment(body: Mapping[str, Any]) -> Json:
@@ -27,7 +29,7 @@ def slim_deployment(body: Mapping[str, Any]) -> Json:
                 "spec": {
                     **_pick(spec["template"]["spec"], "serviceAccountName"),
                     "containers": containers,
-                    "volumes": [v for v in volumes if v["name"] == CONFIG_VOLUME],
+                    "volumes": [v for v in volumes if v["name"] in _VOLUMES],
                 }
             },
         },

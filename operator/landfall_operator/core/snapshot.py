@@ -215,6 +215,8 @@ class GroupObservation:
         executor_pods: the executors' pods; None if they were not looked at.
         backfills: the Backfills that try a revision of the group, by name; None before they were
             listed.
+        operator_keys: the public keys by which drivers recognize the operator.
+        lacks_token: whether a driver of an earlier release cannot start without a control token.
     """
 
     now: datetime
@@ -236,6 +238,8 @@ class GroupObservation:
     samples: tuple[Sample, ...] = ()
     executor_pods: ExecutorPods | None = None
     backfills: Mapping[str, Backfill] | None = None
+    operator_keys: tuple[bytes, ...] = ()
+    lacks_token: bool = False
 
     @property
     def request(self) -> tuple[Verb, str] | None:

@@ -17,7 +17,10 @@ from landfall.api.contract import (
     HTTP_PORT,
     KNOWN_LEDGER,
     LEDGER_ANCHOR,
+    LOCAL_TOKEN_FILE,
+    OPERATOR_KEYS,
     PEERS,
+    POD_UID,
     REVISION,
 )
 from landfall.api.spec import ConsumerGroup
@@ -29,8 +32,11 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,
     CONTROL_FOLDER,
+    CONTROL_VOLUME,
     DRIVER_PORT,
     GROUP_FOLDER,
+    KEYS_FOLDER,
+    KEYS_VOLUME,
     SECRETS_FOLDER,
     OperatorContext,
     driver_template,
@@ -235,21 +241,24 @@ def _pod(owner: Owner, group: ConsumerGroup, image: str, context: OperatorContex
             **spec,
             # A container that failed is started again, with growing pauses.
             "restartPolicy": "OnFailure",
-            "volumes": _without(spec["volumes"], "name", "control"),
+            "volumes": _without(spec["volumes"], "name", CONTROL_VOLUME, KEYS_VOLUME),
         },
     }
     container = _container(made)
     for probe in ("startupProbe", "livenessProbe", "readinessProbe", "ports"):
         container.pop(probe, None)
-    container["volumeMounts"] = _without(container["volumeMounts"], "mountPath", CONTROL_FOLDER)
+    container["volumeMounts"] = _without(
+        container["volumeMounts"], "mountPath", CONTROL_FOLDER, KEYS_FOLDER
+    )
     container["env"] = [each for each in container["env"] if each["name"] not in _OF_DRIVERS]
     return made
 
 
 _OF_DRIVERS = frozenset(
     {
-        *(GROUP_FILE, REVISION, PEERS, CONTROL_TOKEN_FILE, EXECUTORS, KNOWN_LEDGER, LEDGER_ANCHOR),
-        *("POD_NAME", "POD_UID", "POD_IP", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"),
+        *(GROUP_FILE, REVISION, PEERS, EXECUTORS, KNOWN_LEDGER, LEDGER_ANCHOR),
+        *(CONTROL_TOKEN_FILE, LOCAL_TOKEN_FILE, OPERATOR_KEYS),
+        *("POD_NAME", POD_UID, "POD_IP", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"),
     }
 )
 """The environment of a driver that says what it lands, and how it runs Spark."""
@@ -273,8 +282,8 @@ def _mount(pod: Json, name: str, secrets: Sequence[str]) -> None:
             pod["spec"]["volumes"] = [*pod["spec"]["volumes"], source]
 
 
-def _without(items: Sequence[Json], key: str, value: str) -> list[Json]:
-    return [each for each in items if each.get(key) != value]
+def _without(items: Sequence[Json], key: str, *values: str) -> list[Json]:
+    return [each for each in items if each.get(key) not in values]
 
 
 def _selector(owner: Owner, role: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
+from landfall.api.signatures import KeyDocument
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.revisions import (
     as_json,
@@ -29,6 +30,7 @@ from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,
     DRIVER_PORT,
     EXECUTORS_KEY,
+    KEYS_KEY,
     LEDGER_KEY,
     OperatorContext,
     executor_template,
@@ -74,7 +76,7 @@ def shared_objects(
 ) -> tuple[Json, ...]:
     """The objects that all drivers of a group share, in the order of their creation.
 
-    The Secret with the control token is not among them, since it is created only once.
+    The Secret with a control token is not among them: only drivers of earlier releases need it.
 
     Args:
         owner: the group's resource.
@@ -96,10 +98,21 @@ def shared_objects(
 
 
 def control_secret(owner: Owner, token: str) -> Json:
-    """The Secret with the token of the control port; created once, with a random token."""
+    """The Secret with the token that drivers of earlier releases need."""
     return {
         **_object(owner, "v1", "Secret", names.control_name(owner.name)),
         "stringData": {"token": token},
+    }
+
+
+def signing_key(namespace: str, name: str, data: Json) -> Json:
+    """The Secret of the operator's own with its key; ``data`` is in base64."""
+    labels = {"app.kubernetes.io/managed-by": names.OPERATOR}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "data": data,
     }
 
 
@@ -127,21 +140,41 @@ def restored(config: Json, name: str) -> Json:
     return with_hash({**rest, "metadata": {**config["metadata"], "name": name}})
 
 
-def live_settings(
-    owner: Owner, group: ConsumerGroup, executors: int, ledger: str = "", anchor: str = ""
-) -> Json:
-    """The ConfigMap with what changes while drivers run: executor count, and the spec in force.
+@dataclass(frozen=True, slots=True)
+class LiveSettings:
+    """What changes while drivers run.
 
-    A driver that starts while no operator runs starts with this count, with the position that the
-    ledger has reached at least, and with the hash of the slot there.
+    Attributes:
+        executors: the desired executor count.
+        ledger: the position that the ledger has reached at least; empty if none is known.
+        anchor: that position with the hash of the slot there; empty if none is known.
+        keys: the operator's public keys, the current one first.
+    """
+
+    executors: int
+    ledger: str = ""
+    anchor: str = ""
+    keys: tuple[bytes, ...] = ()
+
+
+def live_settings(owner: Owner, group: ConsumerGroup, settings: LiveSettings) -> Json:
+    """The ConfigMap with the live settings, and with the spec in force.
+
+    A driver that starts while no operator runs starts with these. The operator's keys are in a file
+    of the driver's pod, which follows the ConfigMap while it runs.
     The operator itself reads the spec back, as the last valid one.
     """
     base = _object(owner, "v1", "ConfigMap", names.driver_name(owner.name), revision_of(group))
-    data = {"group.json": group_file(group), EXECUTORS_KEY: str(executors)}
-    if ledger:
-        data[LEDGER_KEY] = ledger
-    if anchor:
-        data[ANCHOR_KEY] = anchor
+    optional = {
+        LEDGER_KEY: settings.ledger,
+        ANCHOR_KEY: settings.anchor,
+        KEYS_KEY: KeyDocument(owner.uid, settings.keys).text() if settings.keys else "",
+    }
+    data = {
+        "group.json": group_file(group),
+        EXECUTORS_KEY: str(settings.executors),
+        **{key: value for key, value in optional.items() if value},
+    }
     return with_hash({**base, "data": data})
 
 

@@ -28,6 +28,9 @@ RESERVED = "kube-"
 OPERATOR = "landfall-operator"
 """The operator's name: field manager, value of managed-by, default name of its Lease."""
 
+SIGNING_KEY = f"{OPERATOR}-key"
+"""The default name of the Secret with the key that commands to drivers are signed with."""
+
 
 def driver_name(group: str) -> str:
     """Name of the objects that all drivers of a group share."""
@@ -40,7 +43,7 @@ def executors_name(group: str) -> str:
 
 
 def control_name(group: str) -> str:
-    """Name of the Secret with the control token."""
+    """Name of the Secret with a control token: the user's, or of a driver of an earlier release."""
     return f"{group}-control"
 
 

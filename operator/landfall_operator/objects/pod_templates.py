@@ -28,7 +28,10 @@ from landfall.api.contract import (
     HTTP_PORT,
     KNOWN_LEDGER,
     LEDGER_ANCHOR,
+    LOCAL_TOKEN_FILE,
+    OPERATOR_KEYS,
     PEERS,
+    POD_UID,
     REVISION,
 )
 from landfall.api.spec import ConsumerGroup, Decode
@@ -51,14 +54,21 @@ from landfall_operator.objects.resources import (
 )
 
 EXECUTORS_KEY = "executors"
+"""Key of the desired executor count in the ConfigMap with live settings."""
 LEDGER_KEY = "ledger"
 ANCHOR_KEY = "anchor"
-"""Key of the desired executor count in the ConfigMap with live settings."""
+KEYS_KEY = "operator-keys.json"
+"""Key of the operator's public keys there."""
 CONFIG_VOLUME = "group"
 """Volume of the driver's pod with the ConfigMap of its revision."""
+CONTROL_VOLUME = "control"
+"""Volume with a control token. Deployments of earlier releases do not start without its Secret."""
+KEYS_VOLUME = "operator-keys"
+"""Volume with the operator's public keys. Deployments of earlier releases have none."""
 GROUP_FOLDER = "/etc/landfall/group"
 SECRETS_FOLDER = "/etc/landfall/secrets"
 CONTROL_FOLDER = "/etc/landfall/control"
+KEYS_FOLDER = "/etc/landfall/operator"
 SCRATCH_FOLDER = "/tmp"  # noqa: S108  # a volume of the pod's own
 """The only writable folder of a pod, besides the local directories that Spark gives executors.
 
@@ -112,7 +122,19 @@ def driver_template(
     }
     volumes = [
         {"name": CONFIG_VOLUME, "configMap": {"name": config}},
-        {"name": "control", "secret": {"secretName": control_name(name), "defaultMode": 0o440}},
+        {
+            "name": CONTROL_VOLUME,
+            # Of users' own making, for programs that send requests to the driver.
+            "secret": {"secretName": control_name(name), "defaultMode": 0o440, "optional": True},
+        },
+        {
+            "name": KEYS_VOLUME,
+            "configMap": {
+                "name": driver_name(name),
+                "items": [{"key": KEYS_KEY, "path": KEYS_KEY}],
+                "optional": True,
+            },
+        },
     ]
     ours["spec"]["volumes"] = [*volumes, *ours["spec"]["volumes"]]
     # Landfall's environment variables are merged in again after the user's, so that nobody can
@@ -242,7 +264,8 @@ def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
     own = _container(driver_secrets_of(group))
     mounts = [
         {"name": CONFIG_VOLUME, "mountPath": GROUP_FOLDER, "readOnly": True},
-        {"name": "control", "mountPath": CONTROL_FOLDER, "readOnly": True},
+        {"name": CONTROL_VOLUME, "mountPath": CONTROL_FOLDER, "readOnly": True},
+        {"name": KEYS_VOLUME, "mountPath": KEYS_FOLDER, "readOnly": True},
     ]
     health = {"httpGet": {"path": "/healthcheck", "port": "http"}, "timeoutSeconds": 5}
     return {
@@ -283,10 +306,12 @@ def _environment(group: ConsumerGroup) -> list[Json]:
         REVISION: revision_of(group),
         PEERS: f"{driver_name(group.metadata.name)}.{group.metadata.namespace}.svc",
         CONTROL_TOKEN_FILE: f"{CONTROL_FOLDER}/token",
+        LOCAL_TOKEN_FILE: f"{SCRATCH_FOLDER}/control-token",
+        OPERATOR_KEYS: f"{KEYS_FOLDER}/{KEYS_KEY}",
         "SPARK_CONF_DIR": GROUP_FOLDER,
         "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
     }
-    fields = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IP": "status.podIP"}
+    fields = {"POD_NAME": "metadata.name", POD_UID: "metadata.uid", "POD_IP": "status.podIP"}
     live = driver_name(group.metadata.name)
     settings = {EXECUTORS: EXECUTORS_KEY, KNOWN_LEDGER: LEDGER_KEY, LEDGER_ANCHOR: ANCHOR_KEY}
     # Optional: a driver starts without them, with the count in spark-defaults.conf.

@@ -9,8 +9,8 @@ these.
 
 The API server prevents privilege escalation: nobody can grant rights that they do not have. So the
 operator has every right of the Role that it creates for drivers
-(``landfall_operator.objects.manifests``). It may create Secrets and read them by name, but it never
-lists them.
+(``landfall_operator.objects.manifests``). It has no right to Secrets in the namespaces of groups,
+except for ``BEARER_TOKENS`` where drivers of an earlier release still run; it never lists them.
 """
 
 import sys
@@ -52,7 +52,6 @@ GROUPS: tuple[Rule, ...] = (
     *DRIVER_RULES,
     _rule("", "serviceaccounts services", _APPLY),
     _rule("", "configmaps", f"{_APPLY} delete"),
-    _rule("", "secrets", "get create"),
     _rule("", "events", "get create patch"),
     _rule("apps", "deployments", f"{_APPLY} delete"),
     _rule("apps", "controllerrevisions", "list watch create delete"),
@@ -61,6 +60,9 @@ GROUPS: tuple[Rule, ...] = (
     _rule("policy", "poddisruptionbudgets", _APPLY),
 )
 
+
+BEARER_TOKENS: tuple[Rule, ...] = (_rule("", "secrets", "get create"),)
+"""The rules, besides ``GROUPS``, to command drivers of releases before the operator signed."""
 
 FINALIZERS: tuple[Rule, ...] = (
     _rule(GROUP, f"{PLURAL} {BACKFILLS}", "list patch"),
@@ -105,16 +107,24 @@ def namespace_binding(namespace: str, role: str, account: Account) -> Json:
     }
 
 
-def own(lease: str) -> tuple[Rule, ...]:
-    """The rules for the operator's namespace: its Lease; ``create`` cannot be limited by name."""
+def own(lease: str, signing_key: str = names.SIGNING_KEY) -> tuple[Rule, ...]:
+    """The rules for the operator's namespace: its Lease, and the Secret with its key.
+
+    ``create`` is limited by name only in a server-side apply, as which the Secret is created.
+    """
     leases = "coordination.k8s.io", "leases"
-    return (_rule(*leases, "create"), {**_rule(*leases, "get update"), "resourceNames": [lease]})
+    return (
+        _rule(*leases, "create"),
+        {**_rule(*leases, "get update"), "resourceNames": [lease]},
+        {**_rule("", "secrets", "get create patch"), "resourceNames": [signing_key]},
+    )
 
 
 def documents() -> dict[str, Any]:
     """All sets of rules, for a Lease with its default name."""
     return {
         "groups": list(GROUPS),
+        "bearerTokens": list(BEARER_TOKENS),
         "finalizers": list(FINALIZERS),
         "labelled": list(labelled(f"landfall-{OPERATOR}")),
         "own": list(own(OPERATOR)),

@@ -11,11 +11,12 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ParamSpec, TypeVar, assert_never
 
 from landfall.api.contract import HandOver, TakeOver, TryAgain, WantExecutors
+from landfall.api.signatures import Addressee
 from landfall.errors import LandfallError, Retry
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import actions
@@ -32,6 +33,7 @@ from landfall_operator.core.snapshot import ExecutorPods
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
+from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.drift import AT_ONCE, INTERVAL, DriftLimit
 from landfall_operator.runtime.driver_client import (
     Command,
@@ -57,11 +59,14 @@ class Target:
         key: The namespace and name of the group.
         resource: The group, in the version that the pass observed.
         addresses: The IP addresses of the drivers' pods, by revision.
+        signed: The uids of the pods whose drivers take signatures, by revision; the others are of
+            an earlier release and need the group's control token.
     """
 
     key: Key
     resource: Resource
     addresses: Mapping[str, str]
+    signed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def owner(self) -> Owner:
@@ -87,6 +92,7 @@ class ActionExecutor:
         self._events = events
         self._pool = pool
         self._tokens: dict[Key, str] = {}
+        self._without_token: set[Key] = set()
         self._drift = DriftLimit()
 
     async def execute(self, target: Target, action: actions.Action) -> None:  # noqa: C901, PLR0912  # one arm per action
@@ -179,9 +185,16 @@ class ActionExecutor:
         )
 
     async def has_token(self, target: Target) -> bool:
-        """Ask the API server whether the group's control token exists."""
+        """Ask the API server whether the group's control token exists.
+
+        True where the operator may not ask: then it may not create the token either.
+        """
         self._tokens.pop(target.key, None)
-        return await self._token(target) is not None
+        try:
+            return await self._token(target) is not None
+        except RequestRejected as error:
+            log.info("control token not read: %s", error, extra=_fields(target))
+            return True
 
     async def _token(self, target: Target) -> str | None:
         """The group's control token, however long ago it was read; None if it does not exist."""
@@ -198,6 +211,7 @@ class ActionExecutor:
     def forget(self, key: Key) -> None:
         """Drop what is remembered of a group that is gone."""
         self._tokens.pop(key, None)
+        self._without_token.discard(key)
         self._drift.forget(key)
 
     async def _create_token(self, target: Target) -> None:
@@ -312,35 +326,55 @@ class ActionExecutor:
         """Send a command to a driver. If that fails, the next pass decides to send it again."""
         fields = {**_fields(target), "revision": revision, "command": str(command)}
         address = target.addresses.get(revision)
-        token = await self._token(target) if address else None
-        if address is None or token is None:
+        credentials = await self._credentials(target, revision) if address else None
+        if address is None or credentials is None:
             log.info("driver command skipped", extra=fields)
-            if address:
-                await self._create_token(target)  # somebody deleted it while the driver runs
-            return
-        if not token:
-            await self._announce_missing_token(target)
             return
         try:
-            await self._drivers.send(address, command, token)
+            await self._drivers.send(address, command, credentials)
         except DriverUnreachable as error:
             if isinstance(error, Unauthorized):
                 self._tokens.pop(target.key, None)  # the Secret may have another token now
+            # A key that has not reached the driver is no error: the next passes try again.
             log.warning("driver command failed: %s", error, extra=fields)
         else:
             log.info("driver command sent", extra=fields)
 
-    async def _announce_missing_token(self, target: Target) -> None:
-        """Say, once per look at the Secret, that no driver of the group can be commanded."""
+    async def _credentials(self, target: Target, revision: str) -> Credentials | None:
+        """How the driver of a revision recognizes the operator; None if it cannot, by now."""
+        (namespace, name), pod = target.key, target.signed.get(revision)
+        if pod is not None:
+            return Addressee(namespace, name, target.resource.uid, revision, pod)
+        try:
+            token = await self._token(target)
+            if token is None:
+                await self._create_token(target)  # the next pass sends it
+                return None
+        except RequestRejected as error:
+            log.warning("control token not read: %s", error, extra=_fields(target))
+            token = ""
+        if token:
+            self._without_token.discard(target.key)
+            return Bearer(token)
+        await self._announce_missing_token(target, revision)
+        return None
+
+    async def _announce_missing_token(self, target: Target, revision: str) -> None:
+        """Say once that a driver of an earlier release cannot be commanded."""
         name = names.control_name(target.key[1])
         self._tokens.pop(target.key, None)
+        if target.key in self._without_token:
+            return
+        self._without_token.add(target.key)
         await self.emit_event(
             target,
             actions.EmitEvent(
                 "Warning",
                 "NoControlToken",
-                f"Secret {name} has no token, so no command reaches the drivers: delete the Secret,"
-                " and the operator creates it again",
+                f"the driver of {revision} is of an earlier release and takes commands only with"
+                f" the token in the Secret {name}, which the operator cannot read: set"
+                " compatibility.bearerTokens of the chart and see that the Secret has a token, or"
+                " give the group a newer image",
             ),
         )
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, assert_never
 
 from landfall.api.backfill_report import BackfillReport, parse_report
+from landfall.api.signatures import Addressee
 from landfall.errors import Retry
 from landfall_operator.api.backfill import KIND
 from landfall_operator.api.backfill_status import BackfillStatus
@@ -31,7 +32,8 @@ from landfall_operator.core.backfill_snapshot import (
     observation,
     pod_of,
 )
-from landfall_operator.core.cache import ObjectCache
+from landfall_operator.core.cache import Key, ObjectCache, Resource
+from landfall_operator.core.parsing import report_of
 from landfall_operator.objects import backfill_pods, names
 from landfall_operator.objects.backfill_pods import Lander
 from landfall_operator.objects.manifests import Owner
@@ -39,6 +41,7 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.bounds import bounded
 from landfall_operator.runtime.action_executor import difference, token_of
+from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import DriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
@@ -151,18 +154,35 @@ class BackfillPass:
         group = parts.cache.groups.get(key)
         if group is None or request is None or lane is None:
             return PromotionAnswer("failed", f"there is no ConsumerGroup {spec.group} any more")
-        pods = inputs.reachable_pods(parts.cache.owned(key))
-        pod = pods.get(group.status.rollout.active or "")
+        revision = group.status.rollout.active or ""
+        pod = inputs.reachable_pods(parts.cache.owned(key)).get(revision)
         if pod is None:
             return PromotionAnswer("failed", "no driver of the group runs; it waits for one")
+        credentials = await self._credentials(key, group, revision, pod)
+        if credentials is None:
+            return PromotionAnswer(
+                "failed",
+                "the group's driver is of an earlier release, and the operator has no token for it",
+            )
+        return await parts.promotions.promote(pod["status"]["podIP"], credentials, lane, request.id)
+
+    async def _credentials(
+        self, key: Key, group: Resource, revision: str, pod: Json
+    ) -> Credentials | None:
+        """How the driver in a pod recognizes the operator; None if it cannot."""
+        parts = self._parts
+        body = await parts.drivers.status(pod["status"]["podIP"])
+        answer = await asyncio.to_thread(report_of, body, parts.clock()) if body else None
+        contracts = {revision: answer.status.contract} if answer else {}
+        owned = parts.cache.owned(key)
+        if uid := inputs.signed_pods(owned, {revision: pod}, contracts).get(revision):
+            return Addressee(*key, group.uid, revision, uid)
         try:
-            name = names.control_name(spec.group)
+            name = names.control_name(key[1])
             token = token_of(await self._in_thread(parts.kube.get, "Secret", key[0], name))
-        except NotFound:
-            token = ""
-        if not token:
-            return PromotionAnswer("failed", "the group has no control token yet")
-        return await parts.promotions.promote(pod["status"]["podIP"], token, lane, request.id)
+        except (NotFound, RequestRejected):
+            return None
+        return Bearer(token) if token else None
 
     # ---------------------------------------------------------------------------------------- store
 

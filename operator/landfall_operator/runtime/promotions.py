@@ -12,10 +12,10 @@ from typing import Protocol, get_args
 
 import aiohttp
 
-from landfall.api.contract import CONTROL_PORT
 from landfall_operator.core.backfill_snapshot import PromotionAnswer, PromotionOutcome
 from landfall_operator.objects.names import OPERATOR
-from landfall_operator.runtime.driver_client import body_of, cautious, outcome_of, url_of
+from landfall_operator.runtime.control_port import ControlPort, Credentials, why_refused
+from landfall_operator.runtime.driver_answers import body_of, outcome_of
 from landfall_operator.runtime.metrics import Metrics
 
 PATH = "/control/promote"
@@ -27,7 +27,9 @@ _OUTCOMES = frozenset(get_args(PromotionOutcome))
 class PromotionClient(Protocol):
     """The driver of a group, as a pass over a backfill sees it."""
 
-    async def promote(self, address: str, token: str, side_lane: str, id_: str) -> PromotionAnswer:
+    async def promote(
+        self, address: str, credentials: Credentials, side_lane: str, id_: str
+    ) -> PromotionAnswer:
         """Ask to promote a side lane, or ask again by the same id."""
 
 
@@ -36,31 +38,29 @@ class HttpPromotionClient:
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        control: ControlPort,
         metrics: Metrics,
         before_request: Callable[[], None] = lambda: None,
     ) -> None:
-        """Use a session that the caller closes.
-
-        ``before_request`` is called before each request and prevents it by raising Fenced.
-        """
-        self._session = session
+        """``before_request`` is called before each request and prevents it by raising Fenced."""
+        self._control = control
         self._metrics = metrics
         self._before_request = before_request
 
-    async def promote(self, address: str, token: str, side_lane: str, id_: str) -> PromotionAnswer:
+    async def promote(
+        self, address: str, credentials: Credentials, side_lane: str, id_: str
+    ) -> PromotionAnswer:
         """See ``PromotionClient``."""
         self._before_request()
         outcome = "error"
         try:
-            request = self._session.post(
-                url_of(address, CONTROL_PORT, PATH),
-                json={"name": side_lane, "who": OPERATOR, "why": "promote: Automatic", "id": id_},
-                timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS),
-                **cautious(token),
-            )
+            document = {"name": side_lane, "who": OPERATOR, "why": "promote: Automatic", "id": id_}
+            request = self._control.post(address, PATH, document, credentials, TIMEOUT_SECONDS)
             async with request as response:
                 outcome = outcome_of(response.status)
+                if response.status == HTTPStatus.UNAUTHORIZED:
+                    why = why_refused(response)
+                    return PromotionAnswer("failed", f"the group's driver refuses: {why}")
                 return parse_answer(response.status, await body_of(response))
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             return PromotionAnswer("failed", f"the group's driver does not answer: {error}")
@@ -70,11 +70,8 @@ class HttpPromotionClient:
 
 def parse_answer(code: int, body: str | bytes) -> PromotionAnswer:
     """What a driver answered."""
-    match code:
-        case HTTPStatus.NOT_FOUND:
-            return PromotionAnswer("failed", "the group's driver is of a release without promotion")
-        case HTTPStatus.UNAUTHORIZED:
-            return PromotionAnswer("failed", "the group's driver does not take the control token")
+    if code == HTTPStatus.NOT_FOUND:
+        return PromotionAnswer("failed", "the group's driver is of a release without promotion")
     try:
         answer = json.loads(body)
         outcome, message = answer["outcome"], str(answer.get("message", ""))

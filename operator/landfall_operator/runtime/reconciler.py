@@ -7,7 +7,7 @@ where the previous one stopped.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -22,7 +22,6 @@ from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.sample_history import SampleHistory
 from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, sample_of
-from landfall_operator.objects.names import control_name
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext, account_of
 from landfall_operator.reporting.event_texts import condition_events, rollout_event
@@ -76,7 +75,8 @@ class GroupState:
         refused_for: namespace and name of the group that has what this one wants; else empty.
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
-        token_seen: when the control token was last seen while a driver's pod did not run.
+        token_seen: when the control token was last seen while a driver's pod that needs it did not
+            run.
         decided: whether a pass has been completed since the operator started.
         executor_pods: the executors' pods when they were last looked at.
         executors_seen: when that was; None while no executor is missing.
@@ -105,11 +105,13 @@ class ReconcilerSettings:
         context: settings of the operator that its objects depend on.
         clock: returns the present time.
         interval: seconds between two passes while nothing happens.
+        keys: returns the public keys by which drivers recognize the operator.
     """
 
     context: OperatorContext
     clock: Callable[[], datetime]
     interval: float = INTERVAL
+    keys: Callable[[], tuple[bytes, ...]] = tuple
 
 
 class Reconciler:
@@ -154,7 +156,7 @@ class Reconciler:
             self._forget(key)
             return None
         state = self._states.setdefault(key, GroupState())
-        target = Target(key, resource, await self._poll_drivers(key, state))
+        target = await self._target(key, resource, state)
         observed = await self._observe(target, state)
         await self._announce_warnings(target, state)
         desired = desired_state(observed)
@@ -171,9 +173,21 @@ class Reconciler:
 
     # -------------------------------------------------------------------------------------- observe
 
-    async def _poll_drivers(self, key: Key, state: GroupState) -> dict[str, str]:
-        """Ask all drivers of a group for their status; returns their addresses, by revision."""
-        pods = inputs.reachable_pods(self._cache.owned(key))
+    async def _target(self, key: Key, resource: Resource, state: GroupState) -> Target:
+        """The group with its drivers, as far as they can be reached."""
+        owned = self._cache.owned(key)
+        pods = inputs.reachable_pods(owned)
+        await self._poll_drivers(pods, state)
+        contracts = {
+            revision: answer.report.status.contract
+            for revision, answer in state.reports.items()
+            if revision in pods and answer.process_id == inputs.process_id(pods[revision])
+        }
+        addresses = {revision: pod["status"]["podIP"] for revision, pod in pods.items()}
+        return Target(key, resource, addresses, inputs.signed_pods(owned, pods, contracts))
+
+    async def _poll_drivers(self, pods: Mapping[str, Json], state: GroupState) -> None:
+        """Ask all drivers of a group for their status."""
         # Without an answer, a driver that lands looks like one that does not. After a start of the
         # operator there is no earlier answer to fall back on, so the first pass polls repeatedly.
         polls = 1 if state.decided else FIRST_POLLS
@@ -182,7 +196,6 @@ class Reconciler:
             if attempt and pending:
                 await asyncio.sleep(1)
             await asyncio.gather(*(self._poll_driver(rev, pods[rev], state) for rev in pending))
-        return {revision: pod["status"]["podIP"] for revision, pod in pods.items()}
 
     async def _poll_driver(self, revision: str, pod: Json, state: GroupState) -> None:
         body = await self._drivers.status(pod["status"]["podIP"])
@@ -204,7 +217,7 @@ class Reconciler:
         if answer and (sample := sample_of(answer.report)):
             state.samples.add(sample)
         state.samples.expire(now)
-        token = control_name(target.key[1]) if await self._has_token(target, state) else ""
+        lacks_token = await self._lacks_token(target, state)
         spec_error = self._spec_error(target.key, target.resource, state)
         await self._see_executors(target, state, answer)
         gathered = inputs.Inputs(
@@ -212,9 +225,10 @@ class Reconciler:
             state.reports,
             tuple(state.samples),
             spec_error,
-            token,
             state.executor_pods,
             not self._cache.trials_listed.isdisjoint({None, target.key[0]}),
+            self._settings.keys(),
+            lacks_token,
         )
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)
@@ -249,19 +263,20 @@ class Reconciler:
             await self._executor.emit_event(target, EmitEvent("Warning", reason, message))
         state.warnings = found
 
-    async def _has_token(self, target: Target, state: GroupState) -> bool:
-        """Whether the Secret with the control token exists, as far as that matters now.
+    async def _lacks_token(self, target: Target, state: GroupState) -> bool:
+        """Whether a driver cannot start without the Secret with the control token.
 
-        No driver's pod starts without it, and one that runs has mounted it. So nobody asks for it
-        while all pods run, and then at once if one of them does not.
+        That is one of an earlier release. One that runs has mounted the Secret, so nobody asks for
+        it while all pods run, and then at once if one of them does not.
         """
-        now = self._settings.clock()
-        if inputs.drivers_run(self._cache.owned(target.key), target.resource.uid):
+        now, owned = self._settings.clock(), self._cache.owned(target.key)
+        uid = target.resource.uid
+        if not inputs.needs_token(owned, uid) or inputs.drivers_run(owned, uid):
             state.token_seen = None
-            return True
+            return False
         if state.token_seen is None or now - state.token_seen > TOKEN_INTERVAL:
             state.token_seen = now if await self._executor.has_token(target) else None
-        return state.token_seen is not None
+        return state.token_seen is None
 
     def _spec_error(self, key: Key, resource: Resource, state: GroupState) -> str:
         """Why a spec that is valid by itself cannot be applied; else empty."""

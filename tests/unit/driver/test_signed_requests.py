@@ -12,7 +12,7 @@ import pytest
 
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
 from landfall.api.signatures import Refusal, parse_challenge
-from landfall.api.verbs import Answer, Outcome
+from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.http import signed_requests
 from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
 from landfall.driver.http.signed_requests import SignatureCheck
@@ -50,11 +50,12 @@ def check(keys: Path, clock: Clock) -> SignatureCheck:
 def server(
     check: SignatureCheck, tmp_path: Path, received: list[Any]
 ) -> Iterator[ThreadingHTTPServer]:
+    def decide(request: Request) -> Answer:
+        received.append(request)
+        return Answer(Outcome.DONE)
+
     handler = ControlHandler(
-        received.append,
-        received.append,
-        lambda: received.append("open"),
-        lambda request: received.append(request) or Answer(Outcome.DONE),
+        received.append, received.append, lambda: received.append("open"), decide
     )
     local = tmp_path / "local"
     local.write_text("l0cal")

@@ -2,16 +2,19 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from landfall.api.signatures import Addressee
 from landfall_operator.core.actions import Apply, EmitEvent, RemoveAnnotation, SendTakeOver
 from landfall_operator.core.cache import GROUP, ObjectCache
-from landfall_operator.objects.manifests import Owner, live_settings, shared_objects
+from landfall_operator.objects.manifests import LiveSettings, Owner, live_settings, shared_objects
 from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
+from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.drift import AT_ONCE
 from landfall_operator.runtime.kube_client import KINDS, RequestRejected
 from tests.support.api_objects import KEY, OWNER, resource
@@ -85,10 +88,10 @@ class Drivers:
     """Keeps the commands that are sent."""
 
     def __init__(self) -> None:
-        self.tokens: list[str] = []
+        self.credentials: list[Credentials] = []
 
-    async def send(self, address: str, command: object, token: str) -> None:  # noqa: ARG002  # DriverClient's parameters
-        self.tokens.append(token)
+    async def send(self, address: str, command: object, credentials: Credentials) -> None:  # noqa: ARG002  # DriverClient's parameters
+        self.credentials.append(credentials)
 
 
 def executor(kube: Any, drivers: Any, events: Any) -> ActionExecutor:
@@ -111,9 +114,41 @@ def test_a_secret_without_a_token_is_named_in_an_event_and_ends_no_pass(
     assert asyncio.run(actions.has_token(target()))
     asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
 
-    assert drivers.tokens == []
+    asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
+
+    assert drivers.credentials == []
     assert [event.reason for event in events.posted] == ["NoControlToken"]
-    assert "delete the Secret" in events.posted[0].message
+    assert "see that the Secret has a token" in events.posted[0].message
+
+
+def test_a_token_that_may_not_be_read_is_named_in_an_event_and_ends_no_pass() -> None:
+    class Forbidden(Kube):
+        def get(self, kind: str, namespace: str, name: str) -> Any:  # noqa: ARG002  # KubeClient's parameters
+            raise RequestRejected(f"get {kind}: 403 forbidden", 403)
+
+    events, drivers = Events(), Drivers()
+    actions = executor(Forbidden({}), drivers, events)
+
+    assert asyncio.run(actions.has_token(target()))
+    asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
+    asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
+
+    assert drivers.credentials == []
+    assert [event.reason for event in events.posted] == ["NoControlToken"]
+    assert "compatibility.bearerTokens" in events.posted[0].message
+
+
+def test_a_driver_that_takes_signatures_needs_no_secret() -> None:
+    class NoSecrets(Kube):
+        def get(self, kind: str, namespace: str, name: str) -> Any:
+            raise AssertionError(f"{kind} {namespace}/{name} was read")
+
+    drivers, one = Drivers(), replace(target(), signed={"g1-a": "pod-uid"})
+
+    asyncio.run(executor(NoSecrets({}), drivers, Events()).execute(one, SendTakeOver("g1-a")))
+
+    uid = resource()["metadata"]["uid"]
+    assert drivers.credentials == [Addressee("logs", "clicks", uid, "g1-a", "pod-uid")]
 
 
 def test_a_token_is_sent_as_it_is_in_the_secret() -> None:
@@ -122,7 +157,8 @@ def test_a_token_is_sent_as_it_is_in_the_secret() -> None:
 
     asyncio.run(actions.execute(target(), SendTakeOver("g1-a")))
 
-    assert drivers.tokens == ["hush"]
+    assert drivers.credentials == [Bearer("hush")]
+    assert "hush" not in str(drivers.credentials)
 
 
 def test_an_answered_request_is_removed_from_the_group_that_made_it() -> None:
@@ -161,7 +197,9 @@ def test_what_the_operator_itself_changes_is_no_repair() -> None:
     actions = ActionExecutor(api, cache, cast("Any", Drivers()), cast("Any", events), POOL)
 
     for executors in range(AT_ONCE + 2):
-        asyncio.run(actions.execute(target(), Apply(live_settings(OWNER, group(), executors))))
+        asyncio.run(
+            actions.execute(target(), Apply(live_settings(OWNER, group(), LiveSettings(executors))))
+        )
 
     assert api.asked("apply", "ConfigMap") == AT_ONCE + 2
     assert events.posted == []

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 import pytest
 
 from landfall.api.backfill_report import BackfillReport, OldAndNew, RowCounts
+from landfall.api.signatures import Addressee
 from landfall.errors import Fenced
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
@@ -18,6 +20,7 @@ from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import Owner, controller_revision
 from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
 from landfall_operator.runtime.backfills import Backfills, Scope
+from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import Command
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import NotFound, Request, RequestRejected
@@ -25,6 +28,7 @@ from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.api_objects import deployed, resource, stored
 from tests.support.cluster_model import SITE, group
 from tests.support.fake_api import FakeApi
+from tests.support.reconciled import status_of
 
 NAMESPACE = "logs"
 BACKFILLS = f"/apis/landfall.dev/v1alpha1/namespaces/{NAMESPACE}/backfills"
@@ -55,11 +59,13 @@ class Drivers:
     async def status(self, address: str) -> bytes | None:
         return self.reports.get(address)
 
-    async def send(self, address: str, command: Command, token: str) -> None:
-        raise AssertionError((address, command, token))
+    async def send(self, address: str, command: Command, credentials: Credentials) -> None:
+        raise AssertionError((address, command, credentials))
 
-    async def promote(self, address: str, token: str, side_lane: str, id_: str) -> PromotionAnswer:
-        self.asked.append((address, token, side_lane, id_))
+    async def promote(
+        self, address: str, credentials: Credentials, side_lane: str, id_: str
+    ) -> PromotionAnswer:
+        self.asked.append((address, credentials, side_lane, id_))
         return self.answer
 
 
@@ -258,11 +264,27 @@ def test_a_promotion_is_asked_of_the_active_driver_by_the_same_request(scene: Sc
     scene.passes(2)
 
     request = scene.status["promotion"]["id"]
-    assert scene.drivers.asked == [("10.0.0.1", "token", "fix-uid1", request)] * 2
+    group = scene.cache.groups[NAMESPACE, "clicks"]
+    driver = Addressee(NAMESPACE, "clicks", group.uid, revision_of(scene.spec), "p")
+    assert scene.drivers.asked == [("10.0.0.1", driver, "fix-uid1", request)] * 2
     assert scene.status["phase"] == "Promoting"
     scene.drivers.answer = PromotionAnswer("done", "recorded in slot 12", 12)
     scene.passes()
     assert (scene.status["phase"], scene.status["ledgerSlot"]) == ("Promoted", 12)
+
+
+def test_a_driver_of_an_earlier_release_is_asked_with_its_token(scene: Scene) -> None:
+    is_promoted(scene)
+    status = status_of(revision_of(scene.spec), scene.now)  # contract version 1
+    scene.drivers.reports["10.0.0.1"] = msgspec.json.encode(status)
+
+    scene.passes()
+    assert [asked[1] for asked in scene.drivers.asked] == [Bearer("token")]
+    del scene.api.objects[f"{CORE}/secrets/clicks-control"]
+    scene.passes()
+
+    assert len(scene.drivers.asked) == 1
+    assert "no token for it" in scene.status["message"]
 
 
 def test_without_a_driver_a_promotion_waits(scene: Scene) -> None:

@@ -16,6 +16,7 @@ from landfall_operator.runtime import driver_client
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.reconciled import status_of
+from tests.support.signing import control_port
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LOCAL = "127.0.0.1"
@@ -24,7 +25,7 @@ LOCAL = "127.0.0.1"
 async def answer() -> bytes | None:
     metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=0, oldest_pass=0))
     async with aiohttp.ClientSession() as session:
-        return await HttpDriverClient(session, metrics).status(LOCAL)
+        return await HttpDriverClient(session, control_port(session), metrics).status(LOCAL)
 
 
 def test_a_driver_of_many_topic_partitions_answers_with_a_few_of_them(

@@ -35,12 +35,14 @@ from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.parsing import report_of
 from landfall_operator.core.snapshot import StatusReport
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime import driver_client, promotions
+from landfall_operator.runtime import control_port as control
+from landfall_operator.runtime import driver_client
 from landfall_operator.runtime.driver_client import DriverUnreachable, HttpDriverClient
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.promotions import HttpPromotionClient
 from tests.support.cluster_model import START, World, group
 from tests.support.reconciled import status_of
+from tests.support.signing import DRIVER, control_port
 
 LOCAL = "127.0.0.1"
 MAX_STATUS = 128 * 1024
@@ -66,8 +68,7 @@ def answered(handler: Handler, ask: Callable[[aiohttp.ClientSession], Awaitable[
         port = runner.addresses[0][1]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(driver_client, "HTTP_PORT", port)
-            patch.setattr(driver_client, "CONTROL_PORT", port)
-            patch.setattr(promotions, "CONTROL_PORT", port)
+            patch.setattr(control, "CONTROL_PORT", port)
             try:
                 async with aiohttp.ClientSession() as session:
                     return await ask(session)
@@ -78,15 +79,19 @@ def answered(handler: Handler, ask: Callable[[aiohttp.ClientSession], Awaitable[
 
 
 async def ask_status(session: aiohttp.ClientSession) -> bytes | None:
-    return await HttpDriverClient(session, metrics()).status(LOCAL)
+    return await HttpDriverClient(session, control_port(session), metrics()).status(LOCAL)
 
 
 async def ask_scale(session: aiohttp.ClientSession) -> None:
-    await HttpDriverClient(session, metrics()).send(LOCAL, WantExecutors(3), "token")
+    await HttpDriverClient(session, control_port(session), metrics()).send(
+        LOCAL, WantExecutors(3), DRIVER
+    )
 
 
 async def ask_promotion(session: aiohttp.ClientSession) -> str:
-    return (await HttpPromotionClient(session, metrics()).promote(LOCAL, "token", "s", "1")).outcome
+    return (
+        await HttpPromotionClient(control_port(session), metrics()).promote(LOCAL, DRIVER, "s", "1")
+    ).outcome
 
 
 def test_a_compressed_answer_is_no_status() -> None:

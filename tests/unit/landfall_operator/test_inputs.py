@@ -6,10 +6,20 @@ from typing import Any
 
 import pytest
 
+from landfall.api.contract import SIGNED_SINCE
+from landfall.api.signatures import KeyDocument
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.core.actions import Apply
 from landfall_operator.core.cache import ObjectCache
-from landfall_operator.core.inputs import DriverReport, Inputs, observe, process_id, reachable_pods
+from landfall_operator.core.inputs import (
+    DriverReport,
+    Inputs,
+    needs_token,
+    observe,
+    process_id,
+    reachable_pods,
+    signed_pods,
+)
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import labels
@@ -110,9 +120,52 @@ def test_an_orphaned_deployment_is_applied_and_thereby_owned(cache: ObjectCache)
     assert (observed(cache).drivers[REVISION].owned, applied[-1]) == (False, "Deployment")
 
 
-def test_the_token_is_created_once(cache: ObjectCache) -> None:
+def test_a_token_is_created_only_for_a_driver_that_does_not_start_without(
+    cache: ObjectCache,
+) -> None:
     def creates_token(**inputs: Any) -> bool:
         _, actions = decided(observed(cache, **inputs))
         return "EnsureToken" in {type(action).__name__ for action in actions}
 
-    assert (creates_token(), creates_token(token="clicks-control")) == (True, False)
+    assert (creates_token(), creates_token(lacks_token=True)) == (False, True)
+
+
+def test_the_operators_public_keys_are_live_settings(cache: ObjectCache) -> None:
+    def settings(*keys: bytes) -> dict[str, str]:
+        _, actions = decided(observed(cache, operator_keys=keys))
+        (data,) = (
+            action.manifest["data"]
+            for action in actions
+            if isinstance(action, Apply) and action.manifest["metadata"]["name"] == "clicks-driver"
+            if action.manifest["kind"] == "ConfigMap"
+        )
+        return data
+
+    new, old = b"n" * 32, b"o" * 32
+
+    assert "operator-keys.json" not in settings()
+    document = KeyDocument.parse(settings(new, old)["operator-keys.json"])
+    assert document == KeyDocument(cache.groups[KEY].uid, (new, old))
+
+
+def test_drivers_that_mount_the_keys_and_know_them_take_signatures(cache: ObjectCache) -> None:
+    cache.put("Deployment", stored(deployed(group("good"))))
+    owned, pods = cache.owned(KEY), {REVISION: {"metadata": {"uid": "pod"}}}
+
+    assert signed_pods(owned, pods, {}) == {REVISION: "pod"}
+    assert signed_pods(owned, pods, {REVISION: SIGNED_SINCE}) == {REVISION: "pod"}
+    assert signed_pods(owned, pods, {REVISION: SIGNED_SINCE - 1}) == {}
+    assert signed_pods(owned, {}, {}) == {}
+    assert not needs_token(owned, cache.groups[KEY].uid)
+
+
+def test_drivers_of_an_earlier_release_need_the_token(cache: ObjectCache) -> None:
+    deployment = stored(deployed(group("good")), 2)
+    pod = deployment["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "control", "secret": {"secretName": "clicks-control"}}]
+    cache.put("Deployment", deployment)
+    owned, pods = cache.owned(KEY), {REVISION: {"metadata": {"uid": "pod"}}}
+
+    assert signed_pods(owned, pods, {REVISION: SIGNED_SINCE}) == {}
+    assert needs_token(owned, cache.groups[KEY].uid)
+    assert not needs_token(owned, "of another group")

@@ -19,7 +19,7 @@ from landfall_operator.core.cache import GROUP, ObjectCache
 from landfall_operator.core.inputs import DriverReport, Inputs, observe, process_id
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.snapshot import GroupObservation
-from landfall_operator.objects.names import control_name, labels
+from landfall_operator.objects.names import labels
 from tests.support.api_objects import KEY, stored
 from tests.support.cluster_model import START, World, decided, group
 
@@ -54,7 +54,7 @@ def landing(name: str, **spec: Any) -> GroupObservation:
     for number, each in enumerate(objects):
         cache.put(each["kind"], stored(each, 1, f"uid-{number}"))
     report = DriverReport(process_id(pod), report_of(status_of_last_release(revision), START))  # type: ignore[arg-type]  # it is a status
-    inputs = Inputs(START, {revision: report}, token=control_name("clicks"))
+    inputs = Inputs(START, {revision: report}, operator_keys=(b"k" * 32,))
     return observe(KEY, cache.groups[KEY], cache.owned(KEY), inputs)
 
 

@@ -14,7 +14,7 @@ from landfall.api.group_file import expand
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_operator.api.revisions import document, group_file, parse_group_file, revision_of
 from landfall_operator.objects import manifests
-from landfall_operator.objects.manifests import Owner
+from landfall_operator.objects.manifests import LiveSettings, Owner
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
     HASH_ANNOTATION,
@@ -98,7 +98,7 @@ def all_manifests(spec: ConsumerGroup) -> list[dict[str, Any]]:
         *manifests.shared_objects(OWNER, {account_of(spec)}, SITE),
         manifests.control_secret(OWNER, "hush"),
         manifests.controller_revision(OWNER, spec, "good", 1),
-        manifests.live_settings(OWNER, spec, 3),
+        manifests.live_settings(OWNER, spec, LiveSettings(3)),
         config,
         manifests.deployment(OWNER, spec, 1, template),
     ]
@@ -199,7 +199,7 @@ def test_the_files_of_a_driver_are_named_by_their_content_and_never_change() -> 
 
 
 def test_the_executor_count_is_kept_apart_from_the_drivers_files() -> None:
-    live = manifests.live_settings(OWNER, group(replicas=5), 5)
+    live = manifests.live_settings(OWNER, group(replicas=5), LiveSettings(5))
     (container,) = driver_template(group(), "good", "files", SITE)["spec"]["containers"]
     (count,) = (item for item in container["env"] if item["name"] == EXECUTORS)
 
@@ -265,6 +265,7 @@ def test_a_users_pod_settings_are_merged_by_name() -> None:
     assert {v["name"] for v in pod["volumes"]} == {
         "group",
         "control",
+        "operator-keys",
         "scratch",
         "secret-0",
         "secret-1",

@@ -24,19 +24,31 @@ def test_the_operator_has_all_rights_that_it_grants_to_drivers() -> None:
 
 
 def test_the_operator_cannot_list_secrets_and_has_no_wildcard() -> None:
-    requested = {*single(rbac.GROUPS), *single(rbac.own("lease"))}
+    own = rbac.own("lease", "key")
+    requested = {*single(rbac.GROUPS), *single(own), *single(rbac.BEARER_TOKENS)}
 
-    assert {
-        verb for group, resource, verb in requested if (group, resource) == ("", "secrets")
-    } == {
-        "get",
-        "create",
-    }
     assert not any("*" in right for right in requested)
+    assert not any("secrets" in rule["resources"] for rule in rbac.GROUPS)
+    assert rbac.BEARER_TOKENS == (
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
+    )
+    assert [rule for rule in own if "secrets" in rule["resources"]] == [
+        {
+            "apiGroups": [""],
+            "resources": ["secrets"],
+            "verbs": ["get", "create", "patch"],
+            "resourceNames": ["key"],
+        }
+    ]
 
 
 @pytest.mark.parametrize(
-    ("name", "rules"), [("rights", rbac.GROUPS), ("finalizerRights", rbac.FINALIZERS)]
+    ("name", "rules"),
+    [
+        ("rights", rbac.GROUPS),
+        ("bearerRights", rbac.BEARER_TOKENS),
+        ("finalizerRights", rbac.FINALIZERS),
+    ],
 )
 def test_the_chart_has_the_same_rules(name: str, rules: tuple[rbac.Rule, ...]) -> None:
     template = CHART.read_text()
@@ -60,7 +72,9 @@ def test_by_the_label_alone_the_operator_may_only_bind_itself() -> None:
 
 
 def test_all_rules_are_printed() -> None:
-    assert yaml.safe_load(rbac.to_yaml()).keys() == {"groups", "finalizers", "labelled", "own"}
+    assert yaml.safe_load(rbac.to_yaml()).keys() == {
+        *("groups", "bearerTokens", "finalizers", "labelled", "own"),
+    }
 
 
 def test_the_rights_in_the_whole_cluster_only_let_groups_go() -> None:

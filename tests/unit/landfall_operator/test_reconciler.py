@@ -1,17 +1,28 @@
 """What a pass requests, with an API server in memory."""
 
 import asyncio
+import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from landfall.api.contract import CommitStatus, Failure, PublisherStatus, WantExecutors, Workers
+from landfall.api.contract import (
+    SIGNED_SINCE,
+    CommitStatus,
+    Failure,
+    PublisherStatus,
+    WantExecutors,
+    Workers,
+)
+from landfall.api.signatures import Addressee
 from landfall_operator.core.cache import GROUP
 from landfall_operator.main import RESYNC_SECONDS
+from landfall_operator.objects.manifests import Owner, control_secret
 from landfall_operator.reporting.status_writes import NUMBERS
 from landfall_operator.runtime import reconciler, watcher
+from landfall_operator.runtime.control_port import Bearer
 from landfall_operator.runtime.kube_client import PAGE_SIZE, Conflict, Request
 from landfall_operator.runtime.leader_election import LeaseTimes
 from landfall_operator.runtime.watcher import SELECTORS
@@ -175,10 +186,34 @@ async def test_what_a_thousand_groups_ask_of_the_api_server_each_minute() -> Non
     assert groups * 60 / NUMBERS.total_seconds() + fixed <= 1050
 
 
-async def test_the_token_of_a_driver_that_runs_is_read_only_to_send_a_command(
+SIGNS: dict[str, Any] = {"contract": SIGNED_SINCE}
+"""What the status of a driver has that takes signatures; ``Reconciled``'s own is older."""
+
+
+async def test_commands_to_a_driver_are_signed_for_it_and_nothing_asks_for_a_secret(
     one: Reconciled,
 ) -> None:
+    one.drivers.changes = lambda: SIGNS
     await one.start()
+    one.edit(replicas=3)
+    one.watch()
+    await one.run(60)
+    one.restart_operator()
+    await one.run(60)
+    one.stop_pod()
+    await one.run(400)
+
+    (pod,) = (one.api.objects[path] for path in one.api.objects if "/pods/" in path)
+    to = Addressee(*KEY, one.group["metadata"]["uid"], one.revision, pod["metadata"]["uid"])
+    assert (set(one.drivers.credentials), len(one.drivers.sent) > 1) == ({to}, True)
+    assert not any("/secrets/" in path for path in one.api.objects)
+    assert one.api.asked("get", "Secret") == 0
+
+
+async def test_a_driver_of_an_earlier_release_is_sent_its_token(one: Reconciled) -> None:
+    one.drivers.changes = lambda: {"contract": SIGNED_SINCE - 1}
+    await one.start()
+    of_last_release(one)
     one.restart_operator()
 
     await one.run(900)
@@ -187,30 +222,49 @@ async def test_the_token_of_a_driver_that_runs_is_read_only_to_send_a_command(
     one.edit(replicas=3)
     one.watch()
     await one.run(60)
+
     assert one.api.asked("get", "Secret") == 1
     assert (len(one.drivers.sent) > 1, set(one.drivers.sent)) == (True, {WantExecutors(3)})
+    assert set(one.drivers.credentials) == {Bearer("hush")}
+
+
+def of_last_release(one: Reconciled) -> None:
+    """Give the group the Secret and the Deployment that the operator of the last release made."""
+    owner = Owner("clicks", "logs", one.group["metadata"]["uid"])
+    one.api.create(control_secret(owner, "hush"))
+    (path,) = (path for path in one.api.objects if "/deployments/" in path)
+    stored = json.loads(json.dumps(one.api.objects[path]))
+    pod = stored["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "control", "secret": {"secretName": "clicks-control"}}]
+    one.api.store(path, stored)
+    one.watch()
 
 
 async def test_a_token_that_a_driver_refuses_is_read_again(one: Reconciled) -> None:
     await one.start()
+    of_last_release(one)
+    one.edit(replicas=2)
+    one.watch()
+    await one.run(60)
     secret = one.path("Secret", "clicks-control")
     one.drivers.token = "rotated"  # of this test alone
     one.api.store(secret, {**one.api.objects[secret], "stringData": {"token": "rotated"}})
-
-    read = one.api.asked("get", "Secret")
+    read, sent = one.api.asked("get", "Secret"), len(one.drivers.credentials)
 
     one.edit(replicas=3)
     one.watch()
     await one.run(60)
 
-    assert one.drivers.tokens[1:] == ["rotated"] * len(one.drivers.sent)
-    assert (one.api.asked("get", "Secret"), len(one.drivers.sent) > 1) == (read + 1, True)
+    rotated = one.drivers.credentials[sent + 1 :]
+    assert (set(rotated), len(rotated) > 1) == ({Bearer("rotated")}, True)
+    assert one.api.asked("get", "Secret") == read + 1
 
 
 async def test_a_secret_that_is_missing_when_a_command_is_due_is_made_again(
     one: Reconciled,
 ) -> None:
     await one.start()
+    of_last_release(one)
     one.restart_operator()
     one.api.objects.pop(one.path("Secret", "clicks-control"))
 
@@ -226,6 +280,7 @@ async def test_a_secret_that_is_missing_while_a_pod_does_not_start_is_made_again
     one: Reconciled,
 ) -> None:
     await one.start()
+    of_last_release(one)
     one.api.objects.pop(one.path("Secret", "clicks-control"))
     await one.run(400)
     assert one.path("Secret", "clicks-control") not in one.api.objects  # nobody needs it

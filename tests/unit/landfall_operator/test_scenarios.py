@@ -34,7 +34,7 @@ def test_a_new_group_starts_and_lands() -> None:
 def test_a_pass_saves_its_intent_before_it_creates_anything() -> None:
     actions = [type(action).__name__ for action in World(group("good")).reconcile()]
 
-    assert actions[:4] == ["SaveRollout", "EmitEvent", "AddFinalizer", "EnsureToken"]
+    assert actions[:4] == ["SaveRollout", "EmitEvent", "AddFinalizer", "Apply"]
     assert actions[-3:] == ["CreateRevision", "Apply", "Apply"]
 
 
