@@ -9,7 +9,8 @@ answer                     means
 =========================  ====================================================================
 200                        the schema
 404 with ``error_code``    there is none, unless the code is 404
-200, but too large         ``UnusableSchemaError``: so is one with too many references
+200, but too large         ``UnusableSchemaError``: so is one with too many references, or one
+                           whose text is none, for JSON can escape half of a surrogate pair
 401, 403                   ``SchemasDenied``: someone may have to act, and it is tried again
 anything else, or none     ``SchemasAway``: the next URL is asked, and after the last one it is
                            tried again later
@@ -20,6 +21,7 @@ Confluent's to a path that it does not have (what is not registered has 40401 to
 path in the URL would otherwise make dead letters of all records.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -197,6 +199,8 @@ class RegistryClient:
         try:
             return msgspec.json.decode(body, type=_Answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            if _has_half_pairs(body):
+                raise UnusableSchemaError("is no text: it has half of a surrogate pair") from error
             raise SchemasAway(f"schema registry: {url}: not a schema: {error}") from error
 
     def _login(self) -> Mapping[str, str]:
@@ -244,3 +248,22 @@ def _describe(error: Exception) -> str:
     # The text of urllib3's errors names objects and addresses in memory.
     reason = getattr(error, "reason", None) or error
     return f"{type(reason).__name__}: {str(reason).rpartition('>: ')[2]}"
+
+
+def _has_half_pairs(body: bytes) -> bool:
+    """Whether an answer is a schema whose text has half of a surrogate pair, which is no text.
+
+    Whoever may register schemas can register this: it is no fault of the registry, and waiting for
+    another answer would stop the topic partition for ever.
+    """
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+        return False
+    try:
+        json.dumps(answer, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False

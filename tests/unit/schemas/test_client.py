@@ -10,7 +10,7 @@ import pytest
 
 from dev.kube.certificates import Authority
 from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
-from landfall.schemas import Reference, RegisteredSchema, SchemaKind
+from landfall.schemas import Reference, RegisteredSchema, SchemaKind, UnusableSchemaError
 from landfall.schemas import client as client_module
 from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
 from landfall.schemas.client import RegistryClient, RegistryOptions
@@ -114,6 +114,23 @@ def test_an_answer_that_is_no_schema_is_none(registry: FakeRegistry, body: bytes
     registry.answers["/schemas/ids/7"] = (200, body)
 
     with pytest.raises(SchemasAway, match="not a schema"):
+        client(registry.url).by_id(7)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        rb'{"schema": "\ud800"}',
+        rb'{"schema": "x", "references": [{"name": "\udc00", "subject": "s", "version": 1}]}',
+    ],
+)
+def test_a_schema_that_is_no_text_is_no_fault_of_the_registry(
+    registry: FakeRegistry, body: bytes
+) -> None:
+    """Anybody who may register schemas could stop a topic partition otherwise."""
+    registry.answers["/schemas/ids/7"] = (200, body)
+
+    with pytest.raises(UnusableSchemaError, match="is no text: it has half of a surrogate pair"):
         client(registry.url).by_id(7)
 
 
