@@ -9,4 +9,4 @@ A decoder is a module or package of this one, named in ``DECODERS``, with
 ``make test`` checks a few cases of each, always the same ones (``tests/properties``).
 """
 
-DECODERS = ("protobuf", "avro", "thrift", "messagepack", "texts", "json")
+DECODERS = ("protobuf", "avro", "thrift", "messagepack", "texts", "json", "hostile")

@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from hypothesis import strategies as st
 
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
@@ -12,6 +15,35 @@ from tests.support.decoded import as_list
 
 Rows: TypeAlias = dict[int, Any]
 """What is found in each row that is no dead letter."""
+
+
+PATHS = (("a",), ("m", "a"), ("b",), ("é",), ("m", "m", "b"))
+"""Paths of fields that payloads of named values may have."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Payloads, and the columns that are declared."""
+
+    columns: tuple[Column, ...]
+    payloads: tuple[bytes | None, ...]
+
+    def __repr__(self) -> str:
+        """All of it, as one can read it."""
+        names = [f"{column.name}: {column.type} of {column.path}" for column in self.columns]
+        return f"{names}: {self.payloads}"
+
+    def _repr_pretty_(self, printer: Any, _is_cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+def cases(
+    columns: Sequence[Column], payloads: st.SearchStrategy[bytes | None], most: int
+) -> st.SearchStrategy[Case]:
+    """Cases with up to four of the columns, and up to so many payloads."""
+    chosen = st.lists(st.sampled_from(columns), min_size=1, max_size=4, unique_by=lambda c: c.name)
+    rows = st.lists(payloads, min_size=1, max_size=most)
+    return st.builds(Case, chosen.map(tuple), rows.map(tuple))
 
 
 class BadError(Exception):

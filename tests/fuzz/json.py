@@ -7,19 +7,21 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
 
-from landfall.api.spec import Column
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.fuzz.compared import (
+    PATHS,
     BadError,
+    Case,
     Rows,
+    cases,
     column,
     column_rows,
     decode,
@@ -182,7 +184,6 @@ def find(document: Pairs, path: Sequence[str]) -> Any:
 
 # ------------------------------------------------------------------------------------------- checks
 
-PATHS = (("a",), ("m", "a"), ("b",), ("é",), ("m", "m", "b"))
 COLUMNS = (
     column("a", "Int64"),
     column("b", "String"),
@@ -196,29 +197,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Case:
-    """Payloads, and the columns that are declared."""
-
-    columns: tuple[Column, ...]
-    payloads: tuple[bytes | None, ...]
-
-    def __repr__(self) -> str:
-        """All of it, as one can read it."""
-        names = [f"{column.name}: {column.type} of {column.path}" for column in self.columns]
-        return f"{names}: {self.payloads}"
-
-    def _repr_pretty_(self, printer: Any, _is_cycle: bool) -> None:
-        printer.text(repr(self))
-
-
-CASES = st.builds(
-    Case,
-    st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4, unique_by=lambda c: c.name).map(
-        tuple
-    ),
-    st.lists(payloads(), min_size=1, max_size=6).map(tuple),
-)
+CASES = cases(COLUMNS, payloads(), 6)
 
 
 def check(case: Case) -> Sequence[str]:

@@ -17,13 +17,15 @@ from hypothesis import strategies as st
 from msgpack import fallback
 from msgpack.exceptions import UnpackException
 
-from landfall.api.spec import Column
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.messagepack import MessagePack
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.fuzz.compared import (
+    PATHS,
     BadError,
+    Case,
     Rows,
+    cases,
     column,
     column_rows,
     decode,
@@ -392,7 +394,6 @@ def field_of(value: Any) -> Any:
 
 # ------------------------------------------------------------------------------------------- checks
 
-PATHS = (("a",), ("m", "a"), ("b",), ("é",), ("m", "m", "b"))
 COLUMNS = (
     column("a", "Int64"),
     column("b", "String"),
@@ -405,30 +406,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Case:
-    """Payloads, and the columns that are declared."""
-
-    columns: tuple[Column, ...]
-    payloads: tuple[bytes | None, ...]
-
-    def __repr__(self) -> str:
-        """All of it, as one can read it."""
-        names = [f"{column.name}: {column.type} of {column.path}" for column in self.columns]
-        rows = [None if payload is None else payload.hex(" ") for payload in self.payloads]
-        return f"{names}: {rows}"
-
-    def _repr_pretty_(self, printer: Any, _is_cycle: bool) -> None:
-        printer.text(repr(self))
-
-
-CASES = st.builds(
-    Case,
-    st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4, unique_by=lambda c: c.name).map(
-        tuple
-    ),
-    st.lists(payloads(), min_size=1, max_size=5).map(tuple),
-)
+CASES = cases(COLUMNS, payloads(), 5)
 
 
 def check(case: Case) -> Sequence[str]:
