@@ -6,7 +6,6 @@ looked up in the slots that were written since, before it is reported.
 """
 
 import argparse
-import json
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -40,6 +39,7 @@ from landfall.ledger import (
     State,
     object_names,
 )
+from landfall.ledger.documents import parse_document
 from landfall.ledger.schema_ids import schema_of_id
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
@@ -255,8 +255,8 @@ def _check_replay(names: NamedObjects, record: Commit | Replay) -> Iterator[Find
 def _head_slot(opened: GroupStore) -> int:
     """The slot that the head names, or -1; the head may be stale, but that slot once existed."""
     try:
-        head = opened.store.read(object_names.head_key(opened.name, LANE)) or b"{}"
-        return int(json.loads(head)["seq"])
+        head = opened.store.read(object_names.head_key(opened.name, LANE))
+        return int(parse_document(head)["seq"])
     except (ValueError, KeyError, TypeError):
         return -1
 

@@ -8,6 +8,7 @@ import json
 
 from landfall.api.spec import GroupSpec
 from landfall.errors import Reason, Stalled
+from landfall.ledger.documents import parse_document
 from landfall.ledger.object_names import owner_key
 from landfall.ledger.roots import LEDGER_MARK, OUTPUT_MARK
 from landfall.store import Store
@@ -42,7 +43,7 @@ def check_roots(store: Store, spec: GroupSpec) -> None:
 def marked(body: bytes) -> str:
     """The URL in a mark."""
     try:
-        return str(json.loads(body)["url"])
+        return str(parse_document(body)["url"])
     except (ValueError, KeyError, TypeError):
         return f"a place that cannot be read from {body!r}"
 

@@ -17,6 +17,7 @@ from landfall.api.spec import ConsumerGroup, Feed, GroupSpec, TopicSpecs
 from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State, digest, object_names
+from landfall.ledger.documents import parse_document
 from landfall.pipeline.pinned import CHECKSUM
 from landfall.registry import Allowed, plug_ins, private_files, registry_logins
 from landfall.store import Slots
@@ -146,7 +147,10 @@ def unchecked_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> 
         return group
     # How objects are merged decides nothing that they hold, and may not fit their format.
     present = group.spec.model_dump(mode="json", by_alias=True, exclude={"compact"})
-    kept = json.loads(body)
+    try:
+        kept = parse_document(body)
+    except ValueError:  # of somebody else, as one with another digest
+        return group
     kept.setdefault("topics", [])
     feeds = kept.pop("feeds", {})
     files = [{**feed, **feeds.get(feed["topic"], {})} for feed in present["source"]["files"]]

@@ -1,6 +1,5 @@
 """Reads a lane's ledger: from live slots where they are, else from segments."""
 
-import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import islice
@@ -9,6 +8,7 @@ from landfall import ledger
 from landfall.errors import Reason, Stalled
 from landfall.lane.segments import StoredSegment
 from landfall.ledger import State, Visible, object_names, segment_names
+from landfall.ledger.documents import parse_document
 from landfall.ledger.snapshot import decode_state
 from landfall.store import Slots
 
@@ -229,7 +229,7 @@ class Lane:
         """
         hint = self.slots.read(object_names.head_key(self.group, self.name))
         try:
-            at = json.loads(hint) if hint else {}
+            at = parse_document(hint) if hint else {}
             seq, place = int(at.get("seq", -1)), (int(at.get("epoch", 0)), int(at.get("index", 0)))
             slot = self.slots.read(self.slot_key(*place)) if seq > 0 else None
             record = ledger.decode(seq, slot) if slot else None

@@ -1,6 +1,5 @@
 """Reads the part of a spec that decides what objects hold, as drivers store it by the ledger."""
 
-import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -9,6 +8,7 @@ from pydantic import ValidationError
 
 from landfall.api.spec import GroupSpec, TopicSpecs
 from landfall.ledger import digest, object_names
+from landfall.ledger.documents import parse_document
 from landfall.store import Slots
 
 _NOWHERE: Mapping[str, Any] = {"kafka": {"bootstrapServers": "none:9092", "topicPattern": ".*"}}
@@ -33,7 +33,10 @@ def read_spec(
     body = slots.read(object_names.spec_key(*lane, name)) if name else None
     if body is None or digest(body) != name:
         return None
-    kept = json.loads(body)
+    try:
+        kept = parse_document(body)
+    except ValueError:  # of somebody else, as one with another digest
+        return None
     kept["output"] |= place
     kept.pop("feeds", None)
     try:

@@ -19,6 +19,7 @@ from landfall import ledger
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled
 from landfall.lane.reading import Lane, Read
 from landfall.ledger import Header, LaneOwnership, Record, State, object_names
+from landfall.ledger.documents import parse_document
 from landfall.ledger.snapshot import encode_state
 from landfall.store import Created, Slots
 
@@ -300,6 +301,6 @@ def claim(slots: Slots, owner: str, destination: str = "") -> str:
 
 def _owner(body: bytes | None) -> str:
     try:
-        return str(json.loads(body or b"")["owner"])
+        return str(parse_document(body)["owner"])
     except (ValueError, KeyError, TypeError):
         return f"an owner that cannot be read from {body!r}"

@@ -5,9 +5,9 @@ which are objects, and for the mark that says where the ledger is. The root of a
 (``side_root``) is divided in the same way.
 """
 
-import json
 import re
 
+from landfall.ledger.documents import parse_document
 from landfall.ledger.object_names import LANE_NAME, SIDE, SYSTEM, group_prefix
 
 _DEAD_LETTERS = "dead-letters"
@@ -35,7 +35,7 @@ def marked_ledger(objects_url: str, mark: bytes) -> str:
         ValueError: it names none, or one that a mark may not name.
     """
     try:
-        url = json.loads(mark)["url"]
+        url = parse_document(mark)["url"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"it names no ledger: {mark[:100]!r}") from error
     if not isinstance(url, str):

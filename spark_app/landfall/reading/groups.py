@@ -1,6 +1,5 @@
 """Opens what a group has landed: which objects are visible at which slot of its ledger."""
 
-import json
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores, with_ledger
 from landfall.ledger import folders, object_names, retired_names
+from landfall.ledger.documents import parse_document
 from landfall.ledger.roots import LEDGER_MARK, marked_ledger
 from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
@@ -262,7 +262,7 @@ def _with_ledger(objects: Store, url: str, access: Access) -> Store:
 def _owner(store: Store, output: Output) -> str:
     body = store.read(object_names.owner_key())
     try:
-        return str(json.loads(body or b"")["owner"]).rpartition("/")[2]  # it has a namespace
+        return str(parse_document(body)["owner"]).rpartition("/")[2]  # it has a namespace
     except (ValueError, KeyError, TypeError):
         raise Stalled(
             Reason.SPEC_INVALID,
