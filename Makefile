@@ -15,7 +15,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz fuzz-suite chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz fuzz-suite hostile chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,7 +96,7 @@ fmt: setup ## Format the code and fix what can be fixed
 check: setup ## Check format, lint, types, import contracts, dependencies, documentation
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
-	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz -p tests.times
+	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz -p tests.hostile -p tests.times
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings > ../.venv/clippy.log 2>&1 || { cat ../.venv/clippy.log; exit 1; }; }
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
@@ -181,6 +181,10 @@ fuzz-suite: setup ## Run the fuzzer of each decoder for ten minutes (MINUTES=10)
 	@for decoder in $$($(BIN)/python -c 'from tests.fuzz import DECODERS; print(*DECODERS)'); do \
 		$(BIN)/python -m tests.fuzz --decoder $$decoder --minutes $(or $(MINUTES),10) || exit 1; \
 	done
+
+hostile: ready ## Play hostile tenants, registries, producers, bucket writers and neighbour pods, and list what they got (docs/evidence/hostile.md)
+	@dev/cluster build --control-plane
+	@LANDFALL_HOSTILE_EVIDENCE=docs/evidence/hostile.md $(PYTEST) -n0 -v -p no:randomly -m full tests/hostile
 
 chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
