@@ -15,6 +15,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import shlex
 import ssl
 import subprocess
@@ -119,12 +120,19 @@ def executor_environment(pod: Json) -> dict[str, str]:
     return found
 
 
+NUMBER = re.compile(" id: [0-9]+$")
+"""What Java 21 writes after each class. Both lists count from 0."""
+
+
 def merged_list(lists: Iterable[str]) -> str:
     """One list of classes from those of several JVMs, each line once and in their order.
 
-    The order matters: a class comes after those that it needs.
+    The order matters: a class comes after those that it needs. Only classes of other class loaders
+    need the numbers of those that they extend, and they are left out: there are hardly any.
     """
-    return "".join(f"{line}\n" for line in dict.fromkeys("".join(lists).splitlines()))
+    lines = "".join(lists).splitlines()
+    classes = (NUMBER.sub("", line) for line in lines if " source: " not in line)
+    return "".join(f"{line}\n" for line in dict.fromkeys(classes))
 
 
 class ApiHandler(BaseHTTPRequestHandler):

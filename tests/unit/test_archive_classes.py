@@ -67,6 +67,16 @@ def test_each_line_of_the_lists_is_kept_once_and_in_order() -> None:
     assert SCRIPT.merged_list(["# v\na\nb\n", "# v\na\nc\n"]) == "# v\na\nb\nc\n"
 
 
+def test_numbers_of_java_21_do_not_collide() -> None:
+    """Java 21 refuses a list in which two classes have one number, and numbers each list from 0."""
+    driver = "a id: 0\nb id: 1\n@lambda-proxy b run id: x\nc id: 2 super: 0 source: /x.jar\n"
+    executor = "a id: 0\nd id: 1\n"
+
+    merged = SCRIPT.merged_list([driver, executor])
+
+    assert merged == "a\nb\n@lambda-proxy b run id: x\nd\n"
+
+
 def test_a_pod_is_an_executor_with_the_environment_of_its_container(
     api: HTTPSConnection, pods: Any, tmp_path: Path
 ) -> None:
