@@ -92,7 +92,6 @@ def test_patterns_that_match_for_ever(world: World, tenant: Tenant) -> None:
         assert used < 10
 
 
-@pytest.mark.xfail(reason="both groups of a conflict are refused, not the newcomer", strict=False)
 def test_an_output_around_and_inside_of_another_group_s(world: World, tenant: Tenant) -> None:
     output = dict(world.honest.scene.bucket.output)
     roots = [output["url"], f"{output['url']}/{world.topic}", f"{output['url']}/_landfall/{NAME}"]
@@ -104,8 +103,12 @@ def test_an_output_around_and_inside_of_another_group_s(world: World, tenant: Te
         attack.saw(f"Ready is False, {', '.join(sorted(set(reasons)))}")
         for group in groups:
             attack.check(seen(tenant, group)["status"] != "True", "a group in another one's root")
-        assert world.honest.condition("Ready")[0] == "True"
-        assert world.honest.condition("Stalled")[0] == "False"
+        # The operator passes over each group within 15 seconds, whatever happens.
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            assert world.honest.condition("Ready")[0] == "True"
+            assert world.honest.condition("Stalled")[0] == "False"
+            time.sleep(1)
 
 
 OWN = "tests.hostile.gadget"
