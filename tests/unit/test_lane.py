@@ -195,6 +195,18 @@ def test_an_open_in_a_deleted_slot_does_not_give_the_lane() -> None:
     assert not owner.is_fenced()
     owner.snapshot(-1)
     assert frozen.follow(before) == owner.state == frozen.follow(current)
+    assert Suspended(store, [before]).read() == owner.state
+
+
+class Suspended(Lane):
+    """A lane whose reader has found snapshots before all that is in the ledger now."""
+
+    def __init__(self, store: MemoryStore, found: list[ledger.State]) -> None:
+        super().__init__(store, "g", "0")
+        self._found = found
+
+    def last_snapshot(self) -> ledger.State | None:
+        return self._found.pop() if self._found else super().last_snapshot()
 
 
 def test_a_ledger_of_version_1_is_refused() -> None:

@@ -102,7 +102,17 @@ class Lane:
         Raises:
             Stalled: LEDGER_BROKEN, a slot is missing or violates a rule.
         """
-        return self._fold_on(self.last_snapshot() or EMPTY)
+        snapshot = self.last_snapshot() or EMPTY
+        while True:
+            try:
+                return self._fold_on(snapshot)
+            except Stalled as error:
+                # A read that was suspended for long meets what ``follow`` tells of: it begins anew
+                # behind that, if there is a later snapshot.
+                newer = self.last_snapshot() or EMPTY
+                if error.reason is not Reason.LEDGER_BROKEN or newer.seq <= snapshot.seq:
+                    raise
+                snapshot = newer
 
     def follow(self, state: State) -> State:
         """The state after the last slot, folded on from an earlier ``state``.
