@@ -120,7 +120,7 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, package, None)
 
     with pytest.raises(
-        Stalled, match=rf"^source.files: t: {url} needs .*landfall\[{extra}\]"
+        Stalled, match=rf"^source.files: t: {url} needs .*the extra {extra} of landfall-kafka"
     ) as no:
         open_files(Feed(topic="t", url=url))
 
