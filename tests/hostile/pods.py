@@ -96,8 +96,8 @@ class ProcessKubelet(Kubelet):
 
     def __init__(self, cluster: Cluster, namespace: str, folder: Path, images: Images) -> None:
         super().__init__(cluster, namespace)
-        self._folder = folder / namespace
-        self._folder.mkdir()
+        self._pods_folder = folder / namespace
+        self._pods_folder.mkdir()
         self._images = images
         self.running_drivers: dict[str, RunningDriver] = {}
         """The driver processes by the name of their pod."""
@@ -186,11 +186,11 @@ class ProcessKubelet(Kubelet):
 
     async def _start(self, pod: Json, address: str, restarts: int) -> RunningDriver:
         name = pod["metadata"]["name"]
-        folder = self._folder / f"{name}-{restarts}"
+        folder = self._pods_folder / f"{name}-{restarts}"
         (container,) = (c for c in pod["spec"]["containers"] if c["name"] == "driver")
         await self._mount(pod, container, folder)
         (folder / "secrets").mkdir(exist_ok=True)
-        log = self._folder / f"{name}-{restarts}.log"
+        log = self._pods_folder / f"{name}-{restarts}.log"
         log.with_suffix(".termination").touch()
         _localize(folder / "group/spark-defaults.conf")
         ports = ("--http-port", str(HTTP_PORT), "--control-port", str(CONTROL_PORT))
