@@ -48,7 +48,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 
 @pytest.fixture
-def victim(world: World, processes: Processes) -> Scene:
+def target(world: World, processes: Processes) -> Scene:
     """A group that has landed once."""
     scene = Scene(world.kafka, world.s3.create_bucket())
     world.kafka.produce(scene.topic(), events(range(300)))
@@ -91,16 +91,16 @@ def rows_again(attack: Attack, scene: Scene, processes: Processes, first: int) -
 
 
 def test_a_stored_spec_and_an_open_that_name_code(
-    world: World, victim: Scene, processes: Processes
+    world: World, target: Scene, processes: Processes
 ) -> None:
     tried = "a spec beside the ledger with `format` and `transforms` of its own, named by an OPEN"
 
     with world.attack(PARTY, "code in readers and drivers", tried) as attack:
-        forged = victim.group(
+        forged = target.group(
             output={"format": GADGET},
             transforms=[{"use": STEP}, {"use": "py4j.java_gateway:launch_gateway"}],
         )
-        store, lane = victim.store(), victim.lane()
+        store, lane = target.store(), target.lane()
         spec = store_spec(store, forged, LANE)
         LaneWriter.open(
             lane,
@@ -108,15 +108,15 @@ def test_a_stored_spec_and_an_open_that_name_code(
             _now,
             state=lane.read(),
         )
-        (topic,) = victim.topics
-        rows_again(attack, victim, processes, 1_000)
+        (topic,) = target.topics
+        rows_again(attack, target, processes, 1_000)
         attack.saw("the next driver imports nothing, fences the forged owner, and lands on")
-        read = opened(victim).scan(topic).to_arrow().num_rows
+        read = opened(target).scan(topic).to_arrow().num_rows
         assert read == 350
         attack.saw("a reader imports nothing, and reads what is there")
 
 
-def test_a_mark_that_sends_readers_elsewhere(world: World, victim: Scene) -> None:
+def test_a_mark_that_sends_readers_elsewhere(world: World, target: Scene) -> None:
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         elsewhere.settimeout(0.5)
         port = elsewhere.getsockname()[1]
@@ -125,9 +125,9 @@ def test_a_mark_that_sends_readers_elsewhere(world: World, victim: Scene) -> Non
 
         with world.attack(PARTY, "where readers look for the ledger", tried) as attack:
             for url in urls:
-                victim.bucket.write(LEDGER_MARK, json.dumps({"url": url}).encode())
+                target.bucket.write(LEDGER_MARK, json.dumps({"url": url}).encode())
                 try:
-                    opened(victim)
+                    opened(target)
                 except LandfallError as error:
                     attack.check(str(error).isprintable(), f"an error with {str(error)!r}")
                 else:
@@ -139,9 +139,9 @@ def test_a_mark_that_sends_readers_elsewhere(world: World, victim: Scene) -> Non
 
 
 def test_bombs_and_garbage(
-    world: World, victim: Scene, processes: Processes, tmp_path: Path
+    world: World, target: Scene, processes: Processes, tmp_path: Path
 ) -> None:
-    bucket, prefix = victim.bucket, ledger_prefix(NAME, LANE).removesuffix("/")
+    bucket, prefix = target.bucket, ledger_prefix(NAME, LANE).removesuffix("/")
     bomb = gzip.compress(bytes(1 << 30), 9)
     segment = SegmentName(0, 1, 1, digest(bomb)[:16])
     garbage = {
@@ -160,16 +160,16 @@ def test_bombs_and_garbage(
                 bucket.write(key, body)
             except Exception as error:  # noqa: BLE001  # a store may refuse such a name
                 attack.saw(f"the store refuses a name ({type(error).__name__})")
-        code, said, most = command(tmp_path, "fsck", str(victim.file(tmp_path)))
+        code, said, most = command(tmp_path, "fsck", str(target.file(tmp_path)))
         assert most < MEMORY, f"{most >> 20} MiB: {said[-2000:]}"
         assert "Traceback" not in said, said[-3000:]
         attack.saw(f"fsck ends with {code}, within 800 MiB")
-        process = processes.run(victim.document(), "--until-caught-up", "--http-port", "0")
+        process = processes.run(target.document(), "--until-caught-up", "--http-port", "0")
         assert process.end() in {ExitCode.OK, ExitCode.STALLED, ExitCode.FAULT}, process.said[
             -3000:
         ]
         attack.check(not CONTROL_CHARACTERS & set(process.said), "control characters in the log")
-        assert audit(in_kafka(world.kafka, *victim.topics), in_bucket(victim.bucket)) == EXACT
+        assert audit(in_kafka(world.kafka, *target.topics), in_bucket(target.bucket)) == EXACT
         attack.saw("the group lands on, or stops with a reason; what it landed is whole")
 
 
