@@ -60,7 +60,7 @@ def test_a_group_is_landed_checked_and_its_damage_found(
 
     assert ran.returncode == ExitCode.OK, ran.stderr
     assert ran.stderr.startswith("hot path: ")
-    assert "600 records landed, 0 to go" in ran.stderr
+    assert "600 records landed, 1 dead letter, 0 to go" in ran.stderr
     _assert_everything_is_sound(landfall)
     assert {offset: landfall.fate(topic, offset) for offset in (499, 500, 501, 600, 652)} == {
         499: "landed",

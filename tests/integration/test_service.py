@@ -191,7 +191,7 @@ class TestAnOutage:
         assert failure["reason"] == "StoreUnavailable"
         assert away["commits"]["consecutive_failures"] >= away["commits"]["failures"]
         assert re.match(
-            rf"(begin|put part|no answer: open) {scene.bucket.url}/\S+: ", failure["message"]
+            rf"(begin|create|put part|no answer: open) {scene.bucket.url}/\S+: ", failure["message"]
         )
         assert ask(driver, "/healthcheck")[0] == HTTPStatus.OK
 
