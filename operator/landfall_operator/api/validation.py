@@ -45,8 +45,8 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a group is refused.
+class ClaimConflict:
+    """Why a group is refused: another one has what it asks for.
 
     Attributes:
         message: for the group's users, who may not see other namespaces.
@@ -57,7 +57,7 @@ class Refusal:
     other: str
 
 
-def refusal(mine: Claimant, others: Iterable[Claimant]) -> Refusal | None:
+def refusal(mine: Claimant, others: Iterable[Claimant]) -> ClaimConflict | None:
     """Why what a group wants belongs to another one; None if it does not.
 
     Of two groups that exclude each other, one is refused and the other one is not affected: the
@@ -75,7 +75,7 @@ def refusal(mine: Claimant, others: Iterable[Claimant]) -> Refusal | None:
             if not _comes_first(mine, other):
                 same = claim.metadata.namespace == group.metadata.namespace
                 name = claim.full_name if same else "a group of another namespace"
-                return Refusal(found.format(name), claim.full_name)
+                return ClaimConflict(found.format(name), claim.full_name)
     return None
 
 

@@ -19,7 +19,7 @@ from landfall.api.spec.roots import roots_above
 from landfall.errors import Stalled
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.api.validation import Claimant, Refusal, parsed, refusal
+from landfall_operator.api.validation import Claimant, ClaimConflict, parsed, refusal
 from landfall_operator.api.verbs import PREFIX
 from landfall_operator.core.ownership import applied_fields
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
@@ -219,7 +219,7 @@ class ObjectCache:
             self.drop(kind, minimal_body(key, cached))
         return {key for key, _ in missing}
 
-    def refusal(self, key: Key) -> Refusal | None:
+    def refusal(self, key: Key) -> ClaimConflict | None:
         """Why what a group wants belongs to another one in the cache; None if it does not."""
         mine = self._claimant(key)
         if mine is None or mine.wanted is None:

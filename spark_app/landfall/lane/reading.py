@@ -107,8 +107,8 @@ class Lane:
             try:
                 return self._fold_on(snapshot)
             except Stalled as error:
-                # A read that was suspended for long meets what ``follow`` tells of: it begins anew
-                # behind that, if there is a later snapshot.
+                # If this read was suspended, slots after the snapshot may have been rolled up and
+                # deleted meanwhile, as in ``follow``. A later snapshot is behind them.
                 newer = self.last_snapshot() or EMPTY
                 if error.reason is not Reason.LEDGER_BROKEN or newer.seq <= snapshot.seq:
                     raise
