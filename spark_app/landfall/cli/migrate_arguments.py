@@ -76,14 +76,10 @@ examples:
     )
     command.set_defaults(command="migrate", program="secor")
     command.add_argument("file", metavar="FILE.properties", help="the file that -Dconfig names")
-    command.add_argument(
-        "-D",
-        dest="options",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="key=value",
-        help="as on Secor's command line; may be repeated, and counts more than the file",
+    _add_definitions(
+        command,
+        "key=value",
+        "as on Secor's command line; may be repeated, and counts more than the file",
     )
     command.add_argument(
         "--env",
@@ -96,6 +92,18 @@ examples:
         help="Secor's finalizer runs, too: mark complete hours by _SUCCESS",
     )
     _add_group_options(command)
+
+
+def _add_definitions(command: argparse.ArgumentParser, metavar: str, text: str) -> None:
+    command.add_argument(
+        "-D",
+        dest="options",
+        action="append",
+        default=[],
+        type=key_and_value,
+        metavar=metavar,
+        help=text,
+    )
 
 
 def _connect(new: NewCommand) -> None:
@@ -123,14 +131,10 @@ examples:
         metavar="FILE",
         help="the worker's .properties file, or a KafkaConnect of Strimzi in .yaml",
     )
-    command.add_argument(
-        "-D",
-        dest="options",
-        action="append",
-        default=[],
-        type=key_and_value,
-        metavar="NAME=value",
-        help="the value of ${NAME} in the input, or else of the key NAME; may be repeated",
+    _add_definitions(
+        command,
+        "NAME=value",
+        "the value of ${NAME} in the input, or else of the key NAME; may be repeated",
     )
     command.add_argument(
         "--env",
