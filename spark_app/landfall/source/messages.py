@@ -171,19 +171,16 @@ class Messages:
         found: the messages.
         offsets: their offsets, shape (messages,).
         sizes: sizes of payloads, keys and headers together, in bytes, shape (messages,).
-        payload_sizes: sizes of their payloads in bytes, shape (messages,); only the first landing
-            rules need them.
     """
 
     found: Fetched
     offsets: Int64s
     sizes: Int64s
-    payload_sizes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
     def of(cls, found: Fetched) -> "Messages":
         """Extract offsets and sizes of messages."""
-        return cls(found, found.offsets(), found.sizes(), found.payload_sizes())
+        return cls(found, found.offsets(), found.sizes())
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -192,12 +189,7 @@ class Messages:
         start, end, _ = run.indices(len(self))
         if (start, end) == (0, len(self)):
             return self
-        return Messages(
-            self.found.part(start, max(start, end)),
-            self.offsets[run],
-            self.sizes[run],
-            self.payload_sizes[run],
-        )
+        return Messages(self.found.part(start, max(start, end)), self.offsets[run], self.sizes[run])
 
     def __add__(self, later: "Messages") -> "Messages":
         if not len(self):
@@ -208,7 +200,6 @@ class Messages:
             self.found.joined(later.found),
             np.concatenate((self.offsets, later.offsets)),
             np.concatenate((self.sizes, later.sizes)),
-            np.concatenate((self.payload_sizes, later.payload_sizes)),
         )
 
     def records(self, tp: TopicPartition) -> Records:
@@ -300,7 +291,7 @@ def chunks(
     for fetch in fetches:
         pending += fetch
         while rows := chunk_rows(
-            pending.payload_sizes if of_payloads else pending.sizes, max_rows, target_bytes
+            pending.found.payload_sizes() if of_payloads else pending.sizes, max_rows, target_bytes
         ):
             yield pending[:rows]
             pending = pending[rows:]
