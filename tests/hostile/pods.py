@@ -221,17 +221,26 @@ class ProcessKubelet(Kubelet):
         volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
         for mount in container["volumeMounts"]:
             volume, to = volumes[mount["name"]], folder / mount["mountPath"].removeprefix(MOUNTED)
-            if "configMap" in volume:
-                files = await self._mounted("configmaps", volume["configMap"]["name"])
+            if source := volume.get("configMap"):
+                files = await self._files("configmaps", source["name"], source)
                 content = {name: text.encode() for name, text in files.items()}
-            elif "secret" in volume:
-                files = await self._mounted("secrets", volume["secret"]["secretName"])
+            elif source := volume.get("secret"):
+                files = await self._files("secrets", source["secretName"], source)
                 content = {name: b64decode(text) for name, text in files.items()}
             else:
                 continue
             to.mkdir(parents=True)
             for name, body in content.items():
                 (to / name).write_bytes(body)
+
+    async def _files(self, plural: str, name: str, source: Json) -> dict[str, str]:
+        """The files of a volume: of an optional one that does not exist, none."""
+        if source.get("optional") and not await self._exists(plural, name):
+            return {}
+        data = await self._mounted(plural, name)
+        if items := source.get("items"):
+            return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
+        return data
 
     async def _variables(
         self, pod: Json, container: Json, address: str, folder: Path

@@ -309,6 +309,10 @@ class Kubelet:
             wanted=int(live[EXECUTORS_KEY]),
         )
 
+    async def _exists(self, plural: str, name: str) -> bool:
+        path = f"/api/v1/namespaces/{self._namespace}/{plural}/{name}"
+        return (await self._api.request("GET", path))[0] == HTTPStatus.OK
+
     async def _mounted(self, plural: str, name: str) -> dict[str, str]:
         """The data of a Secret or ConfigMap; waits until it exists, as a kubelet does."""
         while True:
