@@ -94,14 +94,14 @@ class Allowed:
         file: the spec, for messages.
         remedy: what to do if a name is missing, for messages.
         logins: URLs of schema registries, each with the name of the secret that may be sent there.
-        private_files: files among secrets and of the system that options may name.
+        files: files that options may name, and those in the same folders.
     """
 
     names: frozenset[str]
     file: str
     remedy: str
     logins: frozenset[tuple[str, str]] = frozenset()
-    private_files: frozenset[str] = frozenset()
+    files: frozenset[str] = frozenset()
 
     def check(self, field: str, kind: str, name: str, built_in: Mapping[str, str]) -> None:
         """Return if a name may be imported.
@@ -130,26 +130,36 @@ class Allowed:
                     f"{self.file}: decode.registry: logs in to {url} by the secret {secret!r}, "
                     f"{self.remedy}",
                 )
-        for file in sorted(_private_files(spec) - self.private_files):
+        for file in sorted(_files(spec) - self.files):
+            if _is_private(file):
+                why = "which is among secrets or files of the system"
+            elif not any(_are_together(file, allowed) for allowed in self.files):
+                why = "a file of the pod in a folder of which the present spec names none"
+            else:
+                continue
             raise Stalled(
-                Reason.SPEC_INVALID,
-                f"{self.file}: an option names {file!r}, which is among secrets or files of the "
-                f"system, {self.remedy}",
+                Reason.SPEC_INVALID, f"{self.file}: an option names {file!r}, {why}, {self.remedy}"
             )
 
 
+FILE_OPTIONS = ("file", "schemaFile")
+"""The options of built-in decoders and steps that name a file of the pod."""
 _SYSTEM_FOLDERS = ("/proc", "/sys", "/dev", "/run", "/var/run")
 
 
-def private_files(spec: GroupSpec) -> frozenset[str]:
-    """Return the files among secrets and of the system that a spec and its entries name."""
-    return frozenset(file for of in TopicSpecs.of(spec).every() for file in _private_files(of))
+def named_files(spec: GroupSpec) -> frozenset[str]:
+    """Return the files of the pod that the options of a spec and its entries name."""
+    return frozenset(file for of in TopicSpecs.of(spec).every() for file in _files(of))
 
 
-def _private_files(spec: GroupSpec) -> frozenset[str]:
+def _files(spec: GroupSpec) -> frozenset[str]:
     keys = spec.decode.key.options if spec.decode.key else {}
-    options = (spec.decode.options, keys, *(step.options for step in spec.transforms))
-    return frozenset(text for of in options for text in _texts(of) if _is_private(text))
+    options: list[Mapping[str, object]] = [spec.decode.options, keys]
+    options += (step.options for step in spec.transforms)
+    named = (str(of[name]) for of in options for name in FILE_OPTIONS if of.get(name) is not None)
+    # Whatever the option of a plug-in is called.
+    private = (text for of in options for text in _texts(of) if _is_private(text))
+    return frozenset((*named, *private))
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -161,11 +171,20 @@ def _texts(value: object) -> Iterator[str]:
         yield from (text for each in value for text in _texts(each))
 
 
-def _is_private(text: str) -> bool:
+def _path(text: str) -> PurePosixPath:
     # From the root, whatever the working folder is: ``../proc`` leads there from most.
-    path = PurePosixPath(normpath(f"/{text.lstrip('/')}"))
+    return PurePosixPath(normpath(f"/{text.lstrip('/')}"))
+
+
+def _is_private(text: str) -> bool:
     folders = (*_SYSTEM_FOLDERS, str(secret_folder("any").parent))
-    return any(path.is_relative_to(folder) for folder in folders)
+    return any(_path(text).is_relative_to(folder) for folder in folders)
+
+
+def _are_together(file: str, other: str) -> bool:
+    """Whether two files are in one folder, which is not the root."""
+    folder = _path(file).parent
+    return folder == _path(other).parent and folder != PurePosixPath("/")
 
 
 def plug_ins(spec: GroupSpec) -> frozenset[str]:

@@ -4,17 +4,21 @@ Whoever may write there can write a spec and an OPEN that names it. The plug-in 
 was imported; what it would be called with is an option of the spec, too.
 """
 
+import importlib
+import pkgutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-import landfall
+import landfall.pipeline
+import landfall.schemas
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli import main
@@ -22,7 +26,7 @@ from landfall.driver.reading_back import ReadingBack
 from landfall.driver.status import DriverProgress
 from landfall.driver.stored_specs import store_spec, stored_spec, with_stored_formats
 from landfall.errors import Reason, Stalled
-from landfall.registry import FORMATS, Allowed, plug_ins
+from landfall.registry import FILE_OPTIONS, FORMATS, Allowed, plug_ins
 from landfall.store.memory import MemoryStore
 from pyspark_landfall.source import Options
 from tests.support.compaction_scene import SPEC, CompactionScene
@@ -174,8 +178,64 @@ def test_a_stored_spec_reads_no_secret_as_data(file: str, monkeypatch: pytest.Mo
     with pytest.raises(Stalled, match=r"an option names .* among secrets or files of the system"):
         stored_spec(store, group(), LANE, name)
     assert stored_spec(store, then, LANE, name).spec == then.spec
-    plain = store_spec(store, group(**lookup("/data/countries.csv")), LANE)
-    assert stored_spec(store, group(), LANE, plain).spec.transforms
+
+
+def schema_file(file: str) -> dict[str, Any]:
+    return {"decode": {"format": "Avro", "options": {"schemaFile": file}}}
+
+
+def key_file(file: str) -> dict[str, Any]:
+    key = {"format": "Protobuf", "options": {"file": file, "message": "E"}}
+    return {"decode": {"format": "Json", "key": key}}
+
+
+@pytest.mark.parametrize("named", [lookup, schema_file, key_file])
+@pytest.mark.parametrize(
+    "file", ["/opt/landfall/sbom.json", "/data/../x/a.csv", "a.csv", "http://127.0.0.1/a", "/a"]
+)
+def test_a_stored_spec_reads_no_other_file_of_the_pod(
+    file: str, named: Callable[[str], dict[str, Any]]
+) -> None:
+    store, now = MemoryStore(), group(**lookup("/data/countries-2.csv"))
+    name = store_spec(store, group(**named(file)), LANE)
+
+    with pytest.raises(Stalled, match=r"in a folder of which the present spec names none"):
+        stored_spec(store, now, LANE, name)
+    with pytest.raises(Stalled, match=r"in a folder of which the present spec names none"):
+        stored_spec(store, group(**lookup("/b")), LANE, name)
+
+
+@pytest.mark.parametrize("named", [lookup, schema_file, key_file])
+def test_a_stored_spec_reads_a_former_file_of_a_folder_that_the_present_one_names(
+    named: Callable[[str], dict[str, Any]],
+) -> None:
+    store, then = MemoryStore(), group(**named("/data/countries-1.csv"))
+    now = group(**lookup("/data/countries-2.csv"))
+
+    assert stored_spec(store, now, LANE, store_spec(store, then, LANE)).spec.decode
+    for text in ("/data/countries-2.csv", "//data/./x.csv"):
+        name = store_spec(store, group(**named(text)), LANE)
+        assert stored_spec(store, now, LANE, name).spec.decode
+
+
+def test_every_option_that_names_a_file_is_known() -> None:
+    """Each that a built-in decoder or step reads from: no option has 'file' in another name."""
+    packages = [landfall.pipeline, landfall.schemas]
+    modules = [
+        importlib.import_module(module.name)
+        for package in packages
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    ]
+    structs = {
+        of
+        for module in modules
+        for of in vars(module).values()
+        if isinstance(of, type) and issubclass(of, msgspec.Struct) and "Options" in of.__name__
+    }
+    names = {field.encode_name for of in structs for field in msgspec.structs.fields(of)}
+    assert {name for name in names if "file" in name.lower() or "path" in name.lower()} == {
+        *FILE_OPTIONS
+    }
 
 
 def test_what_is_built_in_is_never_asked_about() -> None:

@@ -5,7 +5,8 @@ decode and route otherwise, makes lost objects of that time again by the stored 
 credentials are not stored: those of the present apply.
 
 Whoever may write to the bucket can write a stored spec, and an OPEN that names it. So it names no
-code: plug-ins are imported only if the present spec names them as well (``registry.Allowed``).
+code: plug-ins are imported only if the present spec names them as well (``registry.Allowed``). The
+same holds for files of the pod, of which those in a folder of a file that the spec names are read.
 """
 
 import json
@@ -19,7 +20,7 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger import State, digest, object_names
 from landfall.ledger.documents import parse_document
 from landfall.pipeline.pinned import CHECKSUM
-from landfall.registry import Allowed, plug_ins, private_files, registry_logins
+from landfall.registry import Allowed, named_files, plug_ins, registry_logins
 from landfall.store import Slots
 
 _SECTIONS = ("decode", "transforms", "route", "badRecords")
@@ -90,7 +91,7 @@ def allowed_plug_ins(group: ConsumerGroup, lane: str, name: str) -> Allowed:
         "and the present spec does not name it; to have it used for objects of that time, name it "
         "there again, as in an entry of spec.topics with a pattern that no topic has",
         registry_logins(group.spec),
-        private_files(group.spec),
+        named_files(group.spec),
     )
 
 
