@@ -4,12 +4,11 @@ The ledger names the spec of each generation, so that columns, units or a route 
 since are no faults. Objects of software that stored none are compared by today's group file.
 """
 
-import json
 import re
 import threading
-from collections.abc import Mapping
 from typing import Any
 
+from landfall import untrusted_json
 from landfall.api.spec import GroupSpec, TopicSpecs
 from landfall.audit.corrections import Range
 from landfall.audit.inventory import Inventory
@@ -57,7 +56,7 @@ class GenerationReaders:
     def _specs_of(self, generation: int | None) -> TopicSpecs:
         if generation not in self._specs:
             body = None if generation is None else self._inventory.spec_of(generation)
-            spec = self._spec if body is None else _laid_over(self._spec, json.loads(body))
+            spec = self._spec if body is None else _laid_over(self._spec, body)
             self._specs[generation] = TopicSpecs.of(spec)
         return self._specs[generation]
 
@@ -68,14 +67,15 @@ def generation_of(key: str) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
-def _laid_over(spec: GroupSpec, stored: Mapping[str, Any]) -> GroupSpec:
+def _laid_over(spec: GroupSpec, body: bytes) -> GroupSpec:
     """Today's spec with what is stored of another; today's own if this software cannot read it."""
     whole = spec.model_dump(mode="json", by_alias=True)
-    sections = {name: stored[name] for name in _SECTIONS if name in stored} | {
-        "topics": stored.get("topics", []),
-        "output": {**whole["output"], **stored.get("output", {})},
-    }
     try:
+        stored: dict[str, Any] = untrusted_json.decode(body, type=dict[str, Any])
+        sections = {name: stored[name] for name in _SECTIONS if name in stored} | {
+            "topics": stored.get("topics", []),
+            "output": {**whole["output"], **stored.get("output", {})},
+        }
         return GroupSpec.model_validate({**whole, **sections})
-    except ValueError:
+    except (ValueError, TypeError):
         return spec

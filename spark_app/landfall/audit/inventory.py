@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.audit import Fault, Kind, ledger_slots
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
@@ -166,7 +167,9 @@ class Inventory:
         )
         identity = (lifetime.topic, lifetime.partition, lifetime.lifetime)
         for slot, start, end, filtered, counted, objects in self._select(query, identity):
-            keys = None if objects is None else tuple(msgspec.json.decode(objects, type=list[str]))
+            keys = (
+                None if objects is None else tuple(untrusted_json.decode(objects, type=list[str]))
+            )
             range_ = Range(slot, start, end, filtered, counted, keys)
             with self._lock:
                 corrected = self._corrections.apply(range_, replayed_through)
@@ -350,7 +353,7 @@ class Inventory:
                 self.faults.append(Fault(kind, key, message))
 
     def _add_record(self, name: str, body: bytes, previous_hash: str) -> None:
-        record = msgspec.json.decode(body)
+        record = untrusted_json.decode(body)
         header = record["header"]
         if header["seq"] != self.slots:
             raise ValueError(f"found {name}, which says it is slot {header['seq']}")

@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-import msgspec
-
+from landfall import untrusted_json
 from landfall.audit.buckets import Bucket
 from landfall.audit.gzip_members import MAX_MEMBER_BYTES, MAX_SEGMENT_BYTES, unpacked
 
@@ -89,7 +88,7 @@ def _lines(body: bytes) -> list[bytes]:
     lines, size_read = list[bytes](), 0
     try:
         packed = body[-_TRAILER_BYTES - size : -_TRAILER_BYTES]
-        directory = msgspec.json.decode(unpacked(packed, MAX_MEMBER_BYTES))
+        directory = untrusted_json.decode(unpacked(packed, MAX_MEMBER_BYTES))
         members = (body[start : start + length] for _, start, length in directory["blocks"])
         for member in members:
             block = unpacked(member, min(MAX_MEMBER_BYTES, MAX_SEGMENT_BYTES - size_read))

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.audit import Kind
 from landfall.audit.buckets import Bucket
 from landfall.audit.gzip_members import MAX_LIST_BYTES, unpacked
@@ -164,12 +165,12 @@ def read_list(bucket: Bucket, named: Any) -> ReplacedList:
     if (found := hashlib.sha256(body).hexdigest()) != named["sha256"]:
         raise ValueError(f"has SHA-256 {found[:12]}")
     head, *lines = unpacked(body, MAX_LIST_BYTES).splitlines()
-    says = msgspec.json.decode(head, type=_Head)
+    says = untrusted_json.decode(head, type=_Head)
     middle, end = says.retire, says.retire + says.objects
     listed = ReplacedList(
-        tuple(msgspec.json.decode(line, type=RetiringObject) for line in lines[:middle]),
-        tuple(msgspec.json.decode(line, type=NewObject) for line in lines[middle:end]),
-        tuple(msgspec.json.decode(line, type=AgainRange) for line in lines[end:]),
+        tuple(untrusted_json.decode(line, type=RetiringObject) for line in lines[:middle]),
+        tuple(untrusted_json.decode(line, type=NewObject) for line in lines[middle:end]),
+        tuple(untrusted_json.decode(line, type=AgainRange) for line in lines[end:]),
         says.made_by.spec if says.made_by else "",
     )
     _check(listed, named)

@@ -1,12 +1,12 @@
 """The schemas that were stored beside the ledger when payloads were decoded with them."""
 
 import hashlib
-import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from landfall import untrusted_json
 from landfall.audit.buckets import Bucket
 from landfall.audit.payloads import Undecided
 
@@ -53,4 +53,4 @@ class StoredSchemas:
 
     def _json(self, name: str) -> Any:
         with self._bucket.open(f"{self._folder}{name}") as stream:
-            return json.loads(stream.read())
+            return untrusted_json.decode(stream.read())

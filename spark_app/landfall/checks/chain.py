@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from landfall import ledger
+from landfall import ledger, untrusted_json
 from landfall.checks import Finding, Invariant
 from landfall.checks.leases import LeaseCounts
 from landfall.errors import Stalled
@@ -191,7 +191,7 @@ class _CommitCounters(msgspec.Struct):
 def _check(group: str, state: State, body: bytes) -> Record | Finding:
     seq = state.seq + 1
     try:
-        header = msgspec.json.decode(body, type=_Record).header
+        header = untrusted_json.decode(body, type=_Record).header
     except (msgspec.DecodeError, ValueError) as error:
         return Finding(Invariant.I1, "a ledger record", str(error), slot=seq)
     if header.seq != seq:
@@ -220,7 +220,7 @@ def _check(group: str, state: State, body: bytes) -> Record | Finding:
 
 def _check_raw_counters(seq: int, body: bytes) -> Finding | None:
     try:
-        slices = msgspec.json.decode(body, type=_CommitCounters).slices
+        slices = untrusted_json.decode(body, type=_CommitCounters).slices
     except (msgspec.DecodeError, ValueError):
         return None
     return next((finding for s in slices if (finding := _check_counters(seq, s))), None)

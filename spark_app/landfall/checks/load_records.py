@@ -13,6 +13,7 @@ from datetime import datetime
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.checks import Finding, Invariant
 
 KEPT_LOADS = 100
@@ -110,13 +111,13 @@ def check_record(prefix: str, key: str, body: bytes) -> Finding | None:
     match = _RECORD.fullmatch(key.removeprefix(prefix))
     try:
         if not match:
-            msgspec.json.decode(body, type=_Begin)
+            untrusted_json.decode(body, type=_Begin)
             return None
         found: _Intent | _Outcome
         if match[4] == "intent":
-            found = msgspec.json.decode(body, type=_Intent)
+            found = untrusted_json.decode(body, type=_Intent)
         else:
-            found = msgspec.json.decode(body, type=_Outcome)
+            found = untrusted_json.decode(body, type=_Outcome)
     except msgspec.DecodeError as error:
         return Finding(Invariant.I11, "a record of loads", str(error), key=key)
     if found.number != int(match[3]):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.api.verbs import Answer, Outcome, Request, answer_type, verb_of
 from landfall.errors import Reason, Retry, Stalled
 
@@ -85,6 +86,6 @@ class DriverControl:
 
     def _decode(self, body: bytes, request: Request) -> Answer:
         try:
-            return msgspec.json.decode(body, type=answer_type(request))
+            return untrusted_json.decode(body, type=answer_type(request))
         except msgspec.DecodeError as error:
             raise Retry(f"{self.url}: not the answer of a driver: {error}") from error

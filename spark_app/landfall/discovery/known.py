@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.discovery import stored
 from landfall.ledger.part_lists import ListedPart
 from landfall.objects import ListedFile
@@ -142,7 +143,7 @@ def decode_piece(piece: IndexPiece, body: bytes) -> tuple[KnownFile, ...]:
         Stalled: LEDGER_BROKEN, the bytes are not this piece, or not of a supported version.
     """
     try:
-        found = _pieces.decode(stored.unpacked(piece.key, body))
+        found = untrusted_json.decode_by(_pieces.decode, stored.unpacked(piece.key, body))
     except (msgspec.DecodeError, ValueError) as error:
         raise stored.broken(f"{piece.key}: not a piece of an index: {error}") from error
     _check_version(piece.key, found.version)
@@ -170,7 +171,7 @@ def decode_manifest(key: str, body: bytes) -> Manifest:
         Stalled: LEDGER_BROKEN, the bytes are not a manifest, or not of a supported version.
     """
     try:
-        found = _manifests.decode(stored.unpacked(key, body))
+        found = untrusted_json.decode_by(_manifests.decode, stored.unpacked(key, body))
     except (msgspec.DecodeError, ValueError) as error:
         raise stored.broken(f"{key}: not an index of known files: {error}") from error
     _check_version(key, found.version)

@@ -4,12 +4,12 @@ Nothing is recorded or completed here. The driver that owns the live lane append
 ``PlannedReplacement`` describes; without it the uploads are orphans, and are aborted as such.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
+from landfall import untrusted_json
 from landfall.api.contract import LANE
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import Promoted, promotion
@@ -164,7 +164,7 @@ def _other_spec(message: str) -> Stalled:
 def _stored(slots: Slots, key: str) -> object:
     """The spec that is stored under a key, without what differs between drivers."""
     body = slots.read(key)
-    return None if body is None else _without_pins(json.loads(body))
+    return None if body is None else _without_pins(untrusted_json.decode(body))
 
 
 def _without_pins(value: object) -> object:

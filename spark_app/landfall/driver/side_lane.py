@@ -21,7 +21,7 @@ from uuid import uuid4
 
 import msgspec
 
-from landfall import __version__
+from landfall import __version__, untrusted_json
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, GroupSpec, parse_group
 from landfall.checks.objects import is_landfall_object
@@ -269,7 +269,7 @@ def read_plan(store: Slots, name: str) -> SidePlan:
         raise Stalled(Reason.SPEC_INVALID, f"backfill: {name} is not planned")
     _check_not_discarded(store, name)
     try:
-        plan = msgspec.json.decode(body, type=SidePlan)
+        plan = untrusted_json.decode(body, type=SidePlan)
     except (msgspec.DecodeError, ValueError) as error:
         raise Stalled(Reason.SPEC_INVALID, f"backfill: {PLAN} of {name}: {error}") from error
     if plan.version != VERSION:

@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.ledger.object_names import MAX_OFFSET, lane_prefix
 
 _NAME = re.compile(r"([0-9]{20})\.json")
@@ -69,4 +70,4 @@ def decode_expired(body: bytes) -> ExpiredLetters:
     Raises:
         ValueError: it is damaged.
     """
-    return msgspec.json.decode(body, type=ExpiredLetters)
+    return untrusted_json.decode(body, type=ExpiredLetters)

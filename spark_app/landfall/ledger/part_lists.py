@@ -24,6 +24,7 @@ from itertools import groupby
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.ledger import object_names
 from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import MAX_LISTED, SPAN
@@ -145,8 +146,8 @@ def decode_list(topic: str, named: PartList, body: bytes) -> tuple[ListedPart, .
         raise ValueError(f"{named.key}: not the list that the ledger names")
     try:
         lines = unpack(body, _MAX_BYTES).splitlines()
-        head = msgspec.json.decode(lines[0], type=_Head)
-        parts = tuple(msgspec.json.decode(line, type=ListedPart) for line in lines[1:])
+        head = untrusted_json.decode(lines[0], type=_Head)
+        parts = tuple(untrusted_json.decode(line, type=ListedPart) for line in lines[1:])
     except (ValueError, msgspec.MsgspecError, IndexError) as error:
         raise ValueError(f"{named.key}: not a list of parts: {error}") from None
     if head.version != VERSION:

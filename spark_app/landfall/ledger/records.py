@@ -20,6 +20,7 @@ import hashlib
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.errors import Reason, Stalled
 from landfall.ledger.entries import (
     Blocked,
@@ -375,7 +376,7 @@ def decode(seq: int, body: bytes) -> Record:
         Stalled: LEDGER_BROKEN, the bytes are not a record, or not of a supported version.
     """
     try:
-        record: Record = _decoder.decode(body)
+        record: Record = untrusted_json.decode_by(_decoder.decode, body)
     except (msgspec.DecodeError, ValueError) as error:
         raise ledger_error(seq, f"not a ledger record: {error}") from error
     if record.header.version != VERSION:

@@ -23,6 +23,7 @@ from itertools import chain, pairwise
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.ledger import object_names
 from landfall.ledger.entries import Replacement
 from landfall.ledger.gzip_members import unpack
@@ -216,9 +217,9 @@ def decode_list(named: Replacement, body: bytes) -> Replaced:
         head = _head(lines[0])
         middle, end = 1 + head.retire, 1 + head.retire + head.objects
         listed = Replaced(
-            tuple(msgspec.json.decode(line, type=RetiringObject) for line in lines[1:middle]),
-            tuple(msgspec.json.decode(line, type=NewObject) for line in lines[middle:end]),
-            tuple(msgspec.json.decode(line, type=LandedAgain) for line in lines[end:]),
+            tuple(untrusted_json.decode(line, type=RetiringObject) for line in lines[1:middle]),
+            tuple(untrusted_json.decode(line, type=NewObject) for line in lines[middle:end]),
+            tuple(untrusted_json.decode(line, type=LandedAgain) for line in lines[end:]),
             head.made_by,
         )
         _check(listed)
@@ -232,7 +233,7 @@ def decode_list(named: Replacement, body: bytes) -> Replaced:
 
 
 def _head(line: bytes) -> _Head:
-    head = msgspec.json.decode(line, type=_Head)
+    head = untrusted_json.decode(line, type=_Head)
     if head.version != VERSION:
         raise ValueError(f"of version {head.version}, this software knows {VERSION}")
     return head

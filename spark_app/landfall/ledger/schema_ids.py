@@ -5,6 +5,7 @@ import re
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.ledger import object_names
 
 _REGISTRY = re.compile(r"[0-9a-f]{16}")
@@ -37,7 +38,7 @@ def encode_latest(schema: str, subject: str) -> bytes:
 def schema_of_id(body: bytes | None) -> str | None:
     """Return the SHA-256 that the object of an id or a subject names; None if it names none."""
     try:
-        return msgspec.json.decode(body or b"", type=_Id).schema
+        return untrusted_json.decode(body or b"", type=_Id).schema
     except msgspec.DecodeError:
         return None
 

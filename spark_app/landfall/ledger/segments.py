@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.ledger import object_names
 from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import part_offsets
@@ -210,7 +211,7 @@ def read_directory(packed: bytes) -> Directory:
     Raises:
         ValueError: the bytes are damaged.
     """
-    return _directory.decode(_unpacked(packed))
+    return untrusted_json.decode_by(_directory.decode, _unpacked(packed))
 
 
 def read_entries(packed: bytes) -> tuple[Entry, ...]:
@@ -219,7 +220,7 @@ def read_entries(packed: bytes) -> tuple[Entry, ...]:
     Raises:
         ValueError: the bytes are damaged.
     """
-    return _entries.decode(_unpacked(packed)) if packed else ()
+    return untrusted_json.decode_by(_entries.decode, _unpacked(packed)) if packed else ()
 
 
 def read_block(packed: bytes) -> list[bytes]:

@@ -8,6 +8,7 @@ from operator import itemgetter
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.ledger import (
     Blocked,
     EndedRun,
@@ -170,7 +171,7 @@ def decode_state(body: bytes) -> State:
     Raises:
         ValueError: the bytes are not a snapshot.
     """
-    stored = msgspec.json.decode(body, type=_Stored)
+    stored = untrusted_json.decode(body, type=_Stored)
     return State(
         seq=stored.seq,
         tip=stored.tip,

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.errors import DestinationAway, DestinationDenied
 from landfall.pipeline.calendar import Unit
 from landfall.pipeline.decoders.options import read_options
@@ -191,7 +192,7 @@ class Airflow:
 
     def _decoded(self, answer: Answer, into: type[Any]) -> Any:
         try:
-            return msgspec.json.decode(answer.body, type=into)
+            return untrusted_json.decode(answer.body, type=into)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             what = into.__name__.strip("_")
             raise DestinationAway(f"{self.server.name}: answered with no {what}: {error}") from None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.ledger import object_names
 from landfall.store import Slots
 
@@ -62,7 +63,7 @@ class Cursor:
         """
         body = self._slots.read(self._key)
         try:
-            found = msgspec.json.decode(body or b"", type=_Stored)
+            found = untrusted_json.decode(body or b"", type=_Stored)
         except msgspec.DecodeError:
             return Position()
         if found.destination != self._destination:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.errors import Reason, Stalled
 
 NONE = -1
@@ -82,7 +83,7 @@ def properties(
 def _left_out(text: str | None) -> frozenset[str] | None:
     if not text:
         return None if text is None else frozenset()
-    return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=frozenset[str])
+    return untrusted_json.decode(zlib.decompress(base64.b64decode(text)), type=frozenset[str])
 
 
 def position(commits: Commits, application: str, root: str) -> DeltaPosition:

@@ -16,6 +16,8 @@ from enum import StrEnum
 
 import msgspec
 
+from landfall import untrusted_json
+
 
 class SchemaKind(StrEnum):
     """The language of a schema, as registries call it."""
@@ -83,7 +85,7 @@ def decode_schema(body: bytes) -> RegisteredSchema:
     Raises:
         ValueError: the bytes are none.
     """
-    stored = msgspec.json.decode(body, type=_Stored)
+    stored = untrusted_json.decode(body, type=_Stored)
     references = tuple(Reference(name, text) for name, text in stored.references)
     return RegisteredSchema(stored.kind, stored.schema, references)
 
@@ -92,6 +94,6 @@ def _canonical(kind: str, text: str) -> str:
     if kind == SchemaKind.PROTOBUF:
         return text
     try:
-        return msgspec.json.encode(msgspec.json.decode(text), order="deterministic").decode()
+        return msgspec.json.encode(untrusted_json.decode(text), order="deterministic").decode()
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return text

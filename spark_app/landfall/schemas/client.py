@@ -29,6 +29,7 @@ from urllib.parse import quote
 import msgspec
 import urllib3
 
+from landfall import untrusted_json
 from landfall.api.secrets import read_secret, secret_file
 from landfall.errors import SchemasAway, SchemasDenied, Stalled
 from landfall.network import warn_of_plain_http
@@ -197,7 +198,7 @@ class RegistryClient:
                 f"the registry answers with more than {MAX_ANSWER_BYTES >> 20} MiB"
             )
         try:
-            return msgspec.json.decode(body, type=_Answer)
+            return untrusted_json.decode(body, type=_Answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if _has_half_pairs(body):
                 raise UnusableSchemaError("is no text: it has half of a surrogate pair") from error
@@ -238,7 +239,7 @@ _TLS_FILES: Mapping[str, str] = {
 
 def _says_unknown(body: bytes) -> bool:
     try:
-        found = msgspec.json.decode(body)
+        found = untrusted_json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return isinstance(found, dict) and found.get("error_code", 404) != 404

@@ -34,6 +34,7 @@ from uuid import uuid4
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created
@@ -366,7 +367,7 @@ class FileStore:
 
     def _owner(self, key: str) -> _Owner | None:
         try:
-            return msgspec.json.decode(self._owner_path(key).read_bytes(), type=_Owner)
+            return untrusted_json.decode(self._owner_path(key).read_bytes(), type=_Owner)
         except FileNotFoundError:
             return None
 
@@ -377,7 +378,7 @@ def _owner_of(upload: Upload) -> _Owner:
 
 def _opened(folder: Path) -> OpenUpload | None:
     try:
-        about = msgspec.json.decode((folder / "about.json").read_bytes(), type=_About)
+        about = untrusted_json.decode((folder / "about.json").read_bytes(), type=_About)
     except FileNotFoundError:
         return None
     return OpenUpload(about.key, folder.name, about.begun)

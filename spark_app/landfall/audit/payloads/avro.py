@@ -122,7 +122,7 @@ class Avro:
         """Read a schema from its JSON."""
         try:
             return cls(json.loads(text), [json.loads(each) for each in references])
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Undecided(f"a schema of Avro that is no JSON: {error}") from None
 
     def value(self, body: bytes) -> Any:

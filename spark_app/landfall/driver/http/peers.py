@@ -6,16 +6,17 @@ it asks first. The ledger alone decides who lands; a wrong answer here only cost
 """
 
 import http.client
-import json
 import logging
 import socket
 
+from landfall import untrusted_json
 from landfall.api.contract import HTTP_PORT, Phase
 
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 3.0
 """How long one driver may take to answer; one that hangs does not count as working."""
+MAX_ANSWER_BYTES = 1 << 20
 WORKING = frozenset({Phase.RECOVERING, Phase.RUNNING, Phase.DRAINING})
 """Phases of a driver that owns the lane and makes progress."""
 
@@ -40,7 +41,9 @@ def _works(host: str, port: int) -> bool:
         connection.request("GET", "/healthcheck")
         answer = connection.getresponse()
         healthy = answer.status == http.client.OK
-        return healthy and json.loads(answer.read()).get("phase") in WORKING
+        return (
+            healthy and untrusted_json.decode(answer.read(MAX_ANSWER_BYTES)).get("phase") in WORKING
+        )
     except (OSError, http.client.HTTPException, ValueError, AttributeError):
         return False  # gone, or not a driver
     finally:

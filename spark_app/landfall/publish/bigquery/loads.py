@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from landfall import untrusted_json
 from landfall.errors import Reason, Stalled
 from landfall.publish import VisibleObject
 
@@ -162,7 +163,7 @@ def decode(key: str, body: bytes, into: type[Record]) -> Record:
         Stalled: LEDGER_BROKEN, it is damaged.
     """
     try:
-        return msgspec.json.decode(body, type=into)
+        return untrusted_json.decode(body, type=into)
     except msgspec.DecodeError as error:
         raise Stalled(Reason.LEDGER_BROKEN, f"{key}: {error}") from error
 

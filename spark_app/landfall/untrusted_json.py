@@ -1,0 +1,34 @@
+"""JSON of others, such as a file of the bucket or a server's answer. Pure.
+
+``msgspec`` does not say so, but raises ``UnicodeDecodeError`` and ``RecursionError`` as well.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+T = TypeVar("T")
+
+
+@overload
+def decode(body: bytes | str, type: type[T]) -> T: ...
+@overload
+def decode(body: bytes | str, type: Any = Any) -> Any: ...
+def decode(body: bytes | str, type: Any = Any) -> Any:  # noqa: A002  # as msgspec calls it
+    """Return the value of a JSON text.
+
+    Raises:
+        DecodeError: it is no such value, no UTF-8, or nested too deeply.
+    """
+    return decode_by(lambda text: msgspec.json.decode(text, type=type), body)
+
+
+def decode_by(read: Callable[[bytes | str], T], body: bytes | str) -> T:
+    """Return the value of a JSON text by the method ``decode`` of a decoder. Raises alike."""
+    try:
+        return read(body)
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"no UTF-8 text: {error.reason}") from error
+    except RecursionError as error:
+        raise msgspec.DecodeError("nested too deeply") from error
