@@ -113,9 +113,14 @@ class UndoRequest(_Request, frozen=True):
 
     They come back under new names. What took their place retires, and is kept as they were: so an
     undoing can be undone.
+
+    Attributes:
+        slot: of the REPLACE.
+        output_partitions: only the objects in these; ``*`` stands for any text. None for all.
     """
 
     slot: int
+    output_partitions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -213,7 +213,14 @@ def _of_verb(arguments: argparse.Namespace, topic: str, partition: int | None) -
     if arguments.verb == "retry":
         return RetryRequest(who=name, why=why or "retry", dry_run=dry, id=id_)
     if arguments.verb == "undo":
-        return UndoRequest(who=name, why=why, dry_run=dry, id=id_, slot=int(topic))
+        return UndoRequest(
+            who=name,
+            why=why,
+            dry_run=dry,
+            id=id_,
+            slot=int(topic),
+            output_partitions=tuple(arguments.output_partition),
+        )
     if arguments.verb == "promote":
         return PromoteRequest(who=name, why=why, dry_run=dry, id=id_, name=topic)
     if arguments.verb == "replay-dead-letters":

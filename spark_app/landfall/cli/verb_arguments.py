@@ -178,7 +178,7 @@ the place of the live objects since `backfill plan`, it is refused: make another
 
 
 def _undo(new: NewCommand) -> None:
-    _verb(
+    command = _verb(
         new,
         "undo",
         "bring back objects of which others took the place",
@@ -188,12 +188,25 @@ are copied from where they are kept (spec.tuning.retainReplaced), and get new na
 place retires, and is kept in turn: an undoing can be undone. `landfall locate` of a record in a new
 object names the slot, as does `landfall cat` of an object that has retired. Without a running
 driver, an undoing is recorded here and carried out by the next one.
+
+If the same output partitions were replaced again since, the answer says which slot to undo first.
+What was undone is no obstacle. Of a merge, some output partitions can be undone, and the others
+stay merged; a backfill is undone as a whole.
 """,
         """\
   landfall undo group.yaml 977 --why 'merged by the wrong key, see INC-12' --dry-run
+  landfall undo group.yaml 977 --output-partition 'dt=2026-11-21/hr=04' --why 'INC-12'
   kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall undo 977 --why 'INC-12'
 """,
         target="SLOT",
+    )
+    command.add_argument(
+        "--output-partition",
+        action="append",
+        default=[],
+        metavar="FOLDERS",
+        help="only objects in this output partition, with the folders above the topic's if the "
+        "group has any; * stands for any text; may be given several times",
     )
 
 

@@ -78,6 +78,10 @@ class Compacting:
         self._seen, self._looked, self._next = -1, -1, deps.clock()
         self._counts, self._problem = _Counts(), ""
 
+    def reserve(self, folders: frozenset[str]) -> None:
+        """See ``Planner``."""
+        self._planner.reserved = folders
+
     def observe(self, state: State) -> None:
         """Take note of the ledger, in every pass of the driver: perhaps there is something to do.
 

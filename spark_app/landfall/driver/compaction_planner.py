@@ -55,6 +55,8 @@ class CompactionPlanner:
         self._specs: dict[str, TopicSpecs] = {}
         self._extensions: dict[tuple[str, str], str | None] = {}
         self._may_replace = False
+        self.reserved = frozenset[str]()
+        """Folders that are left alone for now; set by any thread."""
         self.waiting = (0, 0)
         """Folders with objects to merge, now or once complete, and objects of complete ones."""
         self.next_due: datetime | None = None
@@ -72,7 +74,8 @@ class CompactionPlanner:
         plan, problem = None, ""
         if not folders.state.replacing:  # or an object could be in two plans
             chosen = _Chosen(max(1, self._deps.runner.slots // SLOTS_PER_TASK))
-            problems = [self._choose(folder, chosen) for folder in folders.due(now)]
+            due = [each for each in folders.due(now) if each.path not in self.reserved]
+            problems = [self._choose(folder, chosen) for folder in due]
             problem = next(filter(None, problems), "")
             # Before tasks upload anything: if the store does not answer, nothing is lost.
             folders.remember()

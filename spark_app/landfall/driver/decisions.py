@@ -285,6 +285,7 @@ class Decisions:
         except Fenced:
             raise
         except LandfallError as error:
+            each.steps.close()
             answer = Answer(Outcome.FAILED, message=str(error))
         else:
             self._wait_for(_RunningRequest(each.pending, each.steps, following))

@@ -215,7 +215,7 @@ class LaneSession:
             return after
 
         with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(THREADS) as copiers:
-            effects = ReplacingEffects(lambda _: "", record, pool, copiers)
+            effects = ReplacingEffects(lambda: state, lambda _: "", record, pool, copiers)
             return run(self._steps(state, request, effects))
 
     def _steps(
@@ -224,7 +224,7 @@ class LaneSession:
         decision, token = decision_of(request, self.clock()), self.new_name()
         if isinstance(request, UndoRequest):
             restoring = Restoring(self.store, self.lane, state, token, state.applied_through)
-            return undo(request, restoring, decision, effects)
+            return undo(request, lambda: restoring, decision, effects)
         # What the record needs to be there: the lane is opened for it, by this spec.
         specs = {self._generation(state): store_spec(self.store, self.group, self.lane.name)}
         promoting = Promoting(self.group, self.store, self.lane, token, specs)

@@ -31,6 +31,8 @@ class PlannedReplacement:
         backfill: the name of the backfill that is promoted; empty if none is.
         undoes: the slot of a backfill's REPLACE, or of one that undid it, if that is undone; else
             -1.
+        unmerges: the slot of a merge's REPLACE, or of one that undid it, if that is undone; else
+            -1.
     """
 
     token: str
@@ -42,6 +44,7 @@ class PlannedReplacement:
     duplicates: int = 0
     backfill: str = ""
     undoes: int = -1
+    unmerges: int = -1
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917  # each is a field
@@ -88,6 +91,7 @@ class PlannedReplacement:
             duplicates=self.duplicates,
             backfill=self.backfill,
             undoes=self.undoes,
+            unmerges=self.unmerges,
             decision=decision,
         )
 
@@ -101,7 +105,7 @@ class PlannedReplacement:
         if stale := why_out_of_date(state, self.read_through, self.folders):
             return stale
         if changes_rows(self.purpose, self.undoes) and (
-            stale := why_rows_changed(state, self.read_through, self.slices, self.undoes)
+            stale := why_rows_changed(state, self.read_through, self.slices)
         ):
             return stale
         missing = {o.upload.key for objects in state.missing.values() for o in objects}
@@ -125,6 +129,10 @@ class Planner(Protocol):
     @property
     def status(self) -> CompactionStatus | None:
         """What it has to do and has done; None if it does nothing."""
+        ...
+
+    def reserve(self, folders: frozenset[str]) -> None:
+        """Plan nothing in these folders from now on, and again in those that were reserved."""
         ...
 
     def observe(self, state: State) -> None:
@@ -157,6 +165,9 @@ class NoPlanner:
 
     protected = frozenset[str]()
     status: CompactionStatus | None = None
+
+    def reserve(self, folders: frozenset[str]) -> None:
+        """See ``Planner``."""
 
     def observe(self, state: State) -> None:
         """See ``Planner``."""

@@ -25,8 +25,8 @@ from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promotion import Lanes, prepare_promotion
 from landfall.driver.replay import Steps
 from landfall.driver.side_lane import SidePlan, read_plan
-from landfall.driver.undo import ReplacingEffects
-from landfall.errors import LandfallError, Stalled
+from landfall.driver.undo import ReplacingEffects, found_again
+from landfall.errors import LandfallError, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Decision, roots
 from landfall.ledger.task_results import ObjectKind
@@ -66,6 +66,16 @@ class _Found:
     plan: SidePlan
     promotion: Promotion
 
+    @property
+    def read_through(self) -> int:
+        """Up to which slot the live ledger says that everything is applied."""
+        return self.lanes.live.called_applied
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of all objects."""
+        return self.promotion.folders
+
 
 @dataclass(frozen=True)
 class Promoting:
@@ -93,6 +103,14 @@ class Promoting:
             Retry: the store does not answer, or something live is not visible yet.
         """
         return _or_refusal(lambda: self._found(name))
+
+    def found_again(self, name: str) -> "_Found | Answer":
+        """As ``found``; FAILED while something live is not visible yet."""
+        try:
+            found = self.found(name)
+        except Retry as error:
+            return Answer(Outcome.FAILED, message=str(error))
+        return found if isinstance(found, _Found) else _answer(name, found)
 
     def planned(self, found: _Found, copiers: Executor) -> PlannedReplacement | str:
         """The copies, ready to be recorded; or why there are none.
@@ -157,13 +175,30 @@ def promote(
     """
     name, pool = request.name, effects.pool
     found: _Found | int | str = yield pool.submit(promoting.found, name)
-    if isinstance(found, int):
-        return Answer(Outcome.DONE, message=f"{name} is promoted already, in slot {found}")
-    if isinstance(found, str):
-        return Answer(Outcome.REFUSED, message=found)
-    texts = (_text(name, found.promotion),)
+    if isinstance(found, int | str):
+        return _answer(name, found)
     if request.dry_run:
-        return Answer(Outcome.DRY_RUN, texts)
+        return Answer(Outcome.DRY_RUN, (_text(name, found.promotion),))
+    # Copying takes hours: nothing may be merged meanwhile that is to retire.
+    release = effects.reserve(found.folders)
+    try:
+        again = yield from found_again(found, partial(promoting.found_again, name), effects)
+        if isinstance(again, Answer):
+            return again
+        return (yield from _copy(name, again, promoting, decision, effects))
+    finally:
+        release()
+
+
+def _copy(
+    name: str,
+    found: _Found,
+    promoting: Promoting,
+    decision: Decision,
+    effects: ReplacingEffects,
+) -> Steps:
+    """Make the copies, and record the REPLACE."""
+    pool, texts = effects.pool, (_text(name, found.promotion),)
     yield pool.submit(probe_replacing, promoting.store, promoting.token)
     plan: PlannedReplacement | str = yield pool.submit(
         partial(promoting.planned, found, effects.copiers)
@@ -176,6 +211,13 @@ def promote(
     after = effects.record(plan, decision)
     undo = f"`landfall undo {after.seq}` takes it back"
     return Answer(Outcome.DONE, texts, f"recorded in slot {after.seq}; {undo}")
+
+
+def _answer(name: str, found: int | str) -> Answer:
+    """The answer if there is nothing to promote: it is promoted already, or must not be."""
+    if isinstance(found, int):
+        return Answer(Outcome.DONE, message=f"{name} is promoted already, in slot {found}")
+    return Answer(Outcome.REFUSED, message=found)
 
 
 def _abort(store: Store, plan: PlannedReplacement) -> None:

@@ -10,10 +10,11 @@ deleted before all new ones are visible. They are copied under new names then, w
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import count
 from threading import Event
 from typing import TypeVar
 
@@ -95,6 +96,8 @@ class Replacements:
     _plan: PlannedReplacement | None = None
     _refused: StoreDenied | None = None
     _left: list[str] = field(default_factory=list)
+    _reserved: dict[int, frozenset[str]] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
         self.planner = self.deps.new_planner(self.writer.lane, self.wake)
@@ -152,12 +155,11 @@ class Replacements:
 
     def undo(self, request: UndoRequest, decision: Decision) -> Steps:
         """Undo a REPLACE; see ``landfall.driver.undo``."""
-        return undo(
-            request,
-            self._restoring(self.writer.state.applied_through),
-            decision,
-            self._effects,
-        )
+
+        def begin() -> Restoring:
+            return self._restoring(self.writer.state.applied_through)
+
+        return undo(request, begin, decision, self._effects)
 
     def promote(self, request: PromoteRequest, group: ConsumerGroup, decision: Decision) -> Steps:
         """Promote a backfill of the group; see ``landfall.driver.promoting``."""
@@ -167,7 +169,30 @@ class Replacements:
 
     @property
     def _effects(self) -> ReplacingEffects:
-        return ReplacingEffects(self.why_not, self.record, self._readers, self._pool)
+        return ReplacingEffects(
+            lambda: self.writer.state,
+            self.why_not,
+            self.record,
+            self._readers,
+            self._pool,
+            self._reserve,
+        )
+
+    def _reserve(self, folders: Iterable[str]) -> Callable[[], None]:
+        """Let nothing be merged in folders until what this returns is called."""
+        number = next(self._numbers)
+
+        def release() -> None:
+            self._reserved.pop(number, None)
+            self.planner.reserve(self._all_reserved)
+
+        self._reserved[number] = frozenset(folders)
+        self.planner.reserve(self._all_reserved)
+        return release
+
+    @property
+    def _all_reserved(self) -> frozenset[str]:
+        return frozenset().union(*self._reserved.values())
 
     @property
     def protected(self) -> frozenset[str]:
@@ -228,7 +253,7 @@ class Replacements:
         self.planner.observe(self.writer.state)
         while plan := self._plan or self.planner.take():
             self._plan = plan
-            if why := self.why_not(plan):
+            if why := self._why_reserved(plan) or self.why_not(plan):
                 self._plan = None
                 self.abort(plan.uploads)
                 self.planner.refused(plan, why)
@@ -240,6 +265,11 @@ class Replacements:
                 return
             self._plan = None
             self.planner.recorded(plan, state.seq)
+
+    def _why_reserved(self, plan: PlannedReplacement) -> str:
+        """Why what was merged is not recorded: an undoing or a promotion copies beside it."""
+        taken = self._all_reserved.intersection(plan.folders)
+        return f"objects in {min(taken)} are being undone or promoted" if taken else ""
 
     def _record(
         self,

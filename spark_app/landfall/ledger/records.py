@@ -279,6 +279,8 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
         backfill: the name of the backfill that is promoted; empty if none is.
         undoes: the slot of a backfill's REPLACE, or of one that undid it, if what ``slices`` are is
             as before it; -1 for none.
+        unmerges: the slot of a merge's REPLACE, or of one that undid it, if that is undone, in
+            these folders; -1 for none. Software before it was there has not written it.
         decision: of who asked for it.
 
     Raises:
@@ -295,6 +297,7 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
     duplicates: int = 0
     backfill: str = ""
     undoes: int = -1
+    unmerges: int = -1
     decision: Decision | None = None
 
     def __post_init__(self) -> None:

@@ -11,7 +11,9 @@ A REPLACE *instead* of one that is not applied is made by that one's slot. It kn
 decided, and until it is applied, nobody else may replace anything in its folders.
 
 A backfill, and what undoes it, change which rows whole ranges have. Two of them may have no folder
-in common, and still land the same records twice: ``landfall.ledger.rewriting``.
+in common, and still land the same records twice: ``landfall.ledger.rewriting``. Whether what an
+undoing takes away is still all there, the ledger up to its plan says, which a state does not have
+(``landfall.driver.decide.undoing``): the fold sees to it that nothing has changed since the plan.
 
 That also keeps names apart. A new object's name has the slot that its list was made by
 (``object_names.Origin.plan``), and of two REPLACEs in a folder the later one was made when the
@@ -90,8 +92,7 @@ def _totals(state: State, record: Replace) -> Totals:
 
 
 def _check_plan(state: State, record: Replace) -> None:
-    if record.undoes != -1 and (record.purpose is not Purpose.UNDO or record.instead != -1):
-        raise ValueError(f"undoes slot {record.undoes}, and is for {record.purpose}")
+    _check_undone(record)
     if record.instead != -1 and record.purpose is Purpose.BACKFILL:
         raise ValueError(f"is a backfill instead of slot {record.instead}")
     read, applied = record.read_through, max(state.applied_through, record.header.applied_through)
@@ -104,9 +105,17 @@ def _check_plan(state: State, record: Replace) -> None:
     if stale := why_out_of_date(state, read, record.folders):
         raise ValueError(stale)
     if changes_rows(record.purpose, record.undoes) and (
-        stale := why_rows_changed(state, read, record.slices, record.undoes)
+        stale := why_rows_changed(state, read, record.slices)
     ):
         raise ValueError(stale)
+
+
+def _check_undone(record: Replace) -> None:
+    undone = max(record.undoes, record.unmerges)
+    if undone != -1 and (record.purpose is not Purpose.UNDO or record.instead != -1):
+        raise ValueError(f"undoes slot {undone}, and is for {record.purpose}")
+    if undone >= record.header.seq or min(record.undoes, record.unmerges) != -1:
+        raise ValueError(f"undoes slot {record.undoes} and slot {record.unmerges}")
 
 
 def _check_size(record: Replace) -> None:
@@ -146,16 +155,13 @@ def why_out_of_date(state: State, read_through: int, folders: Iterable[str]) -> 
     return ""
 
 
-def why_rows_changed(
-    state: State, read_through: int, slices: Sequence[Slice], undoes: int = -1
-) -> str:
+def why_rows_changed(state: State, read_through: int, slices: Sequence[Slice]) -> str:
     """Why ranges must not be landed again, or be as before; empty if they may.
 
     Args:
         state: of the lane.
         read_through: the slot up to which everything was applied for who planned it.
         slices: the ranges, sorted.
-        undoes: the slot of the REPLACE that is undone; -1 for none.
     """
     for slice_ in slices:
         tp, end = slice_.topic_partition, slice_.offsets.end
@@ -164,8 +170,6 @@ def why_rows_changed(
     for slice_, last in rewriting.touched(state.rewritten, slices):
         if last.slot > read_through:
             return f"of {slice_}, {last.offsets} was landed again in slot {last.slot}"
-    if undoes != -1 and rewriting.of_slot(state.rewritten, undoes) != [*slices]:
-        return f"undoes slot {undoes}, of whose ranges some were landed again since"
     # Whatever else moves rows between objects is rare, but for records that no list retires.
     if state.changed_seq > read_through and _may_have_moved(state, slices):
         return (

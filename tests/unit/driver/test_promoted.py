@@ -15,7 +15,7 @@ from landfall.ledger.replacement_lists import LandedAgain, MadeBy, Replaced, Sec
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.merged import MergesOnce, current, merged
-from tests.unit.driver.test_replacements import Scene, asked
+from tests.unit.driver.test_replacements import Scene, asked, merge_again, slot_of
 
 TP = TopicPartition("a", 0)
 
@@ -109,4 +109,34 @@ def test_a_plan_that_does_not_know_another_backfill_is_not_recorded(scene: Promo
     state = scene.state()
 
     assert f"was landed again in slot {slot}" in elsewhere.why_not(state, state.applied_through)
+    driver.stop()
+
+
+def test_a_backfill_is_undone_after_a_merge_and_again_after_it_was_done_again(
+    scene: Promoted,
+) -> None:
+    driver = scene.landed()
+    before, slot = scene.slices(), scene.merge()
+    planner = scene.planners[-1]
+    planner.take = lambda: MergesOnce.take(planner)  # type: ignore[method-assign]
+    merged_in = merge_again(scene, driver)
+    late = scene.slices()[1:]
+
+    refused = driver.contender.decide(asked(slot))
+    back = slot_of(driver.contender.decide(asked(merged_in)))
+    scene.until_done()
+    first = slot_of(driver.contender.decide(asked(slot)))
+    scene.until_done()
+
+    assert f"`landfall undo {merged_in}`" in refused.message
+    assert scene.record(back).unmerges == merged_in
+    assert scene.slices() == [*before, *late]
+    again = slot_of(driver.contender.decide(asked(first)))
+    scene.until_done()
+    assert scene.slices()[0] == (slot, 25)
+    second = slot_of(driver.contender.decide(asked(slot)))
+    scene.until_done()
+    assert scene.record(second).undoes == again
+    assert scene.slices() == [*before, *late]
+    assert scene.is_whole()
     driver.stop()

@@ -261,18 +261,95 @@ def test_an_undoing_can_be_undone(scene: Scene) -> None:
     driver.stop()
 
 
-def test_only_the_last_replacement_can_be_undone(scene: Scene) -> None:
+def slot_of(answer: Answer) -> int:
+    """The slot of the REPLACE that an answer names."""
+    assert answer.outcome is Outcome.DONE, answer
+    return int(answer.message.rpartition(" ")[2])
+
+
+def test_what_is_undone_already_is_refused_and_so_is_what_is_no_replacement(scene: Scene) -> None:
     driver = scene.landed()
     slot = scene.merge()
-    driver.contender.decide(asked(slot))
+    undone = slot_of(driver.contender.decide(asked(slot)))
     scene.until_done()
 
     refused = driver.contender.decide(asked(slot))
 
     assert refused.outcome is Outcome.REFUSED
-    assert "were replaced again in slot" in refused.message
+    assert f"replaced again in slot {undone}: undo that first (`landfall undo {undone}`)" in (
+        refused.message
+    )
     no_replace = driver.contender.decide(asked(0))
     assert (no_replace.outcome, no_replace.message) == (Outcome.REFUSED, "slot 0 is no REPLACE")
+    driver.stop()
+
+
+def merge_again(scene: Scene, driver: DriverThread) -> int:
+    """Land late objects, and merge them with what is merged; returns the slot."""
+    scene.log.write("a", 30)
+    driver.until_landed()
+    wait_for(lambda: scene.state().applied_through == scene.state().seq - 1, "all known as applied")
+    scene.planners[-1].slot = -1
+    return scene.merge()
+
+
+def test_an_earlier_merge_is_undone_after_the_later_one(scene: Scene) -> None:
+    driver = scene.landed()
+    before, first = scene.objects(), scene.merge()
+    second = merge_again(scene, driver)
+
+    refused = driver.contender.decide(asked(first))
+    undone = slot_of(driver.contender.decide(asked(second)))
+    scene.until_done()
+    slot_of(driver.contender.decide(asked(first)))
+    scene.until_done()
+
+    assert f"undo that first (`landfall undo {second}`)" in refused.message
+    assert len(scene.objects()) > len(before)
+    assert scene.is_whole()
+    again = driver.contender.decide(asked(undone))
+    assert again.outcome is Outcome.REFUSED
+    driver.stop()
+
+
+def test_an_undoing_that_was_undone_is_no_obstacle(scene: Scene) -> None:
+    driver = scene.landed()
+    before, slot = scene.objects(), scene.merge()
+    undone = slot_of(driver.contender.decide(asked(slot)))
+    scene.until_done()
+    slot_of(driver.contender.decide(asked(undone)))
+    scene.until_done()
+
+    slot_of(driver.contender.decide(asked(slot)))
+    scene.until_done()
+
+    assert len(scene.objects()) == len(before)
+    assert scene.is_whole()
+    driver.stop()
+
+
+def test_a_later_merge_that_lost_an_upload_is_no_obstacle(scene: Scene) -> None:
+    driver = scene.landed()
+    first = scene.merge()
+    store = scene.store
+    finish, lost = store._finish_once, set[str]()
+
+    def lose(upload: Upload) -> None:
+        is_new = ".r" in upload.key and f".r{first}" not in upload.key
+        if is_new and "retired" not in upload.key and lost <= {upload.upload_id}:
+            lost.add(upload.upload_id)
+            store._uploads.pop(upload.upload_id, None)
+        finish(upload)
+
+    store._finish_once = lose  # type: ignore[method-assign]
+    second = merge_again(scene, driver)
+
+    assert lost
+    nothing = driver.contender.decide(asked(second))
+    assert (nothing.outcome, "nothing to undo" in nothing.message) == (Outcome.REFUSED, True)
+    slot_of(driver.contender.decide(asked(first)))
+    scene.until_done()
+    assert scene.is_whole()
     driver.stop()
 
 

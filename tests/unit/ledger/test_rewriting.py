@@ -122,16 +122,23 @@ def test_a_backfill_is_undone_and_that_again(lane: Ledger) -> None:
     again = lane.undo(undone, 0, 20, lane.applied())
 
     assert [each.slot for each in lane.state.rewritten[TP]] == [again]
-    with pytest.raises(Stalled, match=f"undoes slot {first}, of whose ranges"):
-        lane.undo(first, 0, 20, lane.applied())
+    lane.undo(first, 0, 20, lane.applied())
 
 
-def test_what_was_landed_again_in_part_is_not_undone(lane: Ledger) -> None:
+def test_what_was_landed_again_since_the_plan_is_not_undone(lane: Ledger) -> None:
     first = lane.backfill(TP, 0, 20, lane.applied())
-    lane.backfill(TP, 10, 20, lane.applied())
+    plan = lane.applied()
+    second = lane.backfill(TP, 10, 20, plan)
 
-    with pytest.raises(Stalled, match=f"undoes slot {first}, of whose ranges"):
-        lane.undo(first, 0, 20, lane.applied())
+    with pytest.raises(Stalled, match=rf"\[10, 20\) was landed again in slot {second}"):
+        lane.undo(first, 0, 20, plan)
+
+
+def test_an_undoing_names_an_earlier_slot_and_only_one(lane: Ledger) -> None:
+    first = lane.backfill(TP, 0, 20, lane.applied())
+    for fields in ({"undoes": 99}, {"undoes": first, "unmerges": first}):
+        with pytest.raises(Stalled, match="undoes slot"):
+            lane.undo(first, 0, 20, lane.applied(), **fields)
 
 
 def test_only_what_is_landed_and_in_the_lane_is_landed_again(lane: Ledger) -> None:

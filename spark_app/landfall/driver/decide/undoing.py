@@ -1,0 +1,220 @@
+"""Which rows objects have after merges, backfills and undoings: what can be undone. Pure.
+
+A REPLACE puts contents in the place of others. A copy that an undoing makes has another name and
+the same *content*, which is known by the name that it was first made under. So a REPLACE can be
+undone whenever all contents that it made count: whatever came after it was undone since, or changed
+nothing. If one does not count, the last REPLACE that took it away is to be undone first; that one
+is later, so one comes to an end.
+
+A backfill, and what undoes it, also changes which rows ranges have, though perhaps no object tells.
+So the contents of ranges are known as well, by the slot of the backfill that landed them.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import pairwise
+
+from landfall.driver.decide.counting import output_partition, unplanned
+from landfall.ledger import Add, Drop, Purpose, Replace
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replacing import changes_rows
+
+_ALL = OffsetRange(0, 2**63 - 1)
+_LANDED = -1
+"""The content of a range that COMMITs have landed, in the life of before the first ADD."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Offsets with one content, and the slot of the record that put it there."""
+
+    offsets: OffsetRange
+    content: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What came after a REPLACE, so that it cannot be undone yet.
+
+    Attributes:
+        slot: of the last record that changed what it had made.
+        where: the folder, or the topic partition with its offsets.
+        is_replace: it is a REPLACE, which can be undone; else a topic partition entered or left.
+    """
+
+    slot: int
+    where: str
+    is_replace: bool = True
+
+
+@dataclass
+class Contents:
+    """What counts in some folders and ranges, through the last record taken in.
+
+    Attributes:
+        folders: objects elsewhere are left out.
+    """
+
+    folders: Collection[str]
+    _records: dict[int, Replace] = field(default_factory=dict)
+    _kinds: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    _counting: dict[str, RetiringObject] = field(default_factory=dict)
+    _known_as: dict[str, set[str]] = field(default_factory=dict)
+    _gone: dict[str, int] = field(default_factory=dict)
+    _retired: dict[int, dict[str, str]] = field(default_factory=dict)
+    _made: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _ranges: dict[TopicPartition, list[_Span]] = field(default_factory=dict)
+    _before: dict[int, dict[Slice, list[_Span]]] = field(default_factory=dict)
+    _after: dict[int, dict[Slice, list[_Span]]] = field(default_factory=dict)
+
+    def take(self, record: Add | Drop | Replace, listed: Replaced | None = None) -> None:
+        """Take in the next ADD or DROP, or REPLACE that is applied and was not given up."""
+        match record:
+            case Add():
+                self._live(record.header.seq, (e.topic_partition for e in record.entries))
+            case Drop():
+                self._live(record.header.seq, record.topic_partitions)
+            case Replace() if listed is not None:
+                self._replace(record, listed)
+            case _:
+                pass
+
+    def same_as(self, slot: int, folders: Collection[str]) -> int:
+        """The last REPLACE that made in these folders what the one in a slot has made.
+
+        What it retired is kept longest.
+        """
+        kind = self._kinds[slot]
+        return max(
+            s
+            for s, each in self._kinds.items()
+            if each == kind and s >= slot and {*folders} <= {*self._records[s].folders}
+        )
+
+    def counting(self, slot: int, folders: Collection[str]) -> list[RetiringObject]:
+        """The objects that have what a REPLACE has made; nothing is in its way."""
+        return [self._counting[content] for content in self._made_in(slot, folders)]
+
+    def names(self, slot: int) -> frozenset[str]:
+        """All keys that what a REPLACE has made ever had."""
+        return frozenset(key for each in self._made[slot] for key in self._known_as[each])
+
+    def obstacle(self, slot: int, folders: Collection[str]) -> Obstacle | None:
+        """What must be undone before a REPLACE in these folders can be; None if nothing."""
+        found = [
+            Obstacle(self._gone[content], _folder(content))
+            for content in self._made_in(slot, folders)
+            if content not in self._counting
+        ]
+        for slice_, made in self._after.get(slot, {}).items():
+            now = self._cut(slice_)
+            for at, end in _parts(made, now):
+                if _content(made, at) != _content(now, at):
+                    last = next(each.slot for each in now if at in each.offsets)
+                    where = f"{slice_.topic_partition} {OffsetRange(at, end)}"
+                    found.append(Obstacle(last, where, last in self._records))
+        return max(found, key=lambda each: each.slot, default=None)
+
+    def _made_in(self, slot: int, folders: Collection[str]) -> Iterator[str]:
+        return (content for content in self._made[slot] if _folder(content) in folders)
+
+    def _replace(self, record: Replace, listed: Replaced) -> None:
+        slot, back = record.header.seq, taken_back(record, listed)
+        self._records[slot] = record
+        root, is_undone = self._kinds.get(back, (slot, True))
+        self._kinds[slot] = root, not is_undone
+        gone = dict[str, str]()
+        for key in (each.landed.upload.key for each in listed.retire):
+            if _folder(key) in self.folders:
+                content = self._names.pop(key, key)
+                self._counting.pop(content, None)
+                self._gone[content] = slot
+                gone[unplanned(key)] = content
+        self._retired[slot] = gone
+        known = gone if record.instead != -1 else self._retired.get(back, {})
+        made = list[str]()
+        for new in listed.objects:
+            key = new.landed.upload.key
+            if _folder(key) in self.folders:
+                content = known.get(unplanned(key), key)
+                self._names[key] = content
+                self._counting[content] = RetiringObject(slot, new.landed)
+                self._known_as.setdefault(content, set()).add(key)
+                made.append(content)
+        self._made[slot] = tuple(made)
+        if changes_rows(record.purpose, record.undoes):
+            self._land_again(record)
+
+    def _land_again(self, record: Replace) -> None:
+        slot, back = record.header.seq, self._before.get(record.undoes, {})
+        self._before[slot] = {each: self._cut(each) for each in record.slices}
+        for slice_ in record.slices:
+            spans = back.get(slice_) or [_Span(slice_.offsets, slot, slot)]
+            self._put(slice_, [_Span(each.offsets, each.content, slot) for each in spans])
+        self._after[slot] = {each: self._cut(each) for each in record.slices}
+
+    def _live(self, slot: int, tps: Iterable[TopicPartition]) -> None:
+        """Let topic partitions enter or leave: what was landed of them is of a former life."""
+        for tp in tps:
+            self._ranges[tp] = [_Span(_ALL, -2 - slot, slot)]
+
+    def _cut(self, slice_: Slice) -> list[_Span]:
+        """What a range has, without a gap."""
+        spans = self._ranges.get(slice_.topic_partition, [_Span(_ALL, _LANDED, -1)])
+        return list(_within(spans, slice_.offsets))
+
+    def _put(self, slice_: Slice, spans: Iterable[_Span]) -> None:
+        tp, offsets = slice_.topic_partition, slice_.offsets
+        old = self._ranges.get(tp, [_Span(_ALL, _LANDED, -1)])
+        kept = list(spans)
+        for start, end in ((_ALL.start, offsets.start), (offsets.end, _ALL.end)):
+            kept += _within(old, OffsetRange(start, end)) if start < end else ()
+        self._ranges[tp] = sorted(kept, key=lambda each: each.offsets)
+
+
+def taken_back(record: Replace, listed: Replaced) -> int:
+    """The slot of the REPLACE that a record undoes; -1 if it undoes none.
+
+    Earlier software has not written it for a merge, and has undone only what was the last in all
+    folders: there what retires was made by that slot.
+    """
+    if record.purpose is not Purpose.UNDO or record.instead != -1:
+        return -1
+    named = max(record.undoes, record.unmerges)
+    return named if named != -1 or not listed.retire else listed.retire[0].slot
+
+
+def chosen_folders(listed: Replaced, output_partitions: Collection[str]) -> frozenset[str]:
+    """The folders of a list that these output partitions choose; ``*`` stands for any text."""
+    patterns = [each.strip("/") for each in output_partitions or ["*"]]
+    return frozenset(
+        folder
+        for folder in listed.folders
+        if any(fnmatchcase(output_partition(f"{folder}/_"), each) for each in patterns)
+    )
+
+
+def _folder(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _within(spans: Iterable[_Span], offsets: OffsetRange) -> Iterator[_Span]:
+    for each in spans:
+        start = max(each.offsets.start, offsets.start)
+        end = min(each.offsets.end, offsets.end)
+        if start < end:
+            yield _Span(OffsetRange(start, end), each.content, each.slot)
+
+
+def _parts(one: Iterable[_Span], other: Iterable[_Span]) -> Iterator[tuple[int, int]]:
+    """Where neither of two runs of spans has a border inside."""
+    borders = {at for each in (*one, *other) for at in (each.offsets.start, each.offsets.end)}
+    return pairwise(sorted(borders))
+
+
+def _content(spans: Iterable[_Span], at: int) -> int:
+    return next(each.content for each in spans if at in each.offsets)
