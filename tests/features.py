@@ -14,7 +14,7 @@ FEATURES = {
     "backfill": ("backfill", "promot", "side_", "replay", "replac", "landed_again"),
     "chaos": ("chaos", "kills"),
     "chart": ("chart", "alerts", "dashboard", "rights"),
-    "command-line": ("unit/cli", "command_line", "verbs", "tutorial"),
+    "command-line": ("unit/cli", "command_line", "test_check.", "verbs", "tutorial"),
     "compaction": ("compact", "merg", "replac", "retir"),
     "dead-letters": ("dead_letters", "expir", "bad_", "hostile_records", "faults"),
     "decoders": (

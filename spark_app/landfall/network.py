@@ -42,7 +42,7 @@ def trouble(addresses: Iterable[Address], hello: bytes) -> str:
 
     Args:
         addresses: of which ``MAX_ADDRESSES`` are looked at.
-        hello: a request that any server of this kind answers.
+        hello: a request that any server of this kind answers; empty if a connection is enough.
     """
     looked_at = list(addresses)[:MAX_ADDRESSES]
     pool = ThreadPoolExecutor(MAX_ADDRESSES, "network")
@@ -83,6 +83,8 @@ def _handshake(plain: socket.socket, address: Address) -> str:
 
 def _unanswered(plain: socket.socket, hello: bytes) -> str:
     answer = b""
+    if not hello:
+        return ""
     try:
         plain.sendall(hello)
         answer = plain.recv(2)

@@ -7,9 +7,10 @@ group does not pay for what it does not use. Stores are found by URL: see ``land
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import isfunction
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -221,6 +222,8 @@ _SCHEMA_OPTIONS = {"schema", "schemaFile", "descriptors", "file"}
 """Options that give a schema."""
 _OPTION = re.compile(r"option (?P<option>[\w-]+): |options: ")
 """How errors about options begin, in formats and in decoders."""
+_UNKNOWN = re.compile(r": (unknown (option|transform)|cannot import transform)")
+"""What is wrong with a step whatever the steps before it do."""
 
 
 @dataclass(frozen=True)
@@ -385,18 +388,77 @@ def check_spec(group: ConsumerGroup) -> None:
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
-    used = list(TopicSpecs.of(group.spec).used())
+    for fault in faults(group):
+        raise fault
+
+
+def faults(group: ConsumerGroup) -> Iterator[Stalled]:
+    """Yield what keeps the stages that a group names from being built: all at once, each once.
+
+    Each is SPEC_INVALID; the message starts with the path of the field.
+    """
+    used, seen = list(TopicSpecs.of(group.spec).used()), set[str]()
     for path, spec in used:
-        pipeline(spec, path)
+        for fault in _faults(spec, path):
+            # What an entry of ``topics`` inherits is wrong in one place only.
+            message = str(fault).removeprefix(path)
+            if message not in seen:
+                seen.add(message)
+                yield fault
     asked = [registry for _, spec in used for registry in _asked(spec.decode)]
     for path, spec in used:
         if spec.decode.registry is not None and spec.decode.registry not in asked:
             names = ", ".join(name for name in DECODERS if _asks_registry(name))
-            raise Stalled(
+            yield Stalled(
                 Reason.SPEC_INVALID,
                 f"{path}.decode.registry: {spec.decode.format} asks no schema registry; those "
                 f"that do are {names}",
             )
+
+
+def _faults(spec: GroupSpec, path: str) -> Iterator[Stalled]:
+    """Yield the fault that ``pipeline`` raises, then those of stages that it did not come to."""
+    first = _fault(partial(pipeline, spec, path))
+    if first is None:
+        return
+    yield first
+    declared = _declared(spec.decode)
+    alone = [
+        _fault(partial(output_format, spec.output, path)),
+        *_faults_of_steps(spec, declared.together, path),
+        _fault(partial(_record_decoder, spec.decode, Wanted(), declared, path, None)),
+    ]
+    yield from (fault for fault in alone if fault is not None and str(fault) != str(first))
+
+
+def _faults_of_steps(spec: GroupSpec, schema: pa.Schema | None, path: str) -> Iterator[Stalled]:
+    """Yield the first fault of the steps, and wrong names and options of the steps after it."""
+    first = _fault(partial(transforms, spec, schema, path))
+    if first is None:
+        return
+    yield first
+    for i in range(len(spec.transforms)):
+        field = f"{path}.transforms[{i}]"
+        if str(first).startswith(field):
+            rest = i + 1
+            break
+    else:
+        return
+    for i in range(rest, len(spec.transforms)):
+        alone = spec.model_copy(update={"transforms": spec.transforms[i : i + 1]})
+        fault = _fault(partial(transforms, alone, schema, path))
+        # Which columns there are is not known without the step that is wrong.
+        if fault is not None and _UNKNOWN.search(str(fault)):
+            message = str(fault).replace(f"{path}.transforms[0]", f"{path}.transforms[{i}]", 1)
+            yield Stalled(fault.reason, message)
+
+
+def _fault(build: Callable[[], object]) -> Stalled | None:
+    try:
+        build()
+    except Stalled as fault:
+        return fault
+    return None
 
 
 def _asked(decode: Decode) -> Iterator[SchemaRegistry | None]:

@@ -8,17 +8,28 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from dev.servers.server import Server
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.errors import Reason, Stalled
+from landfall.driver.preflight import server_faults
+from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Bound
 from landfall.source.kafka import KafkaLog
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
 from tests.support.kafka import SECONDS, Broker
-from tests.support.secured import PASSWORD, SECURED_KAFKA, USER
+from tests.support.secured import ADMIN, PASSWORD, SECURED_KAFKA, USER
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("secured")
 
@@ -171,3 +182,45 @@ def test_an_untrusted_certificate_is_named_as_the_reason(
         attempt(ours)
 
     assert stalled.value.reason is Reason.SOURCE_DENIED
+
+
+def test_a_check_names_topics_that_may_be_described_but_not_read(
+    broker: Broker, ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
+    ours = group({**PLAIN, "ssl.ca.location": ca}, credentials(PASSWORD))
+    admin = AdminClient(
+        {"bootstrap.servers": broker.bootstrap, **broker.client, "sasl.username": "admin"}
+        | {"sasl.password": ADMIN}
+    )
+    assert list(server_faults_of_kafka(ours)) == []
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        TOPIC,
+        ResourcePatternType.LITERAL,
+        f"User:{USER}",
+        "*",
+        AclOperation.DESCRIBE,
+        AclPermissionType.ALLOW,
+    )
+    for future in admin.create_acls([rule]).values():
+        future.result(SECONDS)
+    try:
+        found = eventually(lambda: list(server_faults_of_kafka(ours)), bool)
+    finally:
+        rules = AclBindingFilter(*(getattr(rule, name) for name in _OF_RULES))
+        for future in admin.delete_acls([rules]).values():
+            future.result(SECONDS)
+
+    assert [str(fault) for fault in found] == [
+        f"spec.source.kafka: {TOPIC}: the login may not READ it: grant READ"
+    ]
+
+
+_OF_RULES = (
+    *("restype", "name", "resource_pattern_type"),
+    *("principal", "host", "operation", "permission_type"),
+)
+
+
+def server_faults_of_kafka(group: ConsumerGroup) -> Iterator[LandfallError]:
+    return (fault for fault in server_faults(group) if "source.kafka" in str(fault))

@@ -8,7 +8,7 @@ parsed, so the content of a variable is never read as YAML.
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,20 @@ def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
     Raises:
         Stalled: SPEC_INVALID, with one line per fault: file, then field or line, then the fault.
     """
-    document = read(path)
+    document, unset = read(path), list[str]()
+    expanded = expand(document, environment, on_unset=unset.append)
     try:
-        return parse_group(expand(document, environment))
+        group = parse_group(expanded)
     except Stalled as fault:
-        raise Stalled(
-            fault.reason, "\n".join(f"{path}: {line}" for line in str(fault).splitlines())
-        ) from None
+        # A field with a variable that is unset holds no value that could be wrong.
+        fields = tuple(line.partition(":")[0] for line in unset)
+        others = (line for line in str(fault).splitlines() if not line.startswith(fields))
+        lines = [*unset, *(others if fields else str(fault).splitlines())]
+    else:
+        lines = unset
+    if not lines:
+        return group
+    raise Stalled(Reason.SPEC_INVALID, "\n".join(f"{path}: {line}" for line in lines))
 
 
 def read(path: Path) -> object:
@@ -65,33 +72,55 @@ def read(path: Path) -> object:
         ) from error
 
 
-def expand(value: object, environment: Mapping[str, str], field: str = "") -> object:
+def _raise(message: str) -> None:
+    raise Stalled(Reason.SPEC_INVALID, message)
+
+
+def expand(
+    value: object,
+    environment: Mapping[str, str],
+    field: str = "",
+    on_unset: Callable[[str], None] = _raise,
+) -> object:
     """The same document with the variables in its strings replaced.
 
+    Args:
+        value: the document.
+        environment: the variables.
+        field: the path of the document in its file.
+        on_unset: gets a message for each variable that is unset and has no default, which is left
+            as it is.
+
     Raises:
-        Stalled: SPEC_INVALID, a variable is unset and has no default.
+        Stalled: SPEC_INVALID, there is such a variable, unless ``on_unset`` is given.
     """
     if isinstance(value, dict):
         return {
-            key: expand(inner, environment, f"{field}.{key}".lstrip("."))
+            key: expand(inner, environment, f"{field}.{key}".lstrip("."), on_unset)
             for key, inner in value.items()
         }
     if isinstance(value, list):
-        return [expand(inner, environment, f"{field}[{i}]") for i, inner in enumerate(value)]
+        return [
+            expand(inner, environment, f"{field}[{i}]", on_unset) for i, inner in enumerate(value)
+        ]
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: _replacement(match, environment, field), value)
+        return _VARIABLE.sub(lambda match: _replacement(match, environment, field, on_unset), value)
     return value
 
 
-def _replacement(match: re.Match[str], environment: Mapping[str, str], field: str) -> str:
+def _replacement(
+    match: re.Match[str],
+    environment: Mapping[str, str],
+    field: str,
+    on_unset: Callable[[str], None],
+) -> str:
     if match["escape"]:
         return match[0][1:]
     if found := environment.get(match["name"]):
         return found
     if match["default"] is None:
-        raise Stalled(
-            Reason.SPEC_INVALID, f"{field}: environment variable {match['name']} is not set"
-        )
+        on_unset(f"{field}: environment variable {match['name']} is not set")
+        return match[0]
     return match["default"].removeprefix(":-")
 
 

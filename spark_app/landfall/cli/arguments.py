@@ -31,8 +31,8 @@ ${NAME:-default} in it are replaced with environment variables; $${ is a literal
 
 A group file is a program: it names Python modules, and functions that are called with options of
 its choice, and may send environment variables to a server that it names. Read a file of somebody
-else before you give it to run, try, verify, scan or a backfill. explain only shows what it says:
-it imports nothing and connects to nothing.
+else before you give it to run, check, try, verify, scan or a backfill. explain only shows what it
+says: it imports nothing and connects to nothing.
 """
 
 EXIT_CODES = """\
@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     )
     root.add_argument("--version", action="version", version=f"landfall {__version__}")
     commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_run, _status, _audit, _verify, _fsck, _locate, _cat):
+    for add in (_run, _check, _status, _audit, _verify, _fsck, _locate, _cat):
         add(commands)
     add_topic_commands(partial(_command, commands))
     add_publish(partial(_command, commands))
@@ -73,7 +73,34 @@ def parser() -> argparse.ArgumentParser:
     add_files(partial(_command, commands), partial(partial, _command))
     add_backfill(partial(_command, commands), partial(partial, _command))
     add_migrate(partial(_command, commands), partial(partial, _command))
+    _add_output(commands)
     return root
+
+
+class _Json(argparse.Action):
+    """``-o json`` of kubectl and helm: the same as ``--json``."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        del parser, values, option_string
+        namespace.json = True
+
+
+def _add_output(commands: Any) -> None:
+    """Let every command that takes ``--json`` take ``-o json``, too."""
+    for command in commands.choices.values():
+        actions = list(command._actions)  # noqa: SLF001  # argparse lists them nowhere else
+        for action in actions:
+            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # as above
+                _add_output(action)
+        taken = {option for action in actions for option in action.option_strings}
+        if "--json" in taken and not {"-o", "--output"} & taken:  # where those name a file
+            command.add_argument(
+                *("-o", "--output"),
+                action=_Json,
+                choices=["json"],
+                default=argparse.SUPPRESS,
+                help="the same as --json",
+            )
 
 
 def spark_master(text: str) -> str:
@@ -179,6 +206,41 @@ examples:
     command.add_argument(
         "--verbose", action="store_true", help="log every event, not only warnings and errors"
     )
+
+
+def _check(commands: Any) -> None:
+    command = _command(
+        commands,
+        "check",
+        "is a group file right, and does everything answer that it names?",
+        """\
+Check group files before they are run or applied. All faults are printed, one line each: file,
+field, what is wrong. Options of decoders, transforms, formats and publishers are checked as a
+driver does at its start; then Kafka (login, topics, the right to read), the store (what a ledger
+needs of it, rights, whose output root it is), schema registries and the servers of publishers are
+asked. Nothing is landed; the store's test writes a few small objects and deletes them.
+
+Code that a file names is imported, as by run. With --offline no server is asked, as in a
+pre-commit hook or where a change is reviewed.
+
+Exit code 2: something is to be changed, in the file or in what it names. 5: servers do not
+answer, and nothing else is wrong.
+
+examples:
+  landfall check group.yaml
+  landfall check --offline groups/*.yaml
+  landfall check group.yaml --json | jq -r '.faults[].message'
+""",
+    )
+    command.add_argument(
+        "groups",
+        nargs="+",
+        type=Path,
+        metavar="GROUP.yaml",
+        help="files that each describe a consumer group",
+    )
+    command.add_argument("--offline", action="store_true", help="ask no server")
+    command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _status(commands: Any) -> None:

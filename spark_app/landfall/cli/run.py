@@ -34,8 +34,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """
     # Other commands need neither Spark nor Kafka.
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
+    from landfall.driver.preflight import require_sound  # noqa: PLC0415
     from landfall.driver.run import Options, run_group  # noqa: PLC0415
-    from landfall.driver.startup import check_hot_path, check_secrets  # noqa: PLC0415
+    from landfall.driver.startup import check_hot_path  # noqa: PLC0415
 
     group = _starting_at(group_file.load(arguments.group, os.environ), arguments.start)
     if group.spec.source.landed and isinstance(arguments.until, datetime):
@@ -51,8 +52,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         http_port=arguments.http_port,
         control=_control(arguments.control_port, arguments.token_file),
     )
-    # Here, too, so that a wrong group file is answered by one line.
-    check_secrets((*group.spec.roots, *group.spec.source.places))
+    # Here, too, so that a wrong group file is answered by nothing but its faults.
+    require_sound(group)
     with progress(console.err()) as show_status:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.

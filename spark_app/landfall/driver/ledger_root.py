@@ -23,6 +23,16 @@ def check_roots(store: Store, spec: GroupSpec) -> None:
             output root.
         Retry: a store does not answer.
     """
+    check_marks(store, spec)
+    if isinstance(store, RoutedStore):
+        for key, url, _ in _marks(spec):
+            if store.read(key) is None:
+                store.create(key, json.dumps({"url": url.rstrip("/")}).encode())
+        check_marks(store, spec)
+
+
+def check_marks(store: Store, spec: GroupSpec) -> None:
+    """Return if the marks that are there name each other. Raises as ``check_roots``."""
     if not isinstance(store, RoutedStore):
         if body := store.read(LEDGER_MARK):
             raise Stalled(
@@ -36,8 +46,12 @@ def check_roots(store: Store, spec: GroupSpec) -> None:
             f"spec.ledger: {spec.output.url} has a ledger of its own, under _landfall/: leave out "
             "spec.ledger, or choose another output root",
         )
-    _check(store, LEDGER_MARK, spec.ledger_root.url, f"the ledger of {spec.output.url}")
-    _check(store, OUTPUT_MARK, spec.output.url, f"what the ledger in {spec.ledger_root.url} says")
+    for key, url, what in _marks(spec):
+        body = store.read(key)
+        if body is not None and (found := marked(body)) != url.rstrip("/"):
+            raise Stalled(
+                Reason.SPEC_INVALID, f"spec.ledger: {what} is in {found}, not in {url}: see {key}"
+            )
 
 
 def marked(body: bytes) -> str:
@@ -48,12 +62,10 @@ def marked(body: bytes) -> str:
         return f"a place that cannot be read from {body!r}"
 
 
-def _check(store: Store, key: str, url: str, what: str) -> None:
-    body = store.read(key)
-    if body is None:
-        store.create(key, json.dumps({"url": url.rstrip("/")}).encode())
-        body = store.read(key) or b""
-    if (found := marked(body)) != url.rstrip("/"):
-        raise Stalled(
-            Reason.SPEC_INVALID, f"spec.ledger: {what} is in {found}, not in {url}: see {key}"
-        )
+def _marks(spec: GroupSpec) -> tuple[tuple[str, str, str], ...]:
+    """The marks of both roots: key, the URL that it must hold, and what that is, for messages."""
+    output, ledger = spec.output.url, spec.ledger_root.url
+    return (
+        (LEDGER_MARK, ledger, f"the ledger of {output}"),
+        (OUTPUT_MARK, output, f"what the ledger in {ledger} says"),
+    )

@@ -33,6 +33,7 @@ from landfall.driver.ledger_root import check_roots
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.pinned_spec import pinned_spec
+from landfall.driver.preflight import require_sound
 from landfall.driver.publishing import LAST_PATIENCE, LAST_TRIES, Publishing
 from landfall.driver.runner import Runner
 from landfall.driver.spark.direct_start import EarlyStart
@@ -40,7 +41,6 @@ from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, starting_spark
 from landfall.driver.startup import (
     check_hot_path,
-    check_secrets,
     explain,
     explained,
     kafka_servers,
@@ -52,12 +52,10 @@ from landfall.errors import Retry, StoreDenied
 from landfall.landed.opening import backup_of, open_log
 from landfall.lane import LaneWriter, claim_output_root
 from landfall.lane.stores import open_stores
-from landfall.publish.building import check_publishers
 from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
 from landfall.store.measured import measured
 from landfall.store.probe import probe
-from landfall.store.urls import open_files
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +111,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     """
     stamina.instrumentation.set_on_retry_hooks((RetryLog(),))
     log.info("hot path chosen", extra={"hot_path": str(check_hot_path())})
+    require_sound(group)  # before Spark starts, which takes seconds
     group = pinned_spec(group, uuid.uuid4().hex)
     for path, used in TopicSpecs.of(group.spec).used():
         for warning in hidden_columns(used):
@@ -124,11 +123,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
         return ExitCode.UNFINISHED if _has_end(group, options) else ExitCode.OK
-    check_secrets((*group.spec.roots, *group.spec.source.places))
     store = open_stores(group.spec)
-    for feed in group.spec.source.files:
-        open_files(feed)  # now, so that a library which is missing is refused before anything runs
-    check_publishers(group, store)
     problems = ExecutorProblems()
     with starting_spark(group, options.master, problems, options.begun) as spark:
         if group.spec.source.kafka:

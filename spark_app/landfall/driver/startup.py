@@ -25,7 +25,8 @@ DELAY = 3.0
 """Seconds until a client counts as waiting. ``network.trouble`` names the cause within ten."""
 _API_VERSIONS = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 """The request that every broker answers before all others, also without a login."""
-_HEAD = b"HEAD / HTTP/1.1\r\nHost: landfall\r\nConnection: close\r\n\r\n"
+HEAD = b"HEAD / HTTP/1.1\r\nHost: landfall\r\nConnection: close\r\n\r\n"
+"""The request that every HTTP server answers."""
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -67,14 +68,14 @@ def store_servers(root: Root) -> Servers:
     """The server of a root; no address without an endpoint by HTTP, and behind a proxy."""
     endpoint = root.access.endpoint
     if root.store or root.url.startswith("file:") or not endpoint:
-        return Servers("the store", (), _HEAD)
+        return Servers("the store", (), HEAD)
     url = urlsplit(endpoint)
     is_proxied = url.scheme in getproxies() and not proxy_bypass(url.hostname or "")
     if url.scheme not in _PORTS or is_proxied:
-        return Servers("the store", (), _HEAD)
+        return Servers("the store", (), HEAD)
     port = url.port or _PORTS[url.scheme]
     return Servers(
-        "the store", (Address(url.hostname or "", port, tls=url.scheme == "https"),), _HEAD
+        "the store", (Address(url.hostname or "", port, tls=url.scheme == "https"),), HEAD
     )
 
 

@@ -27,6 +27,7 @@ from landfall.lane.writing import (
     OpenRequest,
     claim,
     claim_output_root,
+    output_owner,
 )
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "claim_output_root",
     "delete_old_snapshots",
     "delete_rolled_slots",
+    "output_owner",
     "records_in_segments",
     "sealed_through",
     "store_segment",

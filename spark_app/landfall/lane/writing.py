@@ -299,6 +299,12 @@ def claim(slots: Slots, owner: str, destination: str = "") -> str:
     return _owner(slots.read(key))
 
 
+def output_owner(slots: Slots) -> str | None:
+    """To whom an output root belongs; None if to nobody yet. Raises Retry: the store failed."""
+    body = slots.read(object_names.owner_key())
+    return None if body is None else _owner(body)
+
+
 def _owner(body: bytes | None) -> str:
     try:
         return str(parse_document(body)["owner"])

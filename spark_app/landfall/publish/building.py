@@ -1,13 +1,13 @@
 """Builds the publishers that a group's spec names."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 
 from landfall.api.column_names import entry_problems
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.publish import PublisherEntry
-from landfall.errors import Reason, Stalled, how_to_install
+from landfall.errors import LandfallError, Reason, Stalled, how_to_install
 from landfall.publish import Publisher, PublisherType
 from landfall.publish.context import Context
 from landfall.registry import import_class, spec_errors
@@ -52,10 +52,23 @@ def check_publishers(group: ConsumerGroup, store: Store) -> None:
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
+    for fault in publisher_faults(group, store):
+        raise fault
+
+
+def publisher_faults(group: ConsumerGroup, store: Store) -> Iterator[LandfallError]:
+    """Yield why publishers cannot be built, or cannot follow merges; each begins with the field."""
     for entry in group.spec.publish:
-        publisher(group, entry, store)
-    if group.spec.compacts and (problems := replacement_problems(group)):
-        raise Stalled(Reason.SPEC_INVALID, problems[0])
+        try:
+            publisher(group, entry, store)
+        except LandfallError as fault:
+            yield fault
+    if group.spec.compacts:
+        try:
+            problems = replacement_problems(group)
+        except Stalled:
+            return  # of a class that cannot be imported, as above
+        yield from (Stalled(Reason.SPEC_INVALID, problem) for problem in problems)
 
 
 def publisher(

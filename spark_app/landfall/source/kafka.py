@@ -22,7 +22,7 @@ from confluent_kafka import (
     Uuid,
 )
 from confluent_kafka import TopicPartition as Position
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from landfall.api.spec import ConsumerGroup
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
@@ -119,6 +119,26 @@ class KafkaLog:
             elif found and not found.is_internal:
                 topics.append(Topic(name, _topic_id(found), len(found.partitions)))
         return FoundTopics(tuple(topics), denied)
+
+    def unreadable(self, names: Collection[str]) -> list[str]:
+        """Those of these topics that the group's login may describe, but not read.
+
+        Brokers without authorization, and those before Kafka 2.3, say nothing of it.
+        """
+        if not names:
+            return []
+        futures = self._admin.describe_topics(
+            TopicCollection(sorted(names)),
+            include_authorized_operations=True,
+            request_timeout=self._timeout_seconds,
+        )
+        allowed = {name: self._described(name, future) for name, future in futures.items()}
+        enough = {AclOperation.READ, AclOperation.ALL}
+        return [
+            name
+            for name, found in sorted(allowed.items())
+            if found and found.authorized_operations and not enough & {*found.authorized_operations}
+        ]
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         """This offset of each topic partition; ends are last stable offsets."""

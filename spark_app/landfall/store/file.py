@@ -26,7 +26,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
@@ -53,6 +53,7 @@ from landfall.store.disk import (
     translate_errors,
     write_new,
 )
+from landfall.store.lifecycle import PROBES
 from landfall.store.retirement import ensure_retired
 
 STAGING = ".landfall-staging"
@@ -153,6 +154,8 @@ class FileStore:
             path = self._path(key)
             with translate_errors("delete", path):
                 path.unlink(missing_ok=True)
+                if key.startswith(PROBES):
+                    _remove_empty(path.parent, self._path(PROBES.rstrip("/")))
 
     # -------------------------------------------------------------------------------------- uploads
 
@@ -370,6 +373,14 @@ class FileStore:
             return untrusted_json.decode(self._owner_path(key).read_bytes(), type=_Owner)
         except FileNotFoundError:
             return None
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Remove a folder, and those around it below ``root``, as long as they hold nothing."""
+    with suppress(OSError):
+        while folder != root:
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _owner_of(upload: Upload) -> _Owner:

@@ -4,16 +4,19 @@ Several S3-compatible servers accept ``If-None-Match`` and ignore it, or check i
 later. Two drivers could then both believe that they committed. Landfall refuses to run on such a
 store, rather than lose data later.
 
-Each probe writes a few small objects to a new folder ``_landfall/_probe/<random>/``. They stay
-there, since a driver may lack the right to delete objects; a lifecycle rule may remove that prefix
-at any time. No ledger can be there, as the name of a group cannot begin with an underscore.
+Each probe writes a few small objects to a new folder ``_landfall/_probe/0/<random>/``, and deletes
+them: the right to delete slots, on ``_landfall/*/0/*``, covers them. Where a driver lacks that
+right they stay, and a lifecycle rule may remove the prefix at any time. No ledger can be there, as
+the name of a group cannot begin with an underscore.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Barrier
 from uuid import uuid4
 
-from landfall.errors import Reason, Stalled
+from landfall.errors import LandfallError, Reason, Stalled
 from landfall.objects import Upload
 from landfall.store import Created, Store
 from landfall.store.copying import copied
@@ -27,6 +30,7 @@ WRITERS = 8
 """Concurrent creates per race. Even the least broken of the servers that were measured let two of
 four writers win in most races.
 """
+_LISTED = ("a-b", "a/b", "a0")
 
 
 def probe(store: Store) -> None:
@@ -36,14 +40,21 @@ def probe(store: Store) -> None:
         Stalled: STORE_UNSAFE, with the promise that the store broke.
         Retry: the store failed.
     """
-    folder = f"{PREFIX}{uuid4().hex}/"
-    if isinstance(store, RoutedStore):
-        _check_slots(store.ledger, folder)
-        _check_listing(store.objects, f"{folder}listed/")
-        _check_uploads(store.objects, folder)
-    else:
-        _check_slots(store, folder)
-        _check_uploads(store, folder)
+    folder = f"{PREFIX}0/{uuid4().hex}/"
+    ledger, objects = (
+        (store.ledger, store.objects) if isinstance(store, RoutedStore) else (store, store)
+    )
+    try:
+        _check_slots(ledger, folder)
+        if objects is not ledger:
+            _check_listing(objects, f"{folder}listed/")
+        _check_uploads(objects, folder)
+    finally:
+        slots = [f"{folder}slot-{race}" for race in range(RACES)]
+        listed = [f"{folder}listed/{name}" for name in _LISTED]
+        _delete(ledger, [*slots, *listed])
+        if objects is not ledger:
+            _delete(objects, listed)
 
 
 def probe_replacing(store: Store, name: str) -> None:
@@ -66,6 +77,12 @@ def probe_replacing(store: Store, name: str) -> None:
     for each in (upload, copy):
         store.retire(each)
         _require(store.stat(each.key) is None, "a deleted object is still there")
+
+
+def _delete(store: Store, keys: Sequence[str]) -> None:
+    # Without the right to delete they stay, and cost little: nothing depends on their absence.
+    with suppress(LandfallError):
+        store.delete_slots(keys)
 
 
 def _check_slots(store: Store, folder: str) -> None:
@@ -118,7 +135,7 @@ def _check_taken_slot(store: Store, key: str) -> None:
 
 def _check_listing(store: Store, prefix: str) -> None:
     """A store that keeps folders may list what is in one before its neighbours."""
-    keys = [f"{prefix}{name}" for name in ("a-b", "a/b", "a0")]
+    keys = [f"{prefix}{name}" for name in _LISTED]
     for key in reversed(keys):
         store.create(key, b"x")
     for after, expected in (("", keys), (keys[0], keys[1:]), (keys[1], keys[2:])):
@@ -144,6 +161,8 @@ def _check_two_phases(store: Store, key: str) -> None:
     )
     with store.open(key) as stream:
         _require(stream.read() == b"probe", "a completed object does not read back as uploaded")
+    with suppress(LandfallError):
+        store.retire(upload)
 
 
 def _check_abort(store: Store, key: str) -> None:

@@ -1,16 +1,18 @@
 """The probe refuses stores on which two drivers could both believe that they committed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from threading import Barrier
 
 import pytest
 
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Stalled, StoreDenied
+from landfall.lane.stores import with_ledger
 from landfall.objects import ObjectStat, Part, Upload
 from landfall.store import Created
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from landfall.store.probe import PREFIX, probe
+from landfall.store.routed import RoutedStore
 
 
 class IgnoresTheCondition(MemoryStore):
@@ -113,8 +115,35 @@ def test_a_good_store_is_not_refused_for_a_lost_answer() -> None:
     )
 
 
-def test_a_probe_leaves_little_and_only_in_its_own_place() -> None:
+def test_a_probe_leaves_nothing() -> None:
     store = MemoryStore()
+
+    probe(store)
+
+    assert list(store.list_after("")) == []
+
+
+def test_a_probe_leaves_nothing_in_two_stores() -> None:
+    store = with_ledger(MemoryStore(), MemoryStore())
+    assert isinstance(store, RoutedStore)
+
+    probe(store)
+
+    assert [*store.ledger.list_after(""), *store.objects.list_after("")] == []
+
+
+class Undeletable(MemoryStore):
+    """A store that lets nobody delete."""
+
+    def delete_slots(self, keys: Sequence[str]) -> None:
+        raise StoreDenied(f"delete {keys}: AccessDenied")
+
+    def retire(self, upload: Upload) -> None:
+        raise StoreDenied(f"delete {upload.key}: AccessDenied")
+
+
+def test_without_the_right_to_delete_it_leaves_little_and_only_in_its_own_place() -> None:
+    store = Undeletable()
 
     probe(store)
 

@@ -65,7 +65,7 @@ BEGUN = Answer(
     200,
     b"<InitiateMultipartUploadResult><UploadId>id-0</UploadId></InitiateMultipartUploadResult>",
 )
-TRUTHFUL = (OK, BEGUN, OK, Answer(204), NO_PARTS)
+TRUTHFUL = (OK, BEGUN, OK, Answer(204), NO_PARTS, Answer(204))
 """What a server answers that does not confirm the completion of an aborted upload."""
 CLEAR = Answer(
     200,
@@ -90,7 +90,7 @@ def test_a_small_object_costs_three_requests(script: Script) -> None:
 @pytest.mark.parametrize(
     ("server", "answers", "settings"),
     [
-        ((*TRUTHFUL[:4], COMPLETED), [CLEAR], {}),
+        ((*TRUTHFUL[:4], COMPLETED, Answer(204)), [CLEAR], {}),
         (TRUTHFUL, [COMPLETED], {}),
         (TRUTHFUL, [error(503, "SlowDown"), CLEAR], {"max_attempts": 2}),
         (TRUTHFUL, [NO_PARTS], {}),

@@ -101,7 +101,7 @@ def test_nothing_is_sent_that_nothing_sets(script: Script) -> None:
 
 def test_what_asks_for_the_servers_manners_obeys_the_buckets_policy(script: Script) -> None:
     sse = spec.Sse(type="AES256")
-    setting = script(OK, BEGUN, OK, Answer(204), NO_PARTS, sse=sse, **ALL)
+    setting = script(OK, BEGUN, OK, Answer(204), NO_PARTS, Answer(204), sse=sse, **ALL)
 
     assert setting.store._confirms_truly()
 
@@ -206,9 +206,11 @@ def test_minio_does_not_know_an_upload_that_it_completed(script: Script) -> None
 
 
 def test_minio_confirms_truly(script: Script) -> None:
-    setting = script(OK, BEGUN, OK, Answer(204), error(404, "NoSuchUpload"))
+    denied = error(403, "AccessDenied")  # to delete the object that was written for it
+    setting = script(OK, BEGUN, OK, Answer(204), error(404, "NoSuchUpload"), denied)
 
     assert setting.store._confirms_truly()
+    assert setting.server.methods[-1] == "DELETE"
 
 
 def test_an_object_that_is_locked_is_looked_at(script: Script) -> None:

@@ -4,6 +4,7 @@ versitygw 1.8 answers 200, with the ETag one expects, to the completion of an up
 aborted, if any object is at the key. So a server is asked once, with such an upload of our own.
 """
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict
 from uuid import uuid4
 
@@ -27,12 +28,12 @@ class Address(TypedDict):
 def confirms_truly(client: "S3Client", bucket: str, root: str, options: WriteOptions) -> bool:
     """Whether the server refuses to complete an upload that was aborted; five requests.
 
-    Like the probes of ``landfall.store.probe`` it leaves an object of a few bytes there.
+    Like ``landfall.store.probe`` it writes an object of a few bytes, and deletes it if it may.
 
     Raises:
         Retry: the server does not answer, or refuses.
     """
-    at: Address = {"Bucket": bucket, "Key": f"{root}{PREFIX}{uuid4().hex}/answer"}
+    at: Address = {"Bucket": bucket, "Key": f"{root}{PREFIX}0/{uuid4().hex}/answer"}
     with translate_errors("probe", f"s3://{bucket}/{at['Key']}"):
         client.put_object(**at, **options.of_slot(b"another"))
         upload_id = client.create_multipart_upload(**at, **options.every)["UploadId"]
@@ -48,4 +49,7 @@ def confirms_truly(client: "S3Client", bucket: str, root: str, options: WriteOpt
             )
         except ClientError as error:
             return code_of(error) == "NoSuchUpload"
+        finally:
+            with suppress(ClientError):
+                client.delete_object(**at)
     return False
