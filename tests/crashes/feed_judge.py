@@ -9,10 +9,12 @@ numbers, unless ``onChange`` says to leave it out.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
+from landfall.discovery.file_rows import FeedRows
 from landfall.ledger import Commit, Discover, Feed, Hole, Lost, Record
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
 from landfall.ledger.offsets import TopicPartition
@@ -84,6 +86,7 @@ def findings(schedule: "FeedSchedule") -> Iterator[str]:
             *_wrong_texts(schedule, one.topic, numbers, folder),
             *_wrong_parked(numbers, folder, feeds[tp]),
             *_wrong_versions(numbers, folder),
+            *_wrong_counts(schedule, tp, records, (numbers, known)),
             *without_numbers(schedule, numbers, folder),
         )
         yield from (f"{tp}: {each}" for each in wrong)
@@ -212,6 +215,30 @@ def _wrong_versions(numbers: Numbers, folder: Folder) -> Iterator[str]:
         is_last = folder.current(name) == etag
         if is_last and ends[-1] != len(folder.versions[name, etag]):
             yield f"{name}: only {ends[-1]} bytes have numbers"
+
+
+def _wrong_counts(
+    schedule: "FeedSchedule",
+    tp: TopicPartition,
+    records: Sequence[Record],
+    found: tuple[Numbers, Mapping[int, int]],
+) -> Iterator[str]:
+    """Versions for which COMMITs and REPLAYs count other rows than are in objects."""
+    numbers, known = found
+    keys = FeedKeys(schedule.lane.group, schedule.lane.name, tp.topic)
+    counted = FeedRows(tp, partial(part_lists.read, schedule.store, keys))
+    for record in records:
+        counted.take(record)
+    in_objects = Counter[tuple[str, str]]()
+    for offset, count in known.items():
+        part = numbers.parts[number_of(offset)]
+        in_objects[part.name, part.etag] += count
+    for version in numbers.versions():
+        own = [n for n, p in numbers.parts.items() if p.is_new and (p.name, p.etag) == version]
+        rows = [counted.of(number, number) for number in own]
+        total = sum(each.landed + each.dead_letters for each in rows if each)
+        if None in rows or total != in_objects[version]:
+            yield f"{version}: {in_objects[version]} rows are in objects, counted are {rows}"
 
 
 def without_numbers(schedule: "FeedSchedule", numbers: Numbers, folder: Folder) -> Iterator[str]:

@@ -5,7 +5,7 @@ can be compared with what belongs there. A row that begins with ``DAMAGE`` canno
 anything behind it.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +18,9 @@ from landfall.api.spec import ConsumerGroup
 from landfall.discovery import index, known, looker
 from landfall.files import FileBytes, FilePart, FileRecords, Limits, UnreadableFileError
 from landfall.files.lines import Lines
+from landfall.ledger.feeds import number_of
 from landfall.ledger.offsets import OffsetRange, Slice
+from landfall.ledger.task_results import LandedObject, ObjectKind, PartRows
 from landfall.objects import ListedFile
 from landfall.source import EndsEarly
 from landfall.source.files_log import topic_id
@@ -143,6 +145,19 @@ class FileRunner(ReadingRunner):
             self.texts[topic, offset].add(text)
         feed = next(f for f in batch.group.spec.source.files if f.topic == topic)
         return topic_id(feed), piece, tuple(o for o in offsets if o in piece.offsets)
+
+    @staticmethod
+    def _parts(
+        read: tuple[int, ...], objects: Mapping[LandedObject, tuple[int, ...]]
+    ) -> tuple[PartRows, ...]:
+        seen = Counter(map(number_of, read))
+        rows = {kind: Counter[int]() for kind in ObjectKind}
+        for landed, offsets in objects.items():
+            rows[landed.kind].update(map(number_of, offsets))
+        data, letters = rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS]
+        return tuple(
+            PartRows(n, data[n], seen[n] - data[n] - letters[n], letters[n]) for n in sorted(seen)
+        )
 
     @staticmethod
     def _is_filtered(offset: int) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from landfall.api.contract import LANE
@@ -23,7 +24,7 @@ from landfall.driver.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger import digest, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, PartRows
 from landfall.objects import Upload
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, encode_schema
@@ -198,7 +199,8 @@ class ReadingRunner(FakeRunner):
         data, letters = rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS]
         unread, filtered = len(piece.offsets) - len(read), len(read) - len(offsets)
         of_slice = LandedSlice(piece, tuple(objects), data, filtered, letters, unread, 100)
-        return replace(of_slice, schemas=schemas, latest_ms=self._latest_ms(offsets))
+        of_slice = replace(of_slice, schemas=schemas, latest_ms=self._latest_ms(offsets))
+        return replace(of_slice, parts=self._parts(read, objects))
 
     def _read(self, batch: Batch, piece: Slice) -> tuple[str, Slice, tuple[int, ...]]:
         """The id of the topic that was read, the slice, which may end early, and its offsets."""
@@ -212,6 +214,14 @@ class ReadingRunner(FakeRunner):
     @staticmethod
     def _is_filtered(_: int) -> bool:
         return False
+
+    @staticmethod
+    def _parts(
+        _: tuple[int, ...], objects: Mapping[LandedObject, tuple[int, ...]]
+    ) -> tuple[PartRows, ...] | UnsetType:
+        """The counters by part of a file; ``objects`` are those with their offsets."""
+        del objects
+        return UNSET
 
     @staticmethod
     def _latest_ms(offsets: tuple[int, ...]) -> int:

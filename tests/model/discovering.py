@@ -25,6 +25,7 @@ from tests.model.discovering_ledger import (
     Slot,
     Version,
     Versions,
+    counted,
     folded,
     given_up,
     landed,
@@ -47,6 +48,7 @@ class Harm(StrEnum):
     TORN = "what is landed is not of the version of the file that has the number"
     UNREADABLE = "a DISCOVER names a list that nobody has"
     REFUSED = "a driver writes what the ledger refuses"
+    MISCOUNTED = "the rows that are counted for a file are not those that were landed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Rules:
     remembers_given_up: bool = True
     knows_what_is_recorded: bool = True
     lists_after_opening: bool = True
+    counts_by_first_number: bool = True
 
 
 class Driver(NamedTuple):
@@ -267,6 +270,9 @@ def harm_of(rules: Rules, w: World) -> Harm | None:
             return Harm.TORN
     if any(slot.versions and slot.versions not in w.lists for slot in _discovers(w.slots)):
         return Harm.UNREADABLE
+    counts = counted(w.slots, follows_numbers=rules.counts_by_first_number)
+    if counts != {version: int(version in done) for version in counts}:
+        return Harm.MISCOUNTED
     return Harm.LOST if unlanded(rules, w.slots, w.bucket, w.lists) else None
 
 
@@ -326,6 +332,11 @@ VARIANTS: Mapping[str, Variant] = {
         Rules(lists_after_opening=False),
         Harm.TWICE,
         "three owners",
+    ),
+    "counts-by-last-number": Variant(
+        "the rows of a part that is tried again are counted under the number that it has then",
+        Rules(counts_by_first_number=False),
+        Harm.MISCOUNTED,
     ),
 }
 

@@ -4,9 +4,11 @@ from functools import cache
 from typing import NamedTuple
 
 from landfall import ledger
+from landfall.discovery.file_rows import FeedRows
 from landfall.ledger import Header, KnownFiles, PartList, Record, State, feeds
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.task_results import LandedSlice
+from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.task_results import LandedSlice, PartRows
 
 TP = TopicPartition("files", 0)
 
@@ -79,7 +81,8 @@ def _record(state: State, slot: Slot) -> Record:
         case "COMMIT":
             offsets = feeds.part_offsets(number)
             piece, rest = Slice(TP, offsets), len(offsets) - 1
-            landed = LandedSlice(piece, (), 0, 1, 0, rest, 0)
+            counted = (PartRows(number, 0, 1, 0),)
+            landed = LandedSlice(piece, (), 0, 1, 0, rest, 0, parts=counted)
             return ledger.Commit(header=header, token="t", slices=(landed,))
         case "HOLE":
             piece = Slice(TP, feeds.part_offsets(number))
@@ -145,3 +148,29 @@ def given_up(slots: tuple[Slot, ...]) -> frozenset[Version]:
 def landed(slots: tuple[Slot, ...]) -> list[Version]:
     """The versions that COMMITs have landed, in order."""
     return [slot.versions[0] for slot in slots if slot.kind == "COMMIT"]
+
+
+@cache
+def counted(slots: tuple[Slot, ...], *, follows_numbers: bool) -> dict[Version, int | None]:
+    """How many rows of each version the ledger counts, by the first number that it was given.
+
+    Every version has one row. Without ``follows_numbers``, a part that is tried again is not known
+    to be one that had a number before.
+    """
+    rows = FeedRows(TP, lambda _: parts)
+    first = dict[Version, int]()
+    for at, slot in enumerate(slots):
+        former = slot.again[0] if slot.again and follows_numbers else -1
+        parts = tuple(_part(version, former) for version in slot.versions)
+        if slot.kind == "DISCOVER":
+            start = len(numbered(slots[:at]))
+            for number, version in enumerate(slot.versions, start):
+                first.setdefault(version, number)
+        if slot.kind in {"COMMIT", "DISCOVER"}:
+            rows.take(_record(folded(slots[:at]), slot))
+    found = {version: rows.of(number, number) for version, number in first.items()}
+    return {version: None if each is None else each.filtered for version, each in found.items()}
+
+
+def _part(version: Version, former: int) -> ListedPart:
+    return ListedPart(version.name, str(version), 1, 0, 0, 1, former, int(former >= 0))

@@ -76,6 +76,8 @@ class Range:
         runs: of objects of REPLAYs, the slot of the REPLAY. Their rows are in order among
             themselves, but not with those of the COMMIT.
         pieces: rows of it that are in objects which took the place of others.
+        parts: of a feed, how many records of each part the COMMIT says were landed, filtered and
+            dead-lettered, by the part's number; None if it does not.
     """
 
     slot: int
@@ -89,6 +91,7 @@ class Range:
     replayed: frozenset[str] = frozenset()
     runs: dict[str, int] = field(default_factory=dict)
     pieces: tuple[Piece, ...] = ()
+    parts: dict[int, tuple[int, int, int]] | None = None
 
 
 class Corrections:

@@ -44,7 +44,7 @@ CREATE INDEX by_basename ON visible (basename);
 CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_id TEXT,
                         start INTEGER, PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
 CREATE TABLE ranges (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, until INTEGER,
-                     slot INTEGER, filtered INTEGER, counted INTEGER, objects TEXT);
+                     slot INTEGER, filtered INTEGER, counted INTEGER, objects TEXT, parts TEXT);
 CREATE INDEX by_start ON ranges (topic, partition, lifetime, start);
 CREATE TABLE copies (key TEXT, slot INTEGER, size INTEGER, late INTEGER,
                      PRIMARY KEY (key, slot)) WITHOUT ROWID;
@@ -162,15 +162,16 @@ class Inventory:
         """
         replayed_through = self.applied_through if follow_replays else -1
         query = (
-            "SELECT slot, start, until, filtered, counted, objects FROM ranges "
+            "SELECT slot, start, until, filtered, counted, objects, parts FROM ranges "
             "WHERE (topic, partition, lifetime) = (?, ?, ?) ORDER BY start, slot"
         )
         identity = (lifetime.topic, lifetime.partition, lifetime.lifetime)
-        for slot, start, end, filtered, counted, objects in self._select(query, identity):
+        for slot, start, end, filtered, counted, objects, parts in self._select(query, identity):
             keys = (
                 None if objects is None else tuple(untrusted_json.decode(objects, type=list[str]))
             )
-            range_ = Range(slot, start, end, filtered, counted, keys)
+            by_part = None if parts is None else _parts(parts)
+            range_ = Range(slot, start, end, filtered, counted, keys, parts=by_part)
             with self._lock:
                 corrected = self._corrections.apply(range_, replayed_through)
                 replaced = self._replacements.apply(
@@ -391,7 +392,7 @@ class Inventory:
                 for landed in record["slices"]:
                     self._add_landed(slot, landed)
             case "HOLE":
-                self._add_range(slot, record["piece"], (0, 0, None))
+                self._add_range(slot, record["piece"], (0, 0, None, None))
             case "BLOCK":
                 for entry in record["entries"]:
                     self._add_block(entry)
@@ -411,11 +412,13 @@ class Inventory:
             self._corrections.name(o, slot)
         counted = sum(o["rows"] for o in landed["objects"])
         objects = msgspec.json.encode(keys).decode()
-        self._add_range(slot, landed["piece"], (landed["filtered"], counted, objects))
+        parts = landed.get("parts")
+        counts = None if parts is None else msgspec.json.encode(parts).decode()
+        self._add_range(slot, landed["piece"], (landed["filtered"], counted, objects, counts))
 
     def _add_range(self, slot: int, slice_: Any, columns: Sequence[object]) -> None:
         row = (*self._present(slice_), slot, *columns)
-        self._rows.execute("INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._rows.execute("INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
     def _add_block(self, blocked: Any) -> None:
         # The ledger keeps a DataLoss only of a truncated log: what expired is a HOLE.
@@ -432,3 +435,9 @@ class Inventory:
         if lifetime is None:
             raise ValueError(f"lands {identity[0]}/{identity[1]}, which no ADD has added")
         return (*identity, lifetime, offsets["start"], offsets["end"])
+
+
+def _parts(text: str) -> dict[int, tuple[int, int, int]]:
+    """The counters of parts by number."""
+    parts = untrusted_json.decode(text, type=list[tuple[int, int, int, int]])
+    return {number: (landed, filtered, bad) for number, landed, filtered, bad in parts}

@@ -21,7 +21,7 @@ from landfall.audit.replaced_lists import AgainRange, ListedObject, NewObject, R
 _PLAN = re.compile(r"(_[0-9]{20})\.r[0-9]+(?=\.|$)")
 _SCHEMA = """
 CREATE TABLE former_ranges (swap INTEGER, topic, partition, lifetime, start, until, slot, filtered,
-                            counted, objects);
+                            counted, objects, parts);
 CREATE TABLE former_pieces (swap INTEGER, topic, partition, lifetime, start, key, run, rows, first,
                             last, at, content);
 CREATE TABLE former_left_out (swap INTEGER, topic, partition, lifetime, start, place, rows);
@@ -66,7 +66,7 @@ WHERE (topic, partition, lifetime) = (?, ?, ?) AND start >= ? AND start < ?
 _BRING_BACK = (
     """
 INSERT INTO ranges
-SELECT topic, partition, lifetime, start, until, slot, filtered, counted, objects
+SELECT topic, partition, lifetime, start, until, slot, filtered, counted, objects, parts
 FROM former_ranges WHERE swap = ?
 """,
     """
@@ -208,7 +208,7 @@ class LandedAgain:
         for each in landed:
             yield from each.faults(slot)
             lifetime = lifetimes.get(each.identity, 0)
-            query = "INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            query = "INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"
             self._rows.execute(query, (*each.identity, lifetime, *each.row(swap.slot)))
 
     # ------------------------------------------------------------------------------------- names

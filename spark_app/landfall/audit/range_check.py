@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from landfall.audit import Unchecked, rows, wrong_values
+from landfall.audit import Fault, Kind, Unchecked, rows, wrong_values
 from landfall.audit.corrections import Content, Piece, Range
 from landfall.audit.generations import GenerationReaders
 from landfall.audit.judge import (
@@ -27,6 +27,7 @@ from landfall.audit.judge import (
 from landfall.audit.merged_rows import MergedRows
 from landfall.audit.mixed_pool import MixedPool
 from landfall.audit.object_reader import ObjectReader
+from landfall.audit.part_counts import wrong_counts
 from landfall.audit.partition_check import AuditedPartition
 from landfall.audit.payloads import Undecided
 from landfall.audit.range_readers import Readers
@@ -128,6 +129,8 @@ class RangeCheck:
         payloads = reader.compares_mixed if mixed else reader.hash_of is not None
         rules = Rules(payloads, left_out, audited.compacted)
         compared = _Comparison(records, [*lettered, *landed], rules, codes)
+        for wrong_count in wrong_counts(range_, records, compared.objects):
+            check.add_fault(Fault(Kind.LEDGER, f"slot {range_.slot}", wrong_count))
         if any(reader.unchecked.values()) and payloads:
             check.result.add_unchecked(sum(len(o.hashes) for o in landed), Unchecked.COLUMNS)
         if mixed:

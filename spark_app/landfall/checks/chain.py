@@ -27,9 +27,17 @@ from landfall.ledger import (
     State,
     object_names,
 )
+from landfall.ledger.feeds import miscounted
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+from landfall.ledger.task_results import (
+    LandedObject,
+    LandedSlice,
+    ObjectKind,
+    PartRows,
+    ReplayedSlice,
+    wrong_parts,
+)
 
 NO_ANCHORS: Mapping[int, str] = MappingProxyType({})
 
@@ -182,6 +190,7 @@ class _Counters(msgspec.Struct):
     filtered: int
     dead_lettered: int
     invisible: int
+    parts: tuple[PartRows, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class _CommitCounters(msgspec.Struct):
@@ -214,6 +223,7 @@ def _check(group: str, state: State, body: bytes) -> Record | Finding:
         _check_ranges(state, record),
         _check_names(group, state, record),
         _check_sums(record),
+        _check_parts(state, record),
     )
     return next((finding for finding in checks if finding), record)
 
@@ -383,4 +393,18 @@ def _check_counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
     ):
         if expected != found:
             return Finding(Invariant.I8, f"{expected} {of}", str(found), seq, tp, offsets)
+    if why := wrong_parts((s.landed, s.filtered, s.dead_lettered), s.parts):
+        return Finding(Invariant.I8, "counters by part that add up", why, seq, tp, offsets)
+    return None
+
+
+def _check_parts(state: State, record: Record) -> Finding | None:
+    """Check that no part of a file has more records in a slice than offsets."""
+    slices = record.slices if isinstance(record, Commit | Replay) else ()
+    for s in slices:
+        if why := miscounted(state.feeds, s.piece, s.parts):
+            at, tp = record.header.seq, s.piece.topic_partition
+            return Finding(
+                Invariant.I8, "records of the slice's parts", why, at, tp, s.piece.offsets
+            )
     return None

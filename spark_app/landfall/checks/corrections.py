@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from landfall.ledger import Block, Drop, Lost, Record, Repair, Replay
@@ -90,6 +91,7 @@ def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
             lost.append(o)
         else:
             kept.append(o)
+    keys = sorted(o.upload.key for o in landed.objects)
     rows = dict.fromkeys(ObjectKind, 0)
     for o in kept:
         rows[o.kind] += o.rows
@@ -100,5 +102,7 @@ def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
         filtered=filtered,
         dead_lettered=rows[ObjectKind.DEAD_LETTERS],
         invisible=landed.invisible + sum(o.rows for o in lost) + retired,
+        # They are those of landing: of which parts the rows are that left, nothing says.
+        parts=landed.parts if sorted(o.upload.key for o in kept) == keys else UNSET,
     )
     return Corrected(found, tuple(lost), is_replaced=retired > 0)

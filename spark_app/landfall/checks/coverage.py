@@ -4,13 +4,16 @@ Formats that store offsets give an exact answer. For the others only the rows of
 counted.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec import UNSET
 
+from landfall.ledger.feeds import SPAN
 from landfall.ledger.replacement_lists import NewObject
-from landfall.ledger.task_results import LandedObject, LandedSlice
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.pipeline.records import Int64s
 
 
@@ -83,6 +86,29 @@ def cover(landed: LandedSlice, read: Sequence[ReadBack]) -> Coverage:
         objects=len(read),
         exact=False,
     )
+
+
+def miscounted_parts(landed: LandedSlice, read: Sequence[ReadBack]) -> Iterator[str]:
+    """Describe parts of files of which objects have other rows than the slice counts.
+
+    Objects in formats without offsets are left out: they do not show whose rows they have.
+    """
+    if landed.parts is UNSET:
+        return
+    for kind in ObjectKind:
+        objects = [each for each in read if each.landed.kind is kind]
+        offsets = [each.offsets for each in objects if each.offsets is not None]
+        if len(offsets) < len(objects):
+            continue
+        found = Counter((np.concatenate([np.empty(0, np.int64), *offsets]) // SPAN).tolist())
+        is_data = kind is ObjectKind.DATA
+        counted = {p.number: p.landed if is_data else p.dead_lettered for p in landed.parts}
+        for number in sorted(found.keys() | counted.keys()):
+            if found[number] != counted.get(number, 0):
+                yield (
+                    f"{landed.piece}: counts {counted.get(number, 0)} rows of part {number}, "
+                    f"{found[number]} are in {kind} objects"
+                )
 
 
 def cover_new(new: NewObject, read: ReadBack) -> Coverage:

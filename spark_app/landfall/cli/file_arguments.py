@@ -70,6 +70,10 @@ List the files that have numbers, with what has become of them:
   Error        it could not be read, and is parked; the others go on
   Ignored      somebody has given it up, or has left out what was written anew
 
+Rows are those that landed, dead letters those that are left after replays. Both are counted when
+they land, for the version of the file that has numbers: merging objects changes neither. They are
+unknown for files that a release before this column landed, and for files that workers take.
+
 With --look, the bucket is listed, too: files that have no number yet are Pending, and files that
 were written anew are shown. The last line counts all files, also those that are not shown.
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import islice
 
@@ -15,7 +15,9 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.cli import console
 from landfall.cli.file_targets import FileTarget, file_target
 from landfall.cli.group_store import GroupStore
+from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
+from landfall.discovery.file_rows import FeedRows, FileRows
 from landfall.discovery.inventory import FileStatus, Inventory, LandingState
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
@@ -24,6 +26,8 @@ from landfall.store.urls import open_files
 
 MAX_SHOWN = 1000
 """How many files are shown if nobody says how many."""
+UNKNOWN = "unknown"
+"""Rows that nobody has counted: of files that others process, or that a former release landed."""
 CHANGED = {
     "Stall": FileStatus("", 0, LandingState.ERROR, error="was written anew after it was landed"),
     "Park": FileStatus("", 0, LandingState.ERROR, error="was written anew, and is parked"),
@@ -40,17 +44,56 @@ def file_list(arguments: argparse.Namespace) -> ExitCode:
     state = opened.lane.read()
     if state.seq < 0:
         raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
-    for feed in _feeds(opened, state, target.feed):
+    feeds = _feeds(opened, state, target.feed)
+    counted = _read_rows(opened, state, [feed.topic for feed in feeds])
+    for feed in feeds:
         source = open_files(feed) if arguments.look else None
         files = _files(opened, state, feed, (target, source))
         if arguments.state:
             files = (file for file in files if file.state == arguments.state)
+        listed = _with_rows(files, counted.get(feed.topic))
         if arguments.json:
-            _print_json(feed.topic, islice(files, arguments.limit))
+            _print_json(feed.topic, islice(listed, arguments.limit))
         else:
             most = MAX_SHOWN if arguments.limit is None else arguments.limit
-            _print(feed.topic, files, most)
+            _print(feed.topic, listed, most)
     return ExitCode.OK
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRows:
+    """A file and its rows; None if they are not known, as those that others process."""
+
+    file: FileStatus
+    rows: FileRows | None
+
+
+def _read_rows(opened: GroupStore, state: State, topics: Iterable[str]) -> dict[str, FeedRows]:
+    """The rows of the files of each feed that is landed, by the ledger up to this state."""
+    counted = {
+        topic: FeedRows(
+            TopicPartition(topic, 0),
+            partial(part_lists.read, opened.store, FeedKeys(opened.name, LANE, topic)),
+        )
+        for topic in topics
+        if not state.feeds[TopicPartition(topic, 0)].leasing
+    }
+    for record in opened.records() if counted else ():
+        if record.header.seq > state.seq:
+            break
+        for rows in counted.values():
+            rows.take(record)
+    return counted
+
+
+def _with_rows(files: Iterable[FileStatus], counted: FeedRows | None) -> Iterator[ListedRows]:
+    for file in files:
+        if counted is None:
+            yield ListedRows(file, None)
+        else:
+            has_number = file.last >= 0
+            rows = counted.of(file.first, file.last) if has_number else FileRows(0, 0, 0)
+            yield ListedRows(file, rows)
 
 
 def _feeds(opened: GroupStore, state: State, named: str) -> list[spec.Feed]:
@@ -100,22 +143,29 @@ def _find(
     return inventory.of_listed(there, changed) if there else inventory.find(name)
 
 
-def _print_json(feed: str, files: Iterable[FileStatus]) -> None:
-    for file in files:
-        line = msgspec.json.encode({"feed": feed, **asdict(file)}).decode()
+def _print_json(feed: str, files: Iterable[ListedRows]) -> None:
+    for listed in files:
+        rows = asdict(listed.rows) if listed.rows else dict.fromkeys(_ROW_FIELDS)
+        line = msgspec.json.encode({"feed": feed, **asdict(listed.file), **rows}).decode()
         sys.stdout.write(f"{line}\n")
 
 
-def _print(feed: str, files: Iterable[FileStatus], most: int) -> None:
+_ROW_FIELDS = tuple(field.name for field in fields(FileRows))
+
+
+def _print(feed: str, files: Iterable[ListedRows], most: int) -> None:
     """Print a line for each of at most so many files, and one about all."""
     counts, sizes = Counter[LandingState](), Counter[LandingState]()
-    for shown, file in enumerate(files):
+    totals = _Totals()
+    for shown, listed in enumerate(files):
+        file = listed.file
         counts[file.state] += 1
         sizes[file.state] += file.size
+        totals.add(listed.rows)
         if shown == 0 and most:
-            _print_line("state", "size", "parts", "attempts", "file")
+            _print_line("state", "size", "rows", "dead letters", "parts", "attempts", "file")
         if shown < most:
-            _print_line(file.state, *_cells(file))
+            _print_line(file.state, *_cells(listed))
     states = (
         f"{state} {console.count(counts[state])} ({console.size(sizes[state])})"
         for state in LandingState
@@ -123,21 +173,54 @@ def _print(feed: str, files: Iterable[FileStatus], most: int) -> None:
     )
     total, size = counts.total(), console.size(sizes.total())
     more = f", {console.count(most)} shown" if most < total else ""
-    line = f"{feed}: {console.counted(total, 'file')}, {size}{more}"
+    line = f"{feed}: {console.counted(total, 'file')}, {size}{totals}{more}"
     sys.stdout.write(f"{line}: {', '.join(states)}\n" if total else f"{line}\n")
 
 
-def _print_line(state: str, size: str, parts: str, attempts: str, file: str) -> None:
+@dataclass
+class _Totals:
+    """The rows of all files of which they are known."""
+
+    known: int = 0
+    unknown: int = 0
+    landed: int = 0
+    dead_letters: int = 0
+
+    def add(self, rows: FileRows | None) -> None:
+        if rows is None:
+            self.unknown += 1
+        else:
+            self.known += 1
+            self.landed += rows.landed
+            self.dead_letters += rows.dead_letters
+
+    def __str__(self) -> str:
+        if not self.known:
+            return ""
+        rows = console.counted(self.landed, "row")
+        text = f", {rows}, {console.counted(self.dead_letters, 'dead letter')}"
+        unknown = console.counted(self.unknown, "file")
+        return f"{text} (without {unknown} of unknown rows)" if self.unknown else text
+
+
+def _print_line(*cells: str) -> None:
     # Not a table, which would have to know all rows first, and would cut names.
-    sys.stdout.write(f"{state:<10}  {size:>9}  {parts:>12}  {attempts:>8}  {file}\n")
+    state, size, rows, dead_letters, parts, attempts, file = cells
+    sys.stdout.write(
+        f"{state:<10}  {size:>9}  {rows:>12}  {dead_letters:>12}  {parts:>12}  {attempts:>8}  "
+        f"{file}\n"
+    )
 
 
-def _cells(file: FileStatus) -> tuple[str, str, str, str]:
-    """Size, numbers of parts such as ``7`` or ``7-9``, attempts, and name with error."""
+def _cells(listed: ListedRows) -> tuple[str, ...]:
+    """Size, rows, dead letters, numbers of parts such as ``7-9``, attempts, name with error."""
+    file, rows = listed.file, listed.rows
     first = str(file.first) if file.last >= 0 else ""
     parts = first if file.first == file.last else f"{first}-{file.last}"
     name = f"{_one_line(file.name)}  {_one_line(file.error)}".rstrip()
-    return console.size(file.size), parts, str(file.attempts or ""), name
+    landed = console.count(rows.landed) if rows else UNKNOWN
+    letters = console.count(rows.dead_letters) if rows else UNKNOWN
+    return console.size(file.size), landed, letters, parts, str(file.attempts or ""), name
 
 
 def _one_line(text: str) -> str:

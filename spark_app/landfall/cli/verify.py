@@ -16,7 +16,13 @@ from rich.markup import escape
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ColumnSource, GroupSpec, Output
 from landfall.checks.corrections import Corrected, Corrections, corrected, corrections
-from landfall.checks.coverage import Coverage, ReadBack, cover, cover_new
+from landfall.checks.coverage import (
+    Coverage,
+    ReadBack,
+    cover,
+    cover_new,
+    miscounted_parts,
+)
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, map_concurrently
@@ -165,6 +171,8 @@ def examine(
         result.faults += [fault for fault in outcomes if isinstance(fault, str)]
         objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
         result.coverage[tp] = result.coverage.get(tp, Coverage()) + cover(landed, objects)
+        if len(objects) == len(outcomes):
+            result.faults += miscounted_parts(landed, objects)
         if reader:
             source = backup if landed.read_from else reader
             comparison = _compare(opened, source, found, objects)

@@ -287,4 +287,5 @@ def _replayed(source: DeadLetters, landed: LandedSlice) -> ReplayedSlice:
         errors=landed.errors,
         schemas=landed.schemas,
         rules=landed.rules,
+        parts=landed.parts,
     )

@@ -26,11 +26,14 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
+from msgspec import UNSET, UnsetType
+
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.entries import Entry, PartList
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.records import Discover, Hole
 from landfall.ledger.state import Feed, Leasing, ParkedPart, State
+from landfall.ledger.task_results import LandedSlice, PartRows, ReplayedSlice
 
 SPAN = 1_000_000_000
 """How many offsets a part has: more rows than that it cannot have."""
@@ -167,6 +170,29 @@ def _is_any_invisible(state: State, tp: TopicPartition) -> bool:
     """Whether objects of a feed are committed that are not certain to be visible."""
     waiting = chain.from_iterable((*state.unapplied.values(), *state.missing.values()))
     return any(topic_partition(each.upload.key) == tp for each in waiting)
+
+
+def check_counted(state: State, slices: Iterable[LandedSlice] | Iterable[ReplayedSlice]) -> None:
+    """Raise ``ValueError`` if a slice counts records of parts that it does not have."""
+    for landed in slices:
+        if why := miscounted(state.feeds, landed.piece, landed.parts):
+            raise ValueError(f"{landed.piece}: {why}")
+
+
+def miscounted(
+    feeds: Container[TopicPartition], slice_: Slice, parts: tuple[PartRows, ...] | UnsetType
+) -> str | None:
+    """Describe which part has more records in a slice than offsets; None if none has."""
+    if parts is UNSET:
+        return None
+    if slice_.topic_partition not in feeds:
+        return "counts parts of files, but it is no feed"
+    for part in parts:
+        own = part_offsets(part.number)
+        room = min(own.end, slice_.offsets.end) - max(own.start, slice_.offsets.start)
+        if part.rows > max(0, room):
+            return f"counts {part.rows} records of part {part.number}, which has {max(0, room)}"
+    return None
 
 
 def lists_of(

@@ -178,6 +178,7 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
         case Unblock():
             return decisions.remember(decisions.unblock(state, record), record.decision)
         case Replay():
+            feeds.check_counted(state, record.slices)
             return decisions.remember(decisions.replay(state, record), record.decision)
         case Finalize():
             return completeness.finalize(state, record)
@@ -289,6 +290,7 @@ def _check_generation(state: State, tps: Iterable[TopicPartition]) -> None:
 
 def _commit(state: State, record: Commit) -> State:
     objects = decisions.decided_objects(record)
+    feeds.check_counted(state, record.slices)
     tps = {s.piece.topic_partition for s in record.slices}
     _check_generation(state, tps)
     decisions.check_not_blocked(state, tps)

@@ -49,6 +49,23 @@ class LandedObject(Struct, frozen=True, gc=False):
     crc32: int
 
 
+class PartRows(Struct, frozen=True, array_like=True, gc=False):
+    """How many records of a part of a file were landed, filtered and dead-lettered.
+
+    A part whose rows are in several slices is in each of them, with the rows of that slice.
+    """
+
+    number: int
+    landed: int
+    filtered: int
+    dead_lettered: int
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.landed + self.filtered + self.dead_lettered
+
+
 class LandedSlice(Struct, frozen=True, gc=False):
     """A slice that was read to its end. Its counters add up to the length of its range.
 
@@ -79,6 +96,8 @@ class LandedSlice(Struct, frozen=True, gc=False):
         unexpected: how many of the dead letters a bug caused; UNSET if none.
         rules: by which it was cut into objects, see ``landing_rules``; UNSET for the first. Ignored
             in comparisons: the objects show it.
+        parts: of a feed, the counters by part, in the order of their numbers; parts without a
+            record are left out. UNSET if they were not counted: of Kafka, and by former releases.
 
     Raises:
         ValueError: the counters do not add up, so that the slice must not be committed; or the
@@ -102,9 +121,11 @@ class LandedSlice(Struct, frozen=True, gc=False):
     read_from: str | UnsetType = UNSET
     unexpected: int | UnsetType = UNSET
     rules: int | UnsetType = UNSET
+    parts: tuple[PartRows, ...] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         check_schemas(self.schemas)
+        _check_parts(self)
         counted = self.landed + self.filtered + self.dead_lettered + self.invisible
         in_objects = sum(o.rows for o in self.objects if o.kind is ObjectKind.DATA)
         if counted != len(self.piece.offsets) or in_objects != self.landed:
@@ -141,6 +162,7 @@ class ReplayedSlice:
         errors: a few error messages of dead-lettered records, for the status.
         schemas: as of a ``LandedSlice``.
         rules: as of a ``LandedSlice``.
+        parts: as of a ``LandedSlice``: what became of the dead letters of each part.
 
     Raises:
         ValueError: as of a ``LandedSlice``.
@@ -156,9 +178,11 @@ class ReplayedSlice:
     errors: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
     rules: int | UnsetType = UNSET
+    parts: tuple[PartRows, ...] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         check_schemas(self.schemas)
+        _check_parts(self)
         rows = dict.fromkeys(ObjectKind, 0)
         for o in self.objects:
             rows[o.kind] += o.rows
@@ -192,3 +216,32 @@ def check_schemas(schemas: tuple[str, ...]) -> None:
     """
     if any(not _SHA256.fullmatch(digest) for digest in schemas) or sorted({*schemas}) != [*schemas]:
         raise ValueError(f"not sorted SHA-256s of schemas: {', '.join(schemas)}")
+
+
+def wrong_parts(
+    counted: tuple[int, int, int], parts: tuple[PartRows, ...] | UnsetType
+) -> str | None:
+    """Describe what is wrong with the counters by part; None if nothing is.
+
+    Args:
+        counted: records landed, filtered and dead-lettered in the whole slice.
+        parts: the counters by part.
+    """
+    if parts is UNSET:
+        return None
+    numbers = [part.number for part in parts]
+    if numbers != sorted({*numbers}) or (numbers and numbers[0] < 0):
+        return f"parts {numbers} are not in order, each once"
+    counts = [(part.landed, part.filtered, part.dead_lettered) for part in parts]
+    if any(min(each) < 0 or not any(each) for each in counts):
+        return "counts a part without records"
+    sums = tuple(map(sum, zip(*counts, strict=True))) or (0, 0, 0)
+    if sums != counted:
+        return f"landed, filtered and dead-lettered are {counted}, but {sums} by part"
+    return None
+
+
+def _check_parts(result: LandedSlice | ReplayedSlice) -> None:
+    counted = result.landed, result.filtered, result.dead_lettered
+    if why := wrong_parts(counted, result.parts):
+        raise ValueError(f"{result.piece}: {why}")

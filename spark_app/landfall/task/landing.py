@@ -43,6 +43,7 @@ from landfall.task.destinations import Destinations
 from landfall.task.faults import StageFault, is_panic, stack_of, summary_of
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
 from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes, output_key
+from landfall.task.part_counts import PartCounts
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
 from landfall.task.reasons import PublicReasons
 from landfall.task.row_buffer import PayloadRulesBuffer, RowBuffer
@@ -169,6 +170,7 @@ class _Counts:
     epoch_offset: int = -1
     event_ms: int = -1
     kafka_ms: int = -1
+    of_parts: PartCounts | None = None
 
     def saw(self, records: Records, chunk: PartitionedChunk) -> None:
         """Count the records of a chunk."""
@@ -177,6 +179,8 @@ class _Counts:
             self.leader_epoch = records.leader_epoch
             self.epoch_offset = int(records.offsets[-1])
         self.filtered += chunk.filtered
+        if self.of_parts is not None:
+            self.of_parts.add(records, chunk)
         self.input_bytes += payload_bytes(records.values)
         now_ms = time.time_ns() // 1_000_000
         self.kafka_ms = max(self.kafka_ms, _latest(records.timestamps, now_ms))
@@ -198,7 +202,7 @@ class _SliceLanding:
         self._slice = slice_
         self._policy = self._group.spec.bad_records.for_topic(slice_.topic_partition.topic).policy
         self._uploads: list[ObjectUpload] = []
-        self._counts = _Counts()
+        self._counts = self._new_counts()
         self._backup = next((b for s, b in context.batch.from_backup if s == slice_), None)
         self._schemas: set[str] = set()
         self._encodes_chunks_first = False
@@ -240,6 +244,14 @@ class _SliceLanding:
                 return self._fail(error)
         return self._failed
 
+    @property
+    def _is_feed(self) -> bool:
+        topic = self._slice.topic_partition.topic
+        return any(feed.topic == topic for feed in self._group.spec.source.files)
+
+    def _new_counts(self) -> _Counts:
+        return _Counts(of_parts=PartCounts() if self._is_feed else None)
+
     def _land_all(self, reader: Reader) -> list[SealedObject]:
         """Land all chunks, a second time if an encoder fails: see the module's description."""
         planned = self._slice
@@ -252,7 +264,7 @@ class _SliceLanding:
             )
         self._context.uploader.abort(self._uploads)
         self._slice, self._uploads = planned, []
-        self._counts, self._schemas = _Counts(), set()
+        self._counts, self._schemas = self._new_counts(), set()
         self._encodes_chunks_first = True
         try:
             return self._land(self._chunks(reader))
@@ -459,6 +471,7 @@ class _SliceLanding:
             read_from=self._backup.group if self._backup else UNSET,
             unexpected=counts.unexpected or UNSET,
             rules=UNSET if self._has_payload_rules else int(self._context.batch.rules),
+            parts=UNSET if counts.of_parts is None else counts.of_parts.parts(),
         )
 
     def _fail(self, error: BaseException) -> FailedSlice:

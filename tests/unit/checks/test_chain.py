@@ -11,7 +11,7 @@ from landfall.checks.chain import Chain
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import encode_state
-from landfall.ledger.task_results import LandedSlice
+from landfall.ledger.task_results import LandedSlice, PartRows
 from tests.support.sample_ledger import GROUP, LANE, WRITER, SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
@@ -255,6 +255,25 @@ def test_counters_that_do_not_add_up_break_i8(sample: SampleLedger) -> None:
     finding = finding_of(sample, msgspec.json.encode(changed))
 
     assert finding == Finding(Invariant.I8, "10 offsets counted", "9", 3, TP, OffsetRange(10, 20))
+
+
+def test_counters_of_parts_that_do_not_add_up_break_i8(sample: SampleLedger) -> None:
+    changed = msgspec.json.decode(commit_body(sample, sample.land(TP, 10, 20)))
+    changed["slices"][0]["parts"] = [[0, 9, 0, 0]]
+
+    finding = finding_of(sample, msgspec.json.encode(changed))
+
+    assert (finding.invariant, finding.expected) == (Invariant.I8, "counters by part that add up")
+    assert finding.got == "landed, filtered and dead-lettered are (10, 0, 0), but (9, 0, 0) by part"
+
+
+def test_parts_of_files_in_a_topic_of_kafka_break_i8(sample: SampleLedger) -> None:
+    counted = structs.replace(sample.land(TP, 10, 20), parts=(PartRows(0, 10, 0, 0),))
+
+    finding = finding_of(sample, commit_body(sample, counted))
+
+    assert finding.got == "counts parts of files, but it is no feed"
+    assert finding.invariant is Invariant.I8
 
 
 def test_rows_outside_the_range_break_i8(sample: SampleLedger) -> None:

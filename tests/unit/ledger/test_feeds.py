@@ -6,6 +6,7 @@ import pytest
 
 from landfall.ledger import (
     Add,
+    Commit,
     Decision,
     Discover,
     Drop,
@@ -21,7 +22,7 @@ from landfall.ledger import (
 from landfall.ledger.feeds import MAX_IGNORED, MAX_LISTED, MAX_PARKED, MAX_PARTS, SPAN
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
-from landfall.ledger.task_results import LandedSlice
+from landfall.ledger.task_results import LandedSlice, PartRows
 from tests.unit.ledger.test_completeness import folded
 from tests.unit.ledger.test_ledger import CLICKS, committed, entered, header, refused
 
@@ -288,3 +289,46 @@ def test_a_feed_begins_with_its_first_file() -> None:
     problem = refused(state, Add(header=header(state), entries=(entry,)))
 
     assert "files/0: the feed enters at offset 5, not at 0" in problem
+
+
+def counted(start: int, end: int, *parts: PartRows) -> LandedSlice:
+    """A slice of which a transform has left all rows out."""
+    rows = sum(part.filtered for part in parts)
+    piece = Slice(FEED, OffsetRange(start, end))
+    return LandedSlice(piece, (), 0, rows, 0, end - start - rows, 0, parts=parts)
+
+
+def commit_of(state: State, landed_: LandedSlice) -> Commit:
+    return Commit(header=header(state), token="token", slices=(landed_,))
+
+
+def test_a_slice_counts_the_rows_of_each_of_its_parts() -> None:
+    rows = PartRows(0, 0, 20, 0), PartRows(1, 0, 5, 0)
+    state = committed(with_parts(2), landed(0, SPAN - 20))
+
+    after = folded(state, commit_of(state, counted(SPAN - 20, SPAN + 20, *rows)))
+
+    assert after.checkpoint[FEED] == SPAN + 20
+
+
+@pytest.mark.parametrize(
+    ("end", "part", "why"),
+    [
+        (SPAN - 10, PartRows(1, 0, 1, 0), "counts 1 records of part 1, which has 0"),
+        (SPAN + 20, PartRows(0, 0, 21, 0), "counts 21 records of part 0, which has 20"),
+    ],
+)
+def test_a_slice_counts_no_row_of_what_it_has_not_read(end: int, part: PartRows, why: str) -> None:
+    state = committed(with_parts(2), landed(0, SPAN - 20))
+
+    assert why in refused(state, commit_of(state, counted(SPAN - 20, end, part)))
+
+
+def test_a_topic_of_kafka_has_no_parts() -> None:
+    state = entered()
+    piece = Slice(CLICKS, OffsetRange(0, 10))
+    wrong = LandedSlice(piece, (), 0, 1, 0, 9, 0, parts=(PartRows(0, 0, 1, 0),))
+
+    found = refused(state, commit_of(state, wrong))
+
+    assert "counts parts of files, but it is no feed" in found

@@ -4,12 +4,13 @@ import json
 import pickle
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
 from landfall.ledger import Commit, Header, Repair, decode, encode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, PartRows
 from landfall.objects import Part, Upload
 
 HEADER = Header(2, "", 1, "w", "t")
@@ -103,3 +104,56 @@ def test_a_repair_without_schemas_is_written_as_before() -> None:
 
     assert "schemas" not in json.loads(body)
     assert decode(2, body) == Repair(header=HEADER, commit=1, objects=())
+
+
+FEW = {
+    "objects": (an_object(ObjectKind.DATA, 6), an_object(ObjectKind.DEAD_LETTERS, 1)),
+    "landed": 6,
+    "filtered": 1,
+    "dead_lettered": 1,
+    "invisible": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ((PartRows(0, 6, 1, 1), PartRows(1, 1, 0, 0)), r"\(6, 1, 1\), but \(7, 1, 1\) by part"),
+        ((), r"\(6, 1, 1\), but \(0, 0, 0\) by part"),
+        ((PartRows(1, 6, 1, 0), PartRows(0, 0, 0, 1)), "not in order, each once"),
+        ((PartRows(0, 6, 0, 1), PartRows(0, 0, 1, 0)), "not in order, each once"),
+        ((PartRows(0, 6, 1, 1), PartRows(1, 0, 0, 0)), "a part without records"),
+        ((PartRows(0, 7, 1, 1), PartRows(1, -1, 0, 0)), "a part without records"),
+    ],
+)
+def test_counters_of_parts_add_up_to_those_of_the_slice(
+    parts: tuple[PartRows, ...], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        landed(**FEW, parts=parts)
+
+
+def test_counters_of_parts_are_written_and_read_and_a_former_release_reads_the_rest() -> None:
+    counted = landed(**FEW, parts=(PartRows(0, 4, 1, 0), PartRows(3, 2, 0, 1)))
+    commit = Commit(header=HEADER, token="token", slices=(counted,))
+
+    body = encode(commit)
+
+    assert b'"parts":[[0,4,1,0],[3,2,0,1]]' in body
+    assert decode(2, body) == commit
+    known = [f for f in msgspec.structs.fields(LandedSlice) if f.name != "parts"]
+    former = msgspec.defstruct(
+        "Former", [(f.name, f.type, *(() if f.required else (f.default,))) for f in known]
+    )
+    read = msgspec.json.decode(json.dumps(json.loads(body)["slices"][0]), type=former)
+    assert (read.landed, read.dead_lettered) == (6, 1)
+
+
+def test_a_former_release_counts_no_parts() -> None:
+    body = encode(Commit(header=HEADER, token="token", slices=(landed(**FEW),)))
+
+    read = decode(2, body)
+
+    assert b'"parts":[[' not in body
+    assert isinstance(read, Commit)
+    assert read.slices[0].parts is UNSET
