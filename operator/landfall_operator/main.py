@@ -26,7 +26,8 @@ from landfall.api.contract import ExitCode
 from landfall.clock import SteadyClock
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator import logs
-from landfall_operator.core.cache import GROUP, ObjectCache
+from landfall_operator.core.cache import GROUP, Key, ObjectCache
+from landfall_operator.core.claims import Claim
 from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
@@ -121,7 +122,11 @@ class Operator:
             executor,
             metrics,
             ReconcilerSettings(
-                settings.context, now, settings.interval, lambda: self._signing.public
+                settings.context,
+                now,
+                settings.interval,
+                lambda: self._signing.public,
+                settings.claims,
             ),
         )
         self._queue = WorkQueue(reconciler.reconcile, metrics)
@@ -142,7 +147,9 @@ class Operator:
             )
         )
         trials = TrialLists(self._cache, self._queue.wake)
-        scope = Scope(lambda: self._namespaces.watched, self._knows_groups, trials.take)
+        scope = Scope(
+            lambda: self._namespaces.watched, self._knows_groups, trials.take, self._manages
+        )
         self._backfills = Backfills(self._kube, passes, metrics, scope)
         self._stopped = asyncio.Event()
 
@@ -271,6 +278,14 @@ class Operator:
                     self._first_lists.wake(key)
             except LandfallError as error:
                 log.warning("resync failed: %s", error)
+
+    def _manages(self, key: Key) -> bool:
+        """Whether this operator manages a group; it also does if there is none of this name."""
+        group = self._cache.groups.get(key)
+        if group is None:
+            return True
+        claim = self._settings.claims.on(group.labels, group.annotations)
+        return claim is Claim.MANAGE
 
     def _knows_groups(self) -> bool:
         nothing = self._namespaces.problem or self._namespaces.is_idle

@@ -14,6 +14,8 @@ from typing import Any
 from uuid import uuid4
 
 from landfall import __version__
+from landfall_operator.core.claims import Claims
+from landfall_operator.core.label_selector import parse_selector
 from landfall_operator.objects.names import OPERATOR, SIGNING_KEY, is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
@@ -50,6 +52,7 @@ class Settings:
         log_level: The lowest level that is logged, as ``logging`` names it.
         threads: How many requests to the API server may run at the same time.
         interval: Seconds between two reconcile passes over a group when nothing happens.
+        claims: Which groups of these namespaces the operator manages.
         context: What the objects of all groups have in common.
     """
 
@@ -65,6 +68,7 @@ class Settings:
     log_level: str
     threads: int
     interval: float
+    claims: Claims
     context: OperatorContext
 
 
@@ -99,6 +103,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         log_level=parsed.log_level,
         threads=parsed.threads,
         interval=parsed.interval,
+        claims=Claims(f"{parsed.own_namespace}/{parsed.lease}", parsed.selector),
         context=OperatorContext(
             image=parsed.image,
             namespace=parsed.own_namespace,
@@ -152,6 +157,12 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
         "",
         "ClusterRole that the operator binds itself to in each namespace with that label, if any",
         {},
+    ),
+    (
+        "--selector",
+        "",
+        "manage only the groups whose labels match, as in kubectl --selector; empty for all",
+        {"type": parse_selector},
     ),
     (
         "--service-account",

@@ -16,6 +16,9 @@ LANDFALL_NAMESPACE_LABEL: {{ .Values.watch.label | quote }}
 LANDFALL_NAMESPACE_ROLE: {{ .Values.rbac.create | ternary (include "landfall.clusterName" .) "" | quote }}
 LANDFALL_SERVICE_ACCOUNT: {{ include "landfall.account" . | quote }}
 {{- end }}
+{{- with .Values.watch.selector }}
+LANDFALL_SELECTOR: {{ . | quote }}
+{{- end }}
 LANDFALL_SIGNING_KEY: {{ include "landfall.signingKey" . | quote }}
 LANDFALL_OPERATOR_LABELS: {{ range $name, $value := include "landfall.selector" . | fromYaml }}{{ $name }}={{ $value }},{{ end }}
 {{- end }}

@@ -63,3 +63,26 @@ not command the drivers that run.
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/*
+The groups that another operator manages, for the notes of a release; empty if there are none. `lookup` finds nothing in
+`helm template`.
+*/}}
+{{- define "landfall.foreignGroups" -}}
+{{- if .Capabilities.APIVersions.Has "landfall.dev/v1alpha1/ConsumerGroup" }}
+{{- $self := printf "%s/%s" .Release.Namespace (include "landfall.operator" .) }}
+{{- $others := list }}
+{{- range (lookup "landfall.dev/v1alpha1" "ConsumerGroup" "" "").items }}
+{{- $holder := get (.metadata.annotations | default dict) "landfall.dev/operator" }}
+{{- if and $holder (ne $holder $self) }}
+{{- $others = append $others (printf "%s/%s (%s)" .metadata.namespace .metadata.name $holder) }}
+{{- end }}
+{{- end }}
+{{- if $others -}}
+Groups that another operator manages, and this one leaves alone: {{ len $others }}, such as {{ slice $others 0 (min 5 (len $others) | int) | join ", " }}.
+If that operator is gone, remove its annotation and this one takes them:
+
+  kubectl -n NAMESPACE annotate consumergroup NAME landfall.dev/operator-
+{{- end }}
+{{- end }}
+{{- end }}

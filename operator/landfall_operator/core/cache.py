@@ -36,7 +36,7 @@ _NEVER_APPLIED = frozenset({"Pod", "ControllerRevision"})
 _LIFE = ("uid", "generation", "deletionTimestamp", "finalizers")
 _KEPT = ("name", "namespace", "resourceVersion", "creationTimestamp", *_LIFE)
 """The metadata that is kept as it is; of annotations, only the operator's are kept."""
-_REQUESTED = (*_LIFE, "annotations")
+_REQUESTED = (*_LIFE, "annotations", "labels")
 """The metadata that users, and not the operator, decide."""
 _MAX_DELETED = 16384
 """How many uids of deleted objects the cache remembers: those of a thousand groups with all of
@@ -124,6 +124,16 @@ class Resource:
     def generation(self) -> int:
         """The object's metadata.generation, which counts the changes of its spec."""
         return int(self.metadata.get("generation", 0))
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The object's metadata.labels."""
+        return self.metadata.get("labels") or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Those of the object's annotations that the operator reads."""
+        return self.metadata.get("annotations") or {}
 
     def stored_status(self) -> Json:
         """The status as it is stored, with fields that this release does not know."""
@@ -375,6 +385,8 @@ def _slim_metadata(metadata: Mapping[str, Any]) -> Json:
     slim["annotations"] = {
         name: value for name, value in annotations.items() if name.startswith(PREFIX)
     }
+    if labels := metadata.get("labels"):
+        slim["labels"] = dict(labels)
     return slim
 
 
@@ -383,7 +395,7 @@ def _resource(metadata: Json, spec: object) -> Json:
     return {
         "apiVersion": "landfall.dev/v1alpha1",
         "kind": GROUP,
-        "metadata": metadata,
+        "metadata": {name: value for name, value in metadata.items() if name != "labels"},
         "spec": spec,
     }
 

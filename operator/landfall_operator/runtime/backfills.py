@@ -46,11 +46,13 @@ class Scope:
         is_ready: returns whether the groups are all known, and may be watched.
         on_listed: is called with each complete list: its namespace (None for the cluster), the
             Backfills, and its resourceVersion.
+        is_managed: returns whether this operator manages a group, by its namespace and name.
     """
 
     namespaces: Callable[[], tuple[str, ...]]
     is_ready: Callable[[], bool]
     on_listed: Callable[[str | None, list[Json], str], None] = lambda *_: None
+    is_managed: Callable[[tuple[str, str]], bool] = lambda _: True
 
 
 class Backfills:
@@ -98,7 +100,10 @@ class Backfills:
             Fenced: This operator is no longer the leader.
         """
         bodies = [
-            body for namespace in namespaces or (None,) for body in await self._listed(namespace)
+            body
+            for namespace in namespaces or (None,)
+            for body in await self._listed(namespace)
+            if self._scope.is_managed(_group_of(body))
         ]
         self._metrics.backfill_snapshots = {
             (each.namespace, each.name): each for each in map(_snapshot, bodies)
@@ -165,6 +170,10 @@ class Backfills:
             log.exception("pass over a backfill failed", extra=fields)
         finally:
             self._metrics.backfill_passes.labels(outcome).inc()
+
+
+def _group_of(body: Json) -> tuple[str, str]:
+    return body["metadata"]["namespace"], str(body.get("spec", {}).get("group", ""))
 
 
 def _snapshot(body: Json) -> BackfillSnapshot:

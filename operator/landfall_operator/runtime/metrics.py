@@ -52,6 +52,8 @@ class Metrics:
         registry: What ``/metrics`` exposes.
         group_snapshots: By namespace and name; the reconciler writes them, each scrape reads them.
         backfill_snapshots: The same of Backfills, as they were listed last.
+        foreign_groups: The operator that manages a group that this one leaves alone, by namespace
+            and name.
     """
 
     def __init__(self, operator: Callable[[], OperatorSnapshot]) -> None:
@@ -59,11 +61,12 @@ class Metrics:
         own = self.registry = CollectorRegistry()
         self.group_snapshots: dict[tuple[str, str], GroupSnapshot] = {}
         self.backfill_snapshots: dict[tuple[str, str], BackfillSnapshot] = {}
+        self.foreign_groups: dict[tuple[str, str], str] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=own)
         own.register(GroupCollector(self.group_snapshots))
         own.register(BackfillCollector(lambda: self.backfill_snapshots))
-        own.register(_OperatorCollector(operator))
+        own.register(_OperatorCollector(operator, self.foreign_groups))
         info = Info("landfall_operator", "Version of the operator", registry=own)
         info.info({"version": __version__})
         self._count_work()
@@ -122,12 +125,18 @@ class Metrics:
     def forget(self, namespace: str, group: str) -> None:
         """Remove the metrics of a deleted group."""
         self.group_snapshots.pop((namespace, group), None)
+        self.foreign_groups.pop((namespace, group), None)
         self.driver_failures.remove_by_labels({"namespace": namespace, "group": group})
 
 
 class _OperatorCollector(Collector):
-    def __init__(self, operator: Callable[[], OperatorSnapshot]) -> None:
+    def __init__(
+        self,
+        operator: Callable[[], OperatorSnapshot],
+        foreign_groups: Mapping[tuple[str, str], str],
+    ) -> None:
         self._operator = operator
+        self._foreign_groups = foreign_groups
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         operator = self._operator()
@@ -160,3 +169,11 @@ class _OperatorCollector(Collector):
         for namespace, groups in operator.unwatched.items():
             unwatched.add_metric([namespace], groups)
         yield unwatched
+        foreign = GaugeMetricFamily(
+            "landfall_operator_foreign_group",
+            "1 for each group that is left alone because another operator manages it",
+            labels=["namespace", "group", "operator"],
+        )
+        for key, other in dict(self._foreign_groups).items():
+            foreign.add_metric([*key, other], 1.0)
+        yield foreign

@@ -14,14 +14,22 @@ from datetime import datetime, timedelta
 from landfall.errors import LandfallError
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import inputs
-from landfall_operator.core.actions import Action, Apply, EmitEvent, SaveRollout
+from landfall_operator.core.actions import (
+    Action,
+    Apply,
+    EmitEvent,
+    RemoveAnnotation,
+    SaveRollout,
+)
 from landfall_operator.core.cache import Key, ObjectCache, Resource
+from landfall_operator.core.claims import Claim, Claims, claimed_by
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
 from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.sample_history import SampleHistory
 from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, sample_of
+from landfall_operator.objects.names import OPERATOR_ANNOTATION
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext, account_of
 from landfall_operator.reporting.event_texts import condition_events, rollout_event
@@ -106,12 +114,14 @@ class ReconcilerSettings:
         clock: returns the present time.
         interval: seconds between two passes while nothing happens.
         keys: returns the public keys by which drivers recognize the operator.
+        claims: which groups this operator manages, of those that it sees.
     """
 
     context: OperatorContext
     clock: Callable[[], datetime]
     interval: float = INTERVAL
     keys: Callable[[], tuple[bytes, ...]] = tuple
+    claims: Claims = field(default_factory=Claims)
 
 
 class Reconciler:
@@ -134,7 +144,9 @@ class Reconciler:
         self._states: dict[Key, GroupState] = {}
 
     async def reconcile(self, key: Key) -> float | None:
-        """Run one pass; returns the seconds until the next one, None if the group is gone.
+        """Run one pass; returns the seconds until the next one.
+
+        None if the group is gone, or another operator manages it: only a change of it is news then.
 
         An object that somebody else changes at the same time is read again, and the pass decides
         anew. The watch would bring it too, but perhaps much later.
@@ -155,6 +167,9 @@ class Reconciler:
         if resource is None:
             self._forget(key)
             return None
+        resource = await self._claimed(key, resource)
+        if resource is None:
+            return None
         state = self._states.setdefault(key, GroupState())
         target = await self._target(key, resource, state)
         observed = await self._observe(target, state)
@@ -170,6 +185,51 @@ class Reconciler:
         if failure:
             raise failure
         return min(wait, self._settings.interval, _next_interval(observed, desired, actions))
+
+    # ---------------------------------------------------------------------------------------- claim
+
+    async def _claimed(self, key: Key, resource: Resource) -> Resource | None:
+        """The group, if this operator manages it; it says so in the group before anything else.
+
+        Raises:
+            Conflict: the group changed meanwhile, perhaps because another operator claimed it.
+        """
+        claims, target = self._settings.claims, Target(key, resource, {})
+        claim = claims.on(resource.labels, resource.annotations)
+        if claim is Claim.MANAGE:
+            self._metrics.foreign_groups.pop(key, None)
+            if not claims.must_be_written(resource.annotations):
+                return resource
+            return await self._write_claim(target, claims.operator)
+        if claim is Claim.RELEASE:
+            log.info("its labels are not those of the selector: released", extra=_fields(key))
+            await self._write_claim(target, None)
+        self._leave(key, claimed_by(resource.annotations) if claim is Claim.LEAVE else "")
+        return None
+
+    async def _write_claim(self, target: Target, operator: str | None) -> Resource | None:
+        """The group, with or without this operator's name; None if it was deleted meanwhile."""
+        try:
+            return await self._executor.claim(target, operator)
+        except NotFound:
+            return None
+        except Conflict:
+            await self._executor.refresh(target, RemoveAnnotation(OPERATOR_ANNOTATION))
+            raise
+
+    def _leave(self, key: Key, other: str) -> None:
+        """Leave a group alone that another operator manages, or nobody."""
+        if other and self._metrics.foreign_groups.get(key) != other:
+            log.warning(
+                "left alone: the operator %s manages it; if that one is gone, remove the annotation"
+                " %s",
+                other,
+                OPERATOR_ANNOTATION,
+                extra=_fields(key),
+            )
+        self._forget(key)
+        if other:
+            self._metrics.foreign_groups[key] = other
 
     # -------------------------------------------------------------------------------------- observe
 
@@ -413,6 +473,11 @@ def _next_interval(
     if idle and idle.sleeps and idle.next_look:
         wait = min(wait, (idle.next_look - observed.now).total_seconds())
     return wait
+
+
+def _fields(key: Key) -> dict[str, str]:
+    """The fields that every log event about a group has."""
+    return {"group": "/".join(key)}
 
 
 def _to_json(status: GroupStatus) -> Json:

@@ -1,0 +1,60 @@
+"""Which operator manages a group, where several watch its namespace. Pure.
+
+An operator writes its name into an annotation of each group that it manages, before anything else.
+Another operator leaves such a group alone. The API server lets only one of two that write at the
+same time succeed, because the patch names the group's version.
+
+A claim does not expire: whether another operator still runs cannot be seen without rights in its
+namespace. It ends when the group no longer has the labels that its operator looks for, or when
+somebody removes the annotation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from landfall_operator.core.label_selector import LabelSelector
+from landfall_operator.objects.names import OPERATOR_ANNOTATION
+
+
+class Claim(Enum):
+    """What an operator has to do with a group."""
+
+    MANAGE = auto()
+    """It manages the group, and may have to say so."""
+    LEAVE = auto()
+    """Another operator manages it, or its labels are not those that this one looks for."""
+    RELEASE = auto()
+    """It managed the group, whose labels are no longer those that it looks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What one operator claims.
+
+    Attributes:
+        operator: its name; empty if it claims nothing, and manages whatever it sees.
+        selector: the labels of the groups that it manages.
+    """
+
+    operator: str = ""
+    selector: LabelSelector = field(default_factory=LabelSelector)
+
+    def on(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Claim:
+        """What this operator has to do with a group."""
+        holder = claimed_by(annotations)
+        is_mine = bool(self.operator) and holder == self.operator
+        if not self.selector.selects(labels):
+            return Claim.RELEASE if is_mine else Claim.LEAVE
+        if holder and self.operator and not is_mine:
+            return Claim.LEAVE
+        return Claim.MANAGE
+
+    def must_be_written(self, annotations: Mapping[str, str]) -> bool:
+        """Whether a group that this operator manages does not say so yet."""
+        return bool(self.operator) and OPERATOR_ANNOTATION not in annotations
+
+
+def claimed_by(annotations: Mapping[str, str]) -> str:
+    """The operator that manages a group, as its annotation says; empty if it says nothing."""
+    return annotations.get(OPERATOR_ANNOTATION, "")
