@@ -87,6 +87,7 @@ class Reason(StrEnum):
     CRASH_LOOP = "CrashLoop"
     CONFIG_ERROR = "ConfigError"
     POD_REFUSED = "PodRefused"
+    NAME_TAKEN = "NameTaken"
     EXECUTORS_MISSING = "ExecutorsMissing"
     UNREACHABLE = "DriverUnreachable"
     DRIVER_STALLED = "DriverStalled"

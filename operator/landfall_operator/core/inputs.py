@@ -40,6 +40,7 @@ class Inputs:
         trials_listed: whether the Backfills of the group's namespace have been listed.
         operator_keys: the public keys by which drivers recognize the operator.
         lacks_token: whether a driver that needs a control token to start has none.
+        name_taken: why an object of the group cannot be created, because it is somebody else's.
     """
 
     now: datetime
@@ -50,6 +51,7 @@ class Inputs:
     trials_listed: bool = False
     operator_keys: tuple[bytes, ...] = ()
     lacks_token: bool = False
+    name_taken: str = ""
 
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
@@ -86,6 +88,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         backfills=_trials(resource.uid, owned) if inputs.trials_listed else None,
         operator_keys=inputs.operator_keys,
         lacks_token=inputs.lacks_token,
+        name_taken=inputs.name_taken,
     )
 
 

@@ -217,6 +217,8 @@ class GroupObservation:
             listed.
         operator_keys: the public keys by which drivers recognize the operator.
         lacks_token: whether a driver of an earlier release cannot start without a control token.
+        name_taken: why an object of the group cannot be created; empty unless it is somebody
+            else's.
     """
 
     now: datetime
@@ -240,6 +242,7 @@ class GroupObservation:
     backfills: Mapping[str, Backfill] | None = None
     operator_keys: tuple[bytes, ...] = ()
     lacks_token: bool = False
+    name_taken: str = ""
 
     @property
     def request(self) -> tuple[Verb, str] | None:

@@ -110,6 +110,8 @@ def _no_status(view: View) -> Finding:
     """Why there is no fresh status of the active driver."""
     if view.driver is None:
         error = view.observed.spec_error
+        if view.observed.name_taken and not error:
+            return Finding("False", Reason.NAME_TAKEN, view.observed.name_taken)
         return Finding("False", Reason.SPEC_INVALID if error else Reason.STARTING, error)
     if view.driver.pod_failure:
         return _of_pod_failure(view.driver.pod_failure)
@@ -256,6 +258,8 @@ def _stalled(view: View) -> Finding:
     # The order is the priority: what prevents everything else from working comes first.
     if view.observed.spec_error:
         return Finding("True", Reason.SPEC_INVALID, view.observed.spec_error)
+    if view.observed.name_taken:
+        return Finding("True", Reason.NAME_TAKEN, view.observed.name_taken)
     if failure and failure.reason in NEEDS_USER:
         return Finding("True", failure.reason, failure.message)
     if view.status and (stop := _stop_of_driver(view, view.status)):

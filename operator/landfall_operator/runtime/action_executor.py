@@ -49,6 +49,8 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 _TOKEN_BYTES = 32
+_OWN_LABELS = ("app.kubernetes.io/managed-by", names.GROUP_LABEL)
+"""The labels of a group's objects, by which also one without an owner is known as the group's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,10 @@ class Target:
     def owner(self) -> Owner:
         """The group as the owner of its objects."""
         return Owner(self.key[1], self.key[0], self.resource.uid)
+
+
+class NameTaken(LandfallError):  # noqa: N818  # the name is the state
+    """An object that a group needs exists already, and is somebody else's."""
 
 
 class ActionExecutor:
@@ -104,6 +110,7 @@ class ActionExecutor:
             Retry: The API server did not answer, or asks to be called later.
             NotFound: The object to change does not exist.
             RequestRejected: The API server rejects the action for good.
+            NameTaken: The object to create exists, and is somebody else's.
         """
         match action:
             case actions.SaveRollout(rollout, plan, request):
@@ -238,7 +245,16 @@ class ActionExecutor:
             self._cache.put(manifest["kind"], existing)
 
     async def _apply(self, target: Target, manifest: Json) -> None:
-        cached = self._cached(target, manifest["kind"], manifest["metadata"]["name"])
+        kind = manifest["kind"]
+        if not self._cached(target, kind, manifest["metadata"]["name"]) and (
+            other := await self._taken(target, manifest)
+        ):
+            if kind == "ServiceAccount":
+                # The driver uses it; its annotations may give it a cloud identity.
+                log.debug("%s", other, extra=_fields(target))
+                return
+            raise NameTaken(other)
+        cached = self._cached(target, kind, manifest["metadata"]["name"])
         if cached and cached.owner not in {"", target.resource.uid}:
             # To apply it would change an object that the garbage collector is about to delete.
             raise Retry(
@@ -255,6 +271,26 @@ class ActionExecutor:
         self._cache.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
         self._applied[target.key, name] = wanted
         log.debug("applied %s", name, extra=_fields(target))
+
+    async def _taken(self, target: Target, manifest: Json) -> str:
+        """Whose an object is that exists and is not in the cache; empty if the name is free.
+
+        Server-side apply would take over the fields of the object and make the group its owner.
+        """
+        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        try:
+            body = await self._in_thread(self._kube.find, kind, target.key[0], name)
+        except NotFound:
+            return ""
+        labels = body["metadata"].get("labels") or {}
+        wanted = manifest["metadata"]["labels"]
+        if all(labels.get(each) == wanted.get(each) for each in _OWN_LABELS):
+            self._cache.put(kind, body)  # the watch has not brought it yet
+            return ""
+        return (
+            f"{kind} {name} exists in the namespace and does not belong to the group: delete or"
+            " rename it, or give the group another name"
+        )
 
     async def _announce_drift(self, target: Target, name: str, repairs: int) -> None:
         """Say that an object is put back; after some repairs in a row, that somebody insists."""

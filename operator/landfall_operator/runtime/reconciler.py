@@ -37,7 +37,12 @@ from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.publishers import publisher_events
 from landfall_operator.reporting.schedules import run_events
 from landfall_operator.reporting.status_writes import write_interval
-from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
+from landfall_operator.runtime.action_executor import (
+    ActionExecutor,
+    NameTaken,
+    Target,
+    difference,
+)
 from landfall_operator.runtime.driver_client import DriverClient
 from landfall_operator.runtime.group_metrics import group_snapshot
 from landfall_operator.runtime.kube_client import Conflict, NotFound, RequestRejected
@@ -80,6 +85,7 @@ class GroupState:
         samples: measurements of the last half hour.
         status_written: when the status was last written.
         rejection: what the API server rejected in the last pass; else empty.
+        name_taken: why an object of the group cannot be created, because it is somebody else's.
         refused_for: namespace and name of the group that has what this one wants; else empty.
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
@@ -95,6 +101,7 @@ class GroupState:
     samples: SampleHistory = field(default_factory=SampleHistory)
     status_written: datetime | None = None
     rejection: str = ""
+    name_taken: str = ""
     refused_for: str = ""
     invalid: int | None = None
     pod_failures: dict[str, object] = field(default_factory=dict)
@@ -289,6 +296,7 @@ class Reconciler:
             not self._cache.trials_listed.isdisjoint({None, target.key[0]}),
             self._settings.keys(),
             lacks_token,
+            state.name_taken,
         )
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)
@@ -382,10 +390,11 @@ class Reconciler:
                     # it, not even a status.
                     if isinstance(action, SaveRollout):
                         raise
+                state.name_taken = str(failure) if isinstance(failure, NameTaken) else ""
                 await self._announce_rejection(target, action, failure, state)
                 return failure
             self._metrics.actions.labels(type(action).__name__).inc()
-        state.rejection, state.invalid = "", None
+        state.rejection, state.invalid, state.name_taken = "", None, ""
         return None
 
     async def _announce_rejection(
