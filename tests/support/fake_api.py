@@ -70,11 +70,17 @@ class FakeApi(KubeClient):
         _check_rights(request)
         self.before(request)
         if request.verb == "list":
-            named = request.query.get("fieldSelector", "").removeprefix("metadata.name=")
+            fields = dict(
+                part.split("=", 1)
+                for part in filter(None, request.query.get("fieldSelector", "").split(","))
+            )
+            named = fields.pop("metadata.name", "")
             under = [
                 body
                 for path, body in self.objects.items()
-                if path.startswith(request.path) and named in {"", body["metadata"]["name"]}
+                if path.startswith(request.path)
+                and named in {"", body["metadata"]["name"]}
+                and all(_field(body, name) == value for name, value in fields.items())
             ]
             return {"items": deepcopy(under), "metadata": {"resourceVersion": "999999"}}
         if request.verb == "create":
@@ -105,6 +111,12 @@ class FakeApi(KubeClient):
         return self.store(
             path, request.body if request.verb == "update" else merged(body, request.body)
         )
+
+
+def _field(body: Json, path: str) -> object:
+    for name in path.split("."):
+        body = body.get(name) or {}
+    return body
 
 
 def _check_rights(request: Request) -> None:

@@ -26,7 +26,7 @@ The rules for pods include those of a driver: Kubernetes lets nobody grant right
   verbs: [list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, create, patch]
+  verbs: [get, list, create, patch]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [list, watch, create, patch, delete]

@@ -86,6 +86,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "OutOfMemory"
     CRASH_LOOP = "CrashLoop"
     CONFIG_ERROR = "ConfigError"
+    SECRET_MISSING = "SecretMissing"  # noqa: S105  # the name of a reason
     POD_REFUSED = "PodRefused"
     NAME_TAKEN = "NameTaken"
     EXECUTORS_MISSING = "ExecutorsMissing"
@@ -149,6 +150,7 @@ _ENVIRONMENT = frozenset(
         Reason.UNSCHEDULABLE,
         Reason.POD_REFUSED,
         Reason.CONFIG_ERROR,
+        Reason.SECRET_MISSING,
         Reason.FENCED,
         Reason.DEPENDENCY_UNAVAILABLE,
     }

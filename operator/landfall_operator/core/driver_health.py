@@ -34,6 +34,17 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.UNSCHEDULABLE: ("driver",),
     Reason.POD_REFUSED: ("driver",),
     Reason.CONFIG_ERROR: ("image", "source", "output", "ledger", "driver"),
+    Reason.SECRET_MISSING: (
+        "source",
+        "output",
+        "ledger",
+        "decode",
+        "transforms",
+        "topics",
+        "publish",
+        "driver",
+        "executor",
+    ),
     Reason.DEPENDENCY_UNAVAILABLE: (
         "image",
         "source",

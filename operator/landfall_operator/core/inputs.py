@@ -1,15 +1,23 @@
 """Builds the observation of a group from cached API objects and from its drivers' answers. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from landfall.api.contract import SIGNED_SINCE
+from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.core.cache import CachedObject, Key, Resource
-from landfall_operator.core.parsing import driver_of, volume_of
+from landfall_operator.core.mounts import with_field
+from landfall_operator.core.parsing import driver_of, pod_failure_of, volume_of
 from landfall_operator.core.samples import Sample
-from landfall_operator.core.snapshot import Driver, ExecutorPods, GroupObservation, StatusReport
+from landfall_operator.core.snapshot import (
+    Driver,
+    ExecutorPods,
+    GroupObservation,
+    PodFailure,
+    StatusReport,
+)
 from landfall_operator.core.trial_backfills import Backfill
 from landfall_operator.objects.names import FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json
@@ -41,6 +49,7 @@ class Inputs:
         operator_keys: the public keys by which drivers recognize the operator.
         lacks_token: whether a driver that needs a control token to start has none.
         name_taken: why an object of the group cannot be created, because it is somebody else's.
+        mount_failures: why volumes of a pod cannot be mounted, by the pod's uid.
     """
 
     now: datetime
@@ -52,6 +61,7 @@ class Inputs:
     operator_keys: tuple[bytes, ...] = ()
     lacks_token: bool = False
     name_taken: str = ""
+    mount_failures: Mapping[str, PodFailure] = field(default_factory=dict)
 
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
@@ -79,7 +89,12 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         spec_error=resource.spec_error or inputs.spec_error,
         status=resource.status,
         records=tuple(sorted(records, key=lambda record: record.number)),
-        drivers=_drivers(resource.uid, owned, inputs.reports),
+        drivers={
+            revision: _with_mount_failure(
+                driver, inputs.mount_failures, driver_specs.get(revision) or resource.spec
+            )
+            for revision, driver in _drivers(resource.uid, owned, inputs.reports).items()
+        },
         driver_specs=driver_specs,
         hashes=_hashes(resource.uid, owned),
         fields={f"{cached.kind}/{cached.name}": cached.fields for cached in owned.values()},
@@ -104,6 +119,27 @@ def reachable_pods(owned: OwnedObjects) -> dict[str, Json]:
         if newest and newest["status"].get("phase") == "Running" and newest["status"].get("podIP"):
             found[revision] = newest
     return found
+
+
+def waiting_pods(owned: OwnedObjects) -> dict[str, str]:
+    """The names of drivers' pods that wait for something that they do not name, by their uids."""
+    return {
+        str(cached.value["metadata"].get("uid", "")): cached.name
+        for cached in owned.values()
+        if cached.kind == "Pod"
+        and cached.value["status"].get("phase") == "Pending"
+        and "deletionTimestamp" not in cached.value["metadata"]
+        and pod_failure_of(cached.value) is None
+    }
+
+
+def _with_mount_failure(
+    driver: Driver, failures: Mapping[str, PodFailure], group: ConsumerGroup | None
+) -> Driver:
+    found = failures.get(driver.pod)
+    if found is None or driver.pod_failure:
+        return driver
+    return replace(driver, pod_failure=with_field(found, group))
 
 
 def revisions(owned: OwnedObjects) -> set[str]:

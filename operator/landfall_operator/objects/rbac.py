@@ -52,7 +52,7 @@ GROUPS: tuple[Rule, ...] = (
     *DRIVER_RULES,
     _rule("", "serviceaccounts services", _APPLY),
     _rule("", "configmaps", f"{_APPLY} delete"),
-    _rule("", "events", "get create patch"),
+    _rule("", "events", "get list create patch"),
     _rule("apps", "deployments", f"{_APPLY} delete"),
     _rule("apps", "controllerrevisions", "list watch create delete"),
     _rule("rbac.authorization.k8s.io", "roles rolebindings", _APPLY),

@@ -18,6 +18,7 @@ from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionType,
 from landfall_operator.api.status import Condition, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.driver_health import driver_failure
 from landfall_operator.core.executors import executor_failure
 from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.snapshot import GroupObservation, PodFailure
@@ -267,8 +268,30 @@ def _stalled(view: View) -> Finding:
     if rejected:
         reason = rejected.reason if rejected.reason in TRIAL_REASONS else Reason.ROLLED_BACK
         return Finding("True", reason, rejected_text(view.desired.rollout, rejected))
-    found = held_up(view) or _blocked(view) or parked_files(view) or _blocked_before(view)
+    found = (
+        held_up(view)
+        or _not_started(view)
+        or _blocked(view)
+        or parked_files(view)
+        or _blocked_before(view)
+    )
     return found or Finding("False", Reason.AS_EXPECTED)
+
+
+def _not_started(view: View) -> Finding | None:
+    """Why the driver counts as failed before it landed anything, with none to roll back to."""
+    rollout, group = view.desired.rollout, view.desired.group
+    if group is None or rollout.stage is not Stage.OPENING:
+        return None
+    failure = driver_failure(view.observed, view.driver, rollout, group.spec.upgrade.rollback)
+    if failure is None:
+        return None
+    return Finding(
+        "True",
+        failure.reason,
+        f"{failure.message}; there is no earlier revision to roll back to, so it is tried again"
+        " and again",
+    )
 
 
 def _blocked_before(view: View) -> Finding | None:

@@ -11,7 +11,7 @@ from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import Driver, GroupObservation
 from landfall_operator.objects.names import revision_name
 
-NEEDS_USER = frozenset(Reason(reason.value) for reason in errors.Reason)
+NEEDS_USER = frozenset({*(Reason(reason.value) for reason in errors.Reason), Reason.SECRET_MISSING})
 """Reasons that do not go away before a user acts."""
 
 

@@ -29,7 +29,8 @@ from landfall_operator.core.cache import (
     minimal_body,
 )
 from landfall_operator.core.executors import executor_pods_of
-from landfall_operator.core.snapshot import ExecutorPods
+from landfall_operator.core.mounts import FAILED_MOUNT, mount_failure
+from landfall_operator.core.snapshot import ExecutorPods, PodFailure
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
@@ -355,6 +356,15 @@ class ActionExecutor:
             GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
         )
         return self._cache.groups.get(target.key, target.resource)
+
+    async def mount_failure(self, target: Target, pod: str) -> PodFailure | None:
+        """Which Secret or ConfigMap a pod waits for; None if the API server does not say."""
+        try:
+            found = await self._in_thread(self._kube.events_about, target.key[0], pod, FAILED_MOUNT)
+        except (Retry, NotFound, RequestRejected) as error:
+            log.info("events of pod %s not seen: %s", pod, error, extra=_fields(target))
+            return None
+        return mount_failure(found)
 
     async def _remove_annotation(self, target: Target, annotation: str) -> None:
         namespace, name = target.key

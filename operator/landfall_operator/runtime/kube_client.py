@@ -211,6 +211,18 @@ class KubeClient:
         listed = answer["metadata"]
         return Page(answer["items"], listed["resourceVersion"], listed.get("continue", ""))
 
+    def events_about(self, namespace: str, pod: str, reason: str) -> list[Json]:
+        """The Events about a pod that have a reason."""
+        served = KINDS["Event"]
+        fields = {"involvedObject.kind": "Pod", "involvedObject.name": pod, "reason": reason}
+        query = {
+            "fieldSelector": ",".join(f"{name}={value}" for name, value in fields.items()),
+            "limit": str(PAGE_SIZE),
+        }
+        answer = self._send(Request("list", served, "GET", served.path(namespace), query))
+        found: list[Json] = answer["items"]
+        return found
+
     def may_list(self, kind: str, namespace: str | None, selector: str) -> None:
         """Return if the operator may list objects of a kind.
 

@@ -28,7 +28,12 @@ from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, de
 from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.sample_history import SampleHistory
-from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, sample_of
+from landfall_operator.core.snapshot import (
+    ExecutorPods,
+    GroupObservation,
+    PodFailure,
+    sample_of,
+)
 from landfall_operator.objects.names import OPERATOR_ANNOTATION
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext, account_of
@@ -64,6 +69,8 @@ TOKEN_INTERVAL = timedelta(minutes=5)
 """Time between two checks of the Secret with the control token while a pod does not run."""
 EXECUTORS_INTERVAL = timedelta(minutes=1)
 """Time between two looks at the executors' pods of a group while executors are missing."""
+MOUNTS_INTERVAL = timedelta(seconds=10)
+"""Time between two looks at the Events of a pod that does not start."""
 FIRST_POLLS = 3
 """How often the first pass after a start polls a running driver that does not answer."""
 SHARED_ACCOUNT = "default"
@@ -94,6 +101,8 @@ class GroupState:
         decided: whether a pass has been completed since the operator started.
         executor_pods: the executors' pods when they were last looked at.
         executors_seen: when that was; None while no executor is missing.
+        mount_failures: why volumes of drivers' pods cannot be mounted, by the pods' uids.
+        mounts_seen: when that was last looked at; None while no pod waits.
         warnings: the reasons and messages of the Events about what somebody should change.
     """
 
@@ -109,6 +118,8 @@ class GroupState:
     decided: bool = False
     executor_pods: ExecutorPods | None = None
     executors_seen: datetime | None = None
+    mount_failures: dict[str, PodFailure] = field(default_factory=dict)
+    mounts_seen: datetime | None = None
     warnings: set[tuple[str, str]] = field(default_factory=set)
 
 
@@ -287,6 +298,7 @@ class Reconciler:
         lacks_token = await self._lacks_token(target, state)
         spec_error = self._spec_error(target.key, target.resource, state)
         await self._see_executors(target, state, answer)
+        await self._see_mounts(target, state)
         gathered = inputs.Inputs(
             now,
             state.reports,
@@ -297,6 +309,7 @@ class Reconciler:
             self._settings.keys(),
             lacks_token,
             state.name_taken,
+            state.mount_failures,
         )
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)
@@ -317,6 +330,23 @@ class Reconciler:
         if now - (state.executors_seen or since or now) >= EXECUTORS_INTERVAL:
             state.executors_seen = now
             state.executor_pods = await self._executor.executor_pods(target)
+
+    async def _see_mounts(self, target: Target, state: GroupState) -> None:
+        """Look why drivers' pods do not start that have not started for a while."""
+        now, waiting = self._settings.clock(), inputs.waiting_pods(self._cache.owned(target.key))
+        state.mount_failures = {
+            uid: failure for uid, failure in state.mount_failures.items() if uid in waiting
+        }
+        if not waiting:
+            state.mounts_seen = None
+            return
+        # Most pods start within seconds, so the first look waits, too.
+        state.mounts_seen = state.mounts_seen or now
+        if now - state.mounts_seen < MOUNTS_INTERVAL:
+            return
+        state.mounts_seen = now
+        found = {uid: await self._executor.mount_failure(target, waiting[uid]) for uid in waiting}
+        state.mount_failures = {uid: failure for uid, failure in found.items() if failure}
 
     async def _announce_warnings(self, target: Target, state: GroupState) -> None:
         """Post one Event about each driver of an unknown contract, and about what is not safe."""
