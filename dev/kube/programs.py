@@ -79,6 +79,16 @@ def helm() -> Path:
     return cache.built(f"helm-{HELM}", _recipe("helm", [package]), build, announcement)
 
 
+def kstatus() -> Path:
+    """A program that prints what kstatus computes: what Flux, kpt and Helm wait for."""
+    announcement = "building kstatus with go (once, half a minute)"
+
+    def build(folder: Path) -> None:
+        _go("kstatus", folder, ["."], "-s -w")
+
+    return cache.built("kstatus", _recipe("kstatus", []), build, announcement) / "kstatus"
+
+
 def _go(module: str, folder: Path, packages: Sequence[str], flags: str) -> None:
     """Build all packages in one call, so that shared dependencies are compiled once."""
     go = cache.tool("go", "the first start of a cluster", "golang")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from landfall.api.pod_spec import Model
-from landfall_operator.api.status_values import Count, Moment
+from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration
 
 
 class BackfillPhase(StrEnum):
@@ -76,10 +76,13 @@ class Comparison(Model):
     """Records that were landed per second."""
 
 
+BackfillConditionType = Literal["Compared", "Promoted", "Failed", "Ready", "Stalled", "Reconciling"]
+
+
 class BackfillCondition(Model):
     """A condition, by the Kubernetes API conventions."""
 
-    type: Literal["Compared", "Promoted", "Failed"]
+    type: BackfillConditionType
     """Type of the condition."""
     status: Literal["True", "False"]
     """Whether the condition holds."""
@@ -87,7 +90,7 @@ class BackfillCondition(Model):
     """The phase, or a word for the failure."""
     message: str = ""
     """Explanation of the status."""
-    observed_generation: Count
+    observed_generation: ObservedGeneration
     """The metadata.generation that this refers to."""
     last_transition_time: Moment
     """When the condition's status last changed."""
@@ -105,8 +108,8 @@ class Promotion(Model):
 class BackfillStatus(Model):
     """Observed state of the backfill."""
 
-    observed_generation: Count = 0
-    """The metadata.generation that the status refers to."""
+    observed_generation: ObservedGeneration = UNOBSERVED
+    """The metadata.generation that was acted on last; -1 before an operator has seen it."""
     phase: BackfillPhase = BackfillPhase.PENDING
     """What becomes of it."""
     reason: str | None = None
@@ -142,4 +145,5 @@ class BackfillStatus(Model):
     it.
     """
     conditions: tuple[BackfillCondition, ...] = ()
-    """Compared, Promoted and Failed."""
+    """Compared, Promoted and Failed; Ready (what the spec asks for is done), Stalled (it failed) and
+    Reconciling (it is on its way) for tools that wait."""

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from landfall_operator.api.schema import Schema, of_status, structural
+from landfall_operator.api.status_values import UNOBSERVED
 
 GROUP = "landfall.dev"
 VERSION = "v1alpha1"
@@ -45,7 +46,7 @@ def definition(  # noqa: PLR0913  # each is said once of a resource
                 "plural": plural,
                 "singular": kind.lower(),
                 "shortNames": [short_name],
-                "categories": ["all", "landfall"],
+                "categories": ["landfall"],
             },
             "versions": [version],
         },
@@ -64,7 +65,10 @@ def resource_schema(description: str, spec: type[BaseModel], status: type[BaseMo
             "kind": text,
             "metadata": {"type": "object"},
             "spec": structural(spec.model_json_schema()),
-            "status": of_status(structural(status.model_json_schema())),
+            "status": {
+                **of_status(structural(status.model_json_schema())),
+                "default": {"observedGeneration": UNOBSERVED},
+            },
         },
     }
 

@@ -30,7 +30,11 @@ class ConditionType(StrEnum):
     """The type of a condition."""
 
     READY = "Ready"
-    """The active generation lands, its status is fresh, and commits and source are healthy."""
+    """The active generation lands, its status is fresh, and commits and source are healthy; or no
+    driver is needed: the group sleeps, or is suspended as its spec asks.
+    """
+    DEPLOYED = "Deployed"
+    """What the spec asks for is in force: its revision is the active one, and Ready holds."""
     COMMITS_HEALTHY = "CommitsHealthy"
     """Commits do not fail repeatedly."""
     WITHIN_LAG_TARGET = "WithinLagTarget"

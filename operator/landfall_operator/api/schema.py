@@ -38,7 +38,7 @@ estimates the cost of a CEL rule from it.
 """
 MAX_PROPERTIES = 100
 """Entries of a mapping whose values' form is checked, for the same reason."""
-MAX_WORDS_LISTED = 12
+MAX_WORDS_LISTED = 14
 """The most words of a status field that its description lists."""
 
 

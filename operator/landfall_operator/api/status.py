@@ -16,7 +16,7 @@ from landfall_operator.api.feed_status import FeedStatus
 from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.schedule_status import IdleStatus, RunStatus, ScheduleStatus
-from landfall_operator.api.status_values import Count, Moment
+from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration
 from landfall_operator.api.trial_status import TrialStatus
 
 
@@ -310,7 +310,7 @@ class Condition(Model):
     """Reason for the status, in one word; the troubleshooting guide explains each."""
     message: str = ""
     """Explanation of the status."""
-    observed_generation: Count
+    observed_generation: ObservedGeneration
     """The metadata.generation that this refers to."""
     last_transition_time: Moment
     """When the condition's status last changed."""
@@ -319,8 +319,8 @@ class Condition(Model):
 class GroupStatus(Model):
     """Observed state of the group."""
 
-    observed_generation: Count = 0
-    """The metadata.generation that the status refers to."""
+    observed_generation: ObservedGeneration = UNOBSERVED
+    """The metadata.generation that was acted on last; -1 before an operator has seen it."""
     phase: Phase = Phase.PENDING
     """Summary of the conditions, for users; tools should read the conditions."""
     reason: Reason | None = None

@@ -7,6 +7,13 @@ from pydantic import AfterValidator, Field
 
 Count = Annotated[int, Field(ge=0)]
 
+UNOBSERVED = -1
+"""The ``observedGeneration`` of an object that no operator has seen yet: the API server sets it.
+
+So tools that compare it with ``metadata.generation`` wait from the first moment on.
+"""
+ObservedGeneration = Annotated[int, Field(ge=UNOBSERVED)]
+
 
 def whole_seconds(moment: datetime) -> datetime:
     """The time without microseconds, as Kubernetes writes it."""

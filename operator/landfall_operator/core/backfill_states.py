@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 from landfall.api.backfill_report import BackfillReport
 from landfall_operator.api.backfill_status import (
     RUNNING,
     BackfillCondition,
+    BackfillConditionType,
     BackfillPhase,
     BackfillStatus,
     Comparison,
@@ -24,11 +25,7 @@ from landfall_operator.objects.backfill_pods import side_lane_name
 MAX_MESSAGE = 1000
 MAX_SAMPLE = 20
 """Rows of a comparison that the status keeps; a driver reports fewer."""
-_CONDITIONS: tuple[Literal["Compared", "Promoted", "Failed"], ...] = (
-    "Compared",
-    "Promoted",
-    "Failed",
-)
+_CONDITIONS: tuple[BackfillConditionType, ...] = get_args(BackfillConditionType)
 
 
 def base(observed: BackfillObservation) -> BackfillStatus:
@@ -55,6 +52,17 @@ def failed(
     )
 
 
+def is_settled(status: BackfillStatus, promote: str) -> bool:
+    """Whether nothing is under way that the operator would have to look at."""
+    return _is_done(status, promote) or status.phase is BackfillPhase.FAILED
+
+
+def _is_done(status: BackfillStatus, promote: str) -> bool:
+    """Whether it is where its spec asks it to be."""
+    waits = status.phase is BackfillPhase.COMPARED and promote != "Automatic"
+    return waits or status.phase is BackfillPhase.PROMOTED
+
+
 def changed(status: BackfillStatus, **fields: object) -> BackfillStatus:
     """The status with other values of these fields."""
     return status.model_copy(update=fields)
@@ -74,10 +82,15 @@ def finished(observed: BackfillObservation, decision: BackfillDecision) -> Backf
 def _conditions(
     observed: BackfillObservation, status: BackfillStatus
 ) -> tuple[BackfillCondition, ...]:
-    holds = {
+    promote = observed.spec.promote if observed.spec else ""
+    has_failed = status.phase is BackfillPhase.FAILED
+    holds: dict[BackfillConditionType, bool] = {
         "Compared": status.comparison is not None,
         "Promoted": status.phase is BackfillPhase.PROMOTED,
-        "Failed": status.phase is BackfillPhase.FAILED,
+        "Failed": has_failed,
+        "Ready": _is_done(status, promote),
+        "Stalled": has_failed,
+        "Reconciling": not is_settled(status, promote),
     }
     before = {condition.type: condition for condition in observed.status.conditions}
     made = []
@@ -85,12 +98,14 @@ def _conditions(
         state: Literal["True", "False"] = "True" if holds[kind] else "False"
         known = before.get(kind)
         same = known if known and known.status == state else None
+        # What is under way has another message at each step; the others keep that of their change.
+        kept = same if kind != "Reconciling" else None
         made.append(
             BackfillCondition(
                 type=kind,
                 status=state,
                 reason=(status.reason if holds[kind] else None) or str(status.phase),
-                message=(same.message if same else status.message) if holds[kind] else "",
+                message=(kept.message if kept else status.message) if holds[kind] else "",
                 observed_generation=observed.generation,
                 last_transition_time=same.last_transition_time if same else observed.now,
             )

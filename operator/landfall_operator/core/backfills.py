@@ -80,12 +80,6 @@ def wants_answer(observed: BackfillObservation) -> bool:
     return status.phase is BackfillPhase.PROMOTING and status.promotion is not None
 
 
-def is_settled(status: BackfillStatus, promote: str) -> bool:
-    """Whether nothing goes on that the operator would have to look at."""
-    waits = status.phase is BackfillPhase.COMPARED and promote != "Automatic"
-    return waits or status.phase in {BackfillPhase.PROMOTED, BackfillPhase.FAILED}
-
-
 # ------------------------------------------------------------------------------------- landing
 
 

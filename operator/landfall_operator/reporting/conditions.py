@@ -15,7 +15,7 @@ from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
 from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionType, Reason
-from landfall_operator.api.status import Condition, Stage
+from landfall_operator.api.status import Condition, RolloutStatus, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.driver_health import driver_failure
@@ -63,11 +63,17 @@ def _condition(
         status=finding.status,
         reason=finding.reason,
         message=finding.message,
-        observed_generation=view.observed.generation,
+        observed_generation=acted_on(view.observed),
         last_transition_time=before.last_transition_time if same and before else view.observed.now,
     )
     # Conditions are most of the memory that a group takes: equal ones are there once.
     return before if before == found else found
+
+
+def acted_on(observed: GroupObservation) -> int:
+    """The metadata.generation that was acted on last: while the group is paused, no later one."""
+    held = observed.paused and not observed.deleting
+    return observed.status.observed_generation if held else observed.generation
 
 
 def _asleep(view: View, kind: ConditionType) -> Finding | None:
@@ -81,6 +87,8 @@ def _asleep(view: View, kind: ConditionType) -> Finding | None:
 
 def _ready(view: View) -> Finding:
     stage = view.desired.rollout.stage
+    if stage is Stage.SUSPENDED and not view.observed.spec_error:
+        return Finding("True", Reason.SUSPENDED, "no driver runs, as the spec asks")
     if stage in {Stage.SUSPENDING, Stage.SUSPENDED, Stage.DELETING, Stage.DELETED, Stage.DRAINING}:
         return Finding("False", STAGES[stage])
     if view.status is None:
@@ -93,6 +101,38 @@ def _ready(view: View) -> Finding:
         if (finding := find(view)).status == "False":
             return finding
     return Finding("True", Reason.AS_EXPECTED)
+
+
+def _deployed(view: View) -> Finding:
+    """Whether what the spec asks for is in force, and not only some revision of the group."""
+    observed, rollout = view.observed, view.desired.rollout
+    if observed.spec_error:
+        return Finding("False", Reason.SPEC_INVALID, observed.spec_error)
+    if rejected := _rejected(view):
+        return rejected._replace(status="False")
+    if observed.spec is None or observed.revision_of(observed.spec) != rollout.active:
+        return _not_yet(view)
+    if (observed.spec.spec.state == "Suspended") != (rollout.stage is Stage.SUSPENDED):
+        return _not_yet(view)
+    ready = _asleep(view, ConditionType.READY) or _ready(view)
+    if ready.status == "True" and rollout.target:
+        return _not_yet(view)
+    return ready
+
+
+def _not_yet(view: View) -> Finding:
+    """Why another revision than the requested one is in force, while nothing is wrong with it."""
+    if view.observed.paused and not view.observed.deleting:
+        return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
+    rollout, change = view.desired.rollout, upgrading(view)
+    if change.status == "True":
+        return change._replace(status="False")
+    return Finding("False", STAGES.get(rollout.stage, Reason.STARTING))
+
+
+def _starts_first(rollout: RolloutStatus) -> bool:
+    """Whether the first revision of the group takes the lane, from nobody."""
+    return rollout.stage is Stage.OPENING and not (rollout.previous or rollout.committed)
 
 
 def _recovering(view: View) -> Finding | None:
@@ -254,7 +294,6 @@ def _spec_valid(view: View) -> Finding:
 
 
 def _stalled(view: View) -> Finding:
-    rejected = view.desired.rollout.rejected
     failure = view.driver.pod_failure if view.driver else None
     # The order is the priority: what prevents everything else from working comes first.
     if view.observed.spec_error:
@@ -265,9 +304,8 @@ def _stalled(view: View) -> Finding:
         return Finding("True", failure.reason, failure.message)
     if view.status and (stop := _stop_of_driver(view, view.status)):
         return stop
-    if rejected:
-        reason = rejected.reason if rejected.reason in TRIAL_REASONS else Reason.ROLLED_BACK
-        return Finding("True", reason, rejected_text(view.desired.rollout, rejected))
+    if rejected := _rejected(view):
+        return rejected
     found = (
         held_up(view)
         or _not_started(view)
@@ -292,6 +330,15 @@ def _not_started(view: View) -> Finding | None:
         f"{failure.message}; there is no earlier revision to roll back to, so it is tried again"
         " and again",
     )
+
+
+def _rejected(view: View) -> Finding | None:
+    """Why the requested spec was rolled back or given up, if it was."""
+    rejected = view.desired.rollout.rejected
+    if rejected is None:
+        return None
+    reason = rejected.reason if rejected.reason in TRIAL_REASONS else Reason.ROLLED_BACK
+    return Finding("True", reason, rejected_text(view.desired.rollout, rejected))
 
 
 def _blocked_before(view: View) -> Finding | None:
@@ -337,7 +384,8 @@ def _reconciling(view: View) -> Finding:
     if view.observed.paused and not view.observed.deleting:
         return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
     if stage not in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
-        return Finding("True", STAGES[stage])
+        first = _starts_first(view.desired.rollout)
+        return Finding("True", Reason.STARTING if first else STAGES[stage])
     lands = view.driver is not None and view.driver.lands(view.observed.now)
     lands = lands or view.desired.rests
     starting = stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
@@ -348,6 +396,7 @@ def _reconciling(view: View) -> Finding:
 
 _FINDERS: Mapping[ConditionType, Callable[[View], Finding | None]] = {
     ConditionType.READY: _ready,
+    ConditionType.DEPLOYED: _deployed,
     ConditionType.COMMITS_HEALTHY: _commits_healthy,
     ConditionType.WITHIN_LAG_TARGET: _within_lag_target,
     ConditionType.SOURCE_REACHABLE: _source_reachable,

@@ -21,7 +21,8 @@ def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEven
     before, after = observed.status.rollout, desired.rollout
     failed = after.retry if desired.event is Event.TARGET_BROKEN else None
     rejected = (failed and failed.message) or (after.rejected.message if after.rejected else "")
-    message = _MESSAGES[desired.event].format(
+    is_first = desired.event is Event.PROVEN and before.previous is None
+    message = (_FIRST_PROVEN if is_first else _MESSAGES[desired.event]).format(
         active=before.active or "no revision",
         target=before.target or "no revision",
         next=after.target or after.active or "no revision",
@@ -75,7 +76,12 @@ def condition_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEv
 _GOOD = {kind: "False" if kind is ConditionType.STALLED else "True" for kind in ConditionType}
 """The status of each condition while nothing is wrong."""
 _NOT_ANNOUNCED = frozenset(
-    {ConditionType.UPGRADING, ConditionType.RECONCILING, ConditionType.PUBLISHED}
+    {
+        ConditionType.DEPLOYED,
+        ConditionType.UPGRADING,
+        ConditionType.RECONCILING,
+        ConditionType.PUBLISHED,
+    }
 )
 
 
@@ -84,8 +90,11 @@ def _state(condition: Condition) -> tuple[str, Reason]:
 
 
 def _becomes_ready(old: Condition, condition: Condition) -> bool:
-    """Whether the group lands again; one that falls asleep was ready before."""
-    return condition.type is ConditionType.READY and old.status != condition.status
+    """Whether the group lands again; one that falls asleep was ready before, and one that is
+    suspended does not land.
+    """
+    is_ready = condition.type is ConditionType.READY and old.status != condition.status
+    return is_ready and condition.reason is not Reason.SUSPENDED
 
 
 def _is_bad(condition: Condition) -> bool:
@@ -120,3 +129,5 @@ _MESSAGES: Mapping[Event, str] = {
     Event.PROVEN: "{active} is settled; it can no longer be rolled back automatically",
 }
 """``active`` and ``target`` are the roles before the transition, ``next`` the revision after it."""
+_FIRST_PROVEN = "{active} is settled"
+"""Of a revision that followed no other one: there is nothing to roll back to."""

@@ -37,7 +37,7 @@ from landfall_operator.humanize import aged, count_text, rough, shortened, time_
 from landfall_operator.objects import names
 from landfall_operator.reporting.bounds import bounded
 from landfall_operator.reporting.compaction import compaction_status
-from landfall_operator.reporting.conditions import conditions
+from landfall_operator.reporting.conditions import acted_on, conditions
 from landfall_operator.reporting.feeds import feed_statuses, files_text
 from landfall_operator.reporting.publishers import published_text, publisher_statuses
 from landfall_operator.reporting.schedules import idle_status, run_statuses, schedule_status
@@ -68,7 +68,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
     workers = fresh.workers if fresh else None
     publishers, feeds = publisher_statuses(observed, desired), feed_statuses(observed, desired)
     status = GroupStatus(
-        observed_generation=observed.generation,
+        observed_generation=acted_on(observed),
         phase=phase,
         reason=reason,
         active_generation=record.group.spec.generation if record else None,

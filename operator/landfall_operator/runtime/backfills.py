@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator.api.backfill import KIND
 from landfall_operator.core.backfill_snapshot import RETRY, status_of
-from landfall_operator.core.backfills import is_settled
+from landfall_operator.core.backfill_states import is_settled
 from landfall_operator.objects.names import is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.backfill_metrics import BackfillSnapshot
