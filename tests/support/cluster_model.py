@@ -206,8 +206,13 @@ class World:
     def execute(self, action: Action) -> None:  # noqa: C901, PLR0912  # one arm per action
         """The effect of an action on the cluster."""
         match action:
-            case act.SaveRollout(rollout, plan, request):
-                fields = {"rollout": rollout, "plan": plan, "last_request": request}
+            case act.SaveRollout(rollout, plan, request, answered):
+                fields = {
+                    "rollout": rollout,
+                    "plan": plan,
+                    "last_request": request,
+                    "answered_requests": answered,
+                }
                 self.status = self.status.model_copy(update=fields)
             case act.EmitEvent(_, reason, message):
                 self.events.append(f"{reason}: {message}")

@@ -145,5 +145,6 @@ class BackfillStatus(Model):
     it.
     """
     conditions: tuple[BackfillCondition, ...] = ()
-    """Compared, Promoted and Failed; Ready (what the spec asks for is done), Stalled (it failed) and
-    Reconciling (it is on its way) for tools that wait."""
+    """Compared, Promoted and Failed; for tools that wait, Ready (what the spec asks for is done),
+    Stalled (it failed) and Reconciling (it is under way).
+    """

@@ -373,6 +373,10 @@ class GroupStatus(Model):
     """Progress of the rollout; the operator's intent log."""
     last_request: RequestStatus | None = None
     """The last request by an annotation such as landfall.dev/rollback."""
+    answered_requests: dict[str, str] | None = None
+    """The value of each request's annotation that was answered and is still there, by verb: it is
+    not carried out again. Absent without such an annotation.
+    """
     history: tuple[Outcome, ...] = ()
     """Revisions that were rolled out, newest first."""
     conditions: tuple[Condition, ...] = ()

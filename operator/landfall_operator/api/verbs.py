@@ -3,14 +3,17 @@
     kubectl annotate consumergroup clicks landfall.dev/rollback=
 
 The operator carries the verb out once, removes the annotation, and says in ``status.lastRequest``
-and in an Event what came of it. ``kubectl landfall`` sets the same annotations and waits for the
-answer. ``landfall_operator.core.requests`` says what each verb changes.
+and in an Event what came of it. An annotation with a value stays, because a tool that applies it
+from Git would add it again: a value is carried out once, for as long as the annotation has it.
+``kubectl landfall`` sets the same annotations and waits for the answer.
+``landfall_operator.core.requests`` says what each verb changes.
 
 ``PAUSE`` is a state, not a verb: it holds for as long as the annotation is there.
 """
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 PREFIX = "landfall.dev/"
 """Begins the names of all annotations that the operator reads."""
@@ -24,7 +27,9 @@ class Verb(StrEnum):
     was denied.
     """
     ROLLBACK = "rollback"
-    """Land with the previous revision again, or with the one that the annotation's value names."""
+    """Land with the previous revision again, or with the one that the annotation's value names by
+    its first word.
+    """
     PROMOTE = "promote"
     """Go on with the rollout without waiting: whatever a trial says, without a warm driver, or
     without the rest of the watch.
@@ -44,12 +49,35 @@ def annotation(verb: Verb) -> str:
     return f"{PREFIX}{verb}"
 
 
-def requested(annotations: Mapping[str, str]) -> tuple[Verb, str] | None:
-    """The verb to carry out next, with the annotation's value; None if there is none."""
-    return next(
-        ((verb, annotations[annotation(verb)]) for verb in Verb if annotation(verb) in annotations),
-        None,
-    )
+MAX_VALUE = 253
+"""Characters of an annotation's value that are remembered: those that follow change nothing."""
+
+
+def requested(
+    annotations: Mapping[str, str], answered: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Verb, str] | None:
+    """The verb to carry out next, with the annotation's value; None if there is none.
+
+    Args:
+        annotations: the annotations of the group.
+        answered: the value of each verb's annotation that was answered already.
+    """
+    values = {verb: _value(annotations, verb) for verb in Verb if annotation(verb) in annotations}
+    pending = (each for each in values.items() if not each[1] or answered.get(each[0]) != each[1])
+    return next(pending, None)
+
+
+def still_answered(annotations: Mapping[str, str], answered: Mapping[str, str]) -> dict[str, str]:
+    """The answered values that their annotations still have; the others may be given again."""
+    return {
+        verb: value
+        for verb, value in answered.items()
+        if value and annotations.get(f"{PREFIX}{verb}", "").strip()[:MAX_VALUE] == value
+    }
+
+
+def _value(annotations: Mapping[str, str], verb: Verb) -> str:
+    return annotations[annotation(verb)].strip()[:MAX_VALUE]
 
 
 def is_paused(annotations: Mapping[str, str]) -> bool:

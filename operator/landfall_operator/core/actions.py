@@ -8,6 +8,7 @@ closed, so ``match`` with ``assert_never`` proves that the executor handles ever
 The class names are the values of the label ``action`` of ``landfall_operator_actions_total``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,13 +21,14 @@ from landfall_operator.objects.overlay import Json
 class SaveRollout:
     """Write stage and roles into the status, before anything else is done about them.
 
-    The answer to a request is written with what it changes: the annotation is removed later, and
-    who waits for the answer reads the status then.
+    The answer to a request is written with what it changes: a bare annotation is removed later, a
+    value is not carried out again, and who waits for the answer reads the status then.
     """
 
     rollout: RolloutStatus
     plan: PlanStatus | None
     last_request: RequestStatus | None
+    answered_requests: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from landfall_operator.core.known_ledger import (
 )
 from landfall_operator.core.ownership import is_intact
 from landfall_operator.core.parsing import driver_of
-from landfall_operator.core.requests import Answer
+from landfall_operator.core.requests import Answer, answered_requests
 from landfall_operator.core.snapshot import Driver, GroupObservation
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import LiveSettings, Owner
@@ -91,7 +91,8 @@ def _rollout_actions(
     answered = desired.answer and desired.answer.status(observed.now)
     if answered or desired.rollout != before.rollout or desired.plan != before.plan:
         last_request = answered or before.last_request
-        yield actions.SaveRollout(desired.rollout, desired.plan, last_request)
+        answers = answered_requests(observed, desired.answer)
+        yield actions.SaveRollout(desired.rollout, desired.plan, last_request, answers)
     if announcement:
         yield announcement
     if desired.answer:
@@ -114,7 +115,8 @@ def _answered(given: Answer, active: str | None) -> Iterator[Action]:
         yield actions.EmitEvent("Warning", "RequestRefused", message)
     if given.accepted and given.verb is Verb.RETRY and active:
         yield actions.SendTryAgain(active)
-    yield actions.RemoveAnnotation(annotation(given.verb))
+    if not given.value:
+        yield actions.RemoveAnnotation(annotation(given.verb))
 
 
 def _object_actions(

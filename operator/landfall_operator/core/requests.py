@@ -27,7 +27,7 @@ from landfall_operator.api.status import (
 )
 from landfall_operator.api.status_values import whole_seconds
 from landfall_operator.api.trial_status import TrialResult
-from landfall_operator.api.verbs import Verb
+from landfall_operator.api.verbs import Verb, still_answered
 from landfall_operator.core import trials
 from landfall_operator.core.rollout import forgive, is_rollback
 from landfall_operator.core.snapshot import GroupObservation, RecordedSpec
@@ -42,12 +42,14 @@ class Answer:
 
     Attributes:
         verb: what was requested.
+        value: the value of the annotation; empty for one that is removed when it is answered.
         accepted: whether it was carried out.
         message: what happens now, or why it was refused and what to do instead.
         rollout: the rollout from now on.
     """
 
     verb: Verb
+    value: str
     accepted: bool
     message: str
     rollout: RolloutStatus
@@ -74,10 +76,17 @@ def answer(observed: GroupObservation, rollout: RolloutStatus) -> Answer | None:
         return None
     verb, value = observed.request
     try:
-        changed, message = _CARRY_OUT[verb](observed, rollout, value.strip())
+        changed, message = _CARRY_OUT[verb](observed, rollout, value)
     except _RefusedError as refused:
-        return Answer(verb, accepted=False, message=f"refused: {refused}", rollout=rollout)
-    return Answer(verb, accepted=True, message=message, rollout=changed)
+        return Answer(verb, value, accepted=False, message=f"refused: {refused}", rollout=rollout)
+    return Answer(verb, value, accepted=True, message=message, rollout=changed)
+
+
+def answered_requests(observed: GroupObservation, given: Answer | None) -> dict[str, str] | None:
+    """The values that are not carried out again, with that of this answer; None without any."""
+    kept = still_answered(observed.annotations, observed.status.answered_requests or {})
+    new = {str(given.verb): given.value} if given and given.value else {}
+    return {**kept, **new} or None
 
 
 Changed = tuple[RolloutStatus, str]
@@ -188,6 +197,7 @@ def _under_way(rollout: RolloutStatus) -> str:
 def _fallback(observed: GroupObservation, rollout: RolloutStatus, named: str) -> RecordedSpec:
     """The recorded spec to go back to: the named one, else the previous one, else the newest."""
     others = [r for r in observed.records if r.revision != rollout.active]
+    named = named.partition(" ")[0]  # what follows only makes it another request
     if named:
         found = [r for r in others if named in {r.revision, r.label}]
         if not found:

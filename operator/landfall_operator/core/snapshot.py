@@ -247,7 +247,7 @@ class GroupObservation:
     @property
     def request(self) -> tuple[Verb, str] | None:
         """The verb that a user has requested, with its value; None if there is none."""
-        return requested(self.annotations)
+        return requested(self.annotations, self.status.answered_requests or {})
 
     @property
     def paused(self) -> bool:

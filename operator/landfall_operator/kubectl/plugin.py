@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from landfall.api.contract import ExitCode
@@ -167,12 +168,14 @@ def _ask(kubectl: Kubectl, arguments: argparse.Namespace) -> int:
     """Set the annotation of a verb, and wait until the operator has answered."""
     verb, name = Verb(arguments.command), arguments.group
     before = _last_request(kubectl.group(name))
-    kubectl.annotate(name, f"{annotation(verb)}={getattr(arguments, 'to', '')}")
+    value = _value(getattr(arguments, "to", ""))
+    kubectl.annotate(name, f"{annotation(verb)}={value}")
     if not arguments.timeout:
         print(f"{name}: asked; see status.lastRequest")
         return ExitCode.OK
     answer = _wait(
-        lambda: _answer(kubectl.group(name), verb, before), time.monotonic() + arguments.timeout
+        lambda: _answer(kubectl.group(name), verb, value, before),
+        time.monotonic() + arguments.timeout,
     )
     if answer is None:
         print(
@@ -181,17 +184,27 @@ def _ask(kubectl: Kubectl, arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return ExitCode.UNAVAILABLE
+    if value:
+        kubectl.annotate(name, f"{annotation(verb)}-")
     accepted = bool(answer["accepted"])
     print(f"{name}: {answer['message']}", file=sys.stdout if accepted else sys.stderr)
     return ExitCode.OK if accepted else ExitCode.STALLED
 
 
+def _value(revision: str) -> str:
+    """The annotation's value: a revision may be named again, so each request has another one."""
+    return f"{revision} {datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}" if revision else ""
+
+
 def _answer(
-    group: Mapping[str, Any], verb: Verb, before: Mapping[str, Any]
+    group: Mapping[str, Any], verb: Verb, value: str, before: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """The operator's answer; None until it has removed the annotation and written the status."""
+    """The operator's answer; None until it has written the status, and removed a bare annotation.
+
+    An annotation with a value stays, for tools that apply it from Git.
+    """
     last = _last_request(group)
-    pending = annotation(verb) in group["metadata"].get("annotations", {})
+    pending = not value and annotation(verb) in group["metadata"].get("annotations", {})
     return last if not pending and last != before and last.get("verb") == verb else None
 
 

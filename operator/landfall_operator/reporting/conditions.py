@@ -78,17 +78,18 @@ def acted_on(observed: GroupObservation) -> int:
 
 def _asleep(view: View, kind: ConditionType) -> Finding | None:
     """What holds without a driver that answers, because none is needed now."""
+    is_ready = kind is ConditionType.READY
+    is_suspended = view.desired.rollout.stage is Stage.SUSPENDED and not view.observed.spec_error
+    if is_ready and is_suspended:
+        return Finding("True", Reason.SUSPENDED, "no driver runs, as the spec asks")
     if not view.desired.rests or kind not in schedules.OF_A_DRIVER:
         return None
-    is_ready = kind is ConditionType.READY
     message = schedules.sleeping_text(view.desired, view.observed.now) if is_ready else ""
     return Finding("True", Reason.SLEEPING, message)
 
 
 def _ready(view: View) -> Finding:
     stage = view.desired.rollout.stage
-    if stage is Stage.SUSPENDED and not view.observed.spec_error:
-        return Finding("True", Reason.SUSPENDED, "no driver runs, as the spec asks")
     if stage in {Stage.SUSPENDING, Stage.SUSPENDED, Stage.DELETING, Stage.DELETED, Stage.DRAINING}:
         return Finding("False", STAGES[stage])
     if view.status is None:

@@ -90,8 +90,9 @@ def _state(condition: Condition) -> tuple[str, Reason]:
 
 
 def _becomes_ready(old: Condition, condition: Condition) -> bool:
-    """Whether the group lands again; one that falls asleep was ready before, and one that is
-    suspended does not land.
+    """Whether the group lands again; one that falls asleep was ready before.
+
+    One that is suspended is ready and does not land.
     """
     is_ready = condition.type is ConditionType.READY and old.status != condition.status
     return is_ready and condition.reason is not Reason.SUSPENDED

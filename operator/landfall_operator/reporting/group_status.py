@@ -31,6 +31,7 @@ from landfall_operator.api.status import (
 from landfall_operator.core import autoscaler, trials
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.executors import missing_since
+from landfall_operator.core.requests import answered_requests
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
 from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
@@ -97,6 +98,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         plan=desired.plan,
         rollout=desired.rollout,
         last_request=_last_request(observed, desired),
+        answered_requests=answered_requests(observed, desired.answer),
         history=_history(observed, desired.rollout),
         conditions=found,
     )

@@ -114,9 +114,17 @@ class ActionExecutor:
             NameTaken: The object to create exists, and is somebody else's.
         """
         match action:
-            case actions.SaveRollout(rollout, plan, request):
-                status = _as_json(GroupStatus(rollout=rollout, plan=plan, last_request=request))
-                fields = {name: status[name] for name in ("rollout", "plan", "lastRequest")}
+            case actions.SaveRollout(rollout, plan, request, answered):
+                status = _as_json(
+                    GroupStatus(
+                        rollout=rollout,
+                        plan=plan,
+                        last_request=request,
+                        answered_requests=dict(answered) if answered else None,
+                    )
+                )
+                kept = ("rollout", "plan", "lastRequest", "answeredRequests")
+                fields = {name: status[name] for name in kept}
                 await self.write_status(target, fields, if_unchanged=True)
             case actions.EmitEvent():
                 await self.emit_event(target, action)

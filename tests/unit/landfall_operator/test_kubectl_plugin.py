@@ -75,7 +75,6 @@ def test_without_a_driver_no_command_runs_in_it(
 @pytest.mark.parametrize(
     ("words", "annotation"),
     [
-        (("rollback", "clicks", "--to", "g2-5e6f7a8b"), "landfall.dev/rollback=g2-5e6f7a8b"),
         (("rollback", "clicks"), "landfall.dev/rollback="),
         (("retry", "clicks"), "landfall.dev/retry="),
         (("pause", "clicks"), "landfall.dev/pause-reconciliation=true"),
@@ -90,6 +89,16 @@ def test_a_verb_sets_its_annotation(kubectl: Path, words: Sequence[str], annotat
 
     assert code == ExitCode.OK
     assert call == ["annotate", "consumergroups.landfall.dev", "clicks", "--overwrite", annotation]
+
+
+def test_a_named_revision_is_a_request_of_its_own_each_time(kubectl: Path) -> None:
+    """The operator carries a value out once, and a revision may be the right one again."""
+    words = ("rollback", "clicks", "--to", "g2-5e6f7a8b", "--timeout", "0")
+
+    values = [run(kubectl, *words)[1][-1] for _ in range(2)]
+
+    assert all(value.startswith("landfall.dev/rollback=g2-5e6f7a8b 20") for value in values)
+    assert values[0] != values[1]
 
 
 def test_an_operator_that_does_not_answer_is_reported(

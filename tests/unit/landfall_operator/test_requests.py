@@ -34,8 +34,8 @@ def upgraded(world: World) -> World:
 
 
 def answered(world: World) -> RequestStatus:
-    """The answer to the last request; its annotation is gone."""
-    assert not world.annotations
+    """The answer to the last request; its annotation is gone unless it has a value."""
+    assert "" not in world.annotations.values()
     assert world.status.last_request
     return world.status.last_request
 
@@ -70,6 +70,72 @@ def test_rollback_takes_the_named_revision(upgraded: World) -> None:
     upgraded.run(10 * MINUTE)
 
     assert upgraded.landing == ["good"]
+
+
+def requests(world: World) -> list[str]:
+    return [event for event in world.events if event.startswith("Request")]
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+def test_a_value_is_answered_once_however_often_git_applies_it(world: World, verb: Verb) -> None:
+    for _ in range(5):  # the tool sets what its file has; the operator does not remove it
+        world.request(verb, "2026-11-26")
+        world.run(10 * MINUTE)
+
+    assert len(requests(world)) == 1
+    assert world.annotations == {annotation(verb): "2026-11-26"}
+    assert world.status.answered_requests == {verb: "2026-11-26"}
+
+
+def test_one_value_restarts_the_driver_once_and_another_one_once_more(world: World) -> None:
+    def drained() -> int:
+        return world.stages.count(Stage.DRAINING)
+
+    world.request(Verb.RESTART, "one")
+    world.run(30 * MINUTE)
+    once = drained()
+    world.request(Verb.RESTART, "two")
+    world.run(30 * MINUTE)
+
+    assert (once, drained()) == (1, 2)
+    assert world.landing == ["good"]
+
+
+def test_a_value_that_was_removed_may_be_given_again(world: World) -> None:
+    world.request(Verb.RESTART, "one")
+    world.run(10 * MINUTE)
+    world.annotations.clear()
+    world.run(MINUTE)
+    forgotten = world.status.answered_requests
+    world.request(Verb.RESTART, "one")
+    world.run(10 * MINUTE)
+
+    assert forgotten is None
+    assert len(requests(world)) == 2
+
+
+def test_a_line_in_git_does_not_roll_back_what_comes_after_it(upgraded: World) -> None:
+    first = next(r.revision for r in upgraded.records if r.image == "good")
+    upgraded.request(Verb.ROLLBACK, f"{first} because of INC-12")
+    upgraded.run(10 * MINUTE)
+    back = upgraded.landing
+    upgraded.edit(group("best"))
+    upgraded.run(10 * MINUTE)
+
+    assert (back, upgraded.landing) == (["good"], ["best"])
+
+
+def test_a_bare_request_and_one_with_a_value_do_not_disturb_each_other(world: World) -> None:
+    world.request(Verb.RESTART, "one")
+    world.run(10 * MINUTE)
+    world.request(Verb.RETRY)
+    world.run(10 * MINUTE)
+
+    assert [event.partition(" ")[2].partition(":")[0] for event in requests(world)] == [
+        "restart",
+        "retry",
+    ]
+    assert world.annotations == {annotation(Verb.RESTART): "one"}
 
 
 def test_rollback_to_a_revision_that_nobody_kept_is_refused_with_those_that_are(
