@@ -22,6 +22,7 @@ from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.objects.names import labels
 from tests.support.api_objects import KEY, stored
 from tests.support.cluster_model import START, World, decided, group
+from tests.support.frozen_defaults import frozen, present
 
 FOLDER = Path(__file__).parent / "last_release"
 FOLDED = ("minimal", "full")
@@ -103,6 +104,33 @@ def test_an_upgrade_of_the_operator_changes_no_object_of_the_last_release(name: 
 
     assert without_live_settings(actions) == []
     assert desired.rollout.stage is Stage.SETTLED
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_the_defaults_that_its_api_server_stored_replace_no_driver(name: str) -> None:
+    """Every object has the defaults of the release under which it was written."""
+    stored_spec = json.loads((FOLDER / "stored_specs.json").read_text())[name]
+
+    desired, actions = decided(landing(name, **stored_spec))
+
+    assert without_live_settings(actions) == []
+    assert (desired.rollout.stage, desired.plan) == (Stage.SETTLED, None)
+
+
+def test_no_default_of_a_field_has_changed() -> None:
+    """What a spec without the field means, also in records that were written without defaults."""
+    known, now = frozen(), present()
+    gone = sorted(known.keys() - now.keys())
+    changed = {path: (known[path], now[path]) for path in known.keys() & now.keys()}
+
+    assert gone == [], "a field of v1alpha1 is gone"
+    assert {p: was for p, was in changed.items() if was[0] != was[1]} == {}, "see docs/adr/0069"
+
+
+def test_each_field_has_a_default_that_may_not_change() -> None:
+    missing = sorted(present().keys() - frozen().keys())
+
+    assert missing == [], "python -m tests.support.frozen_defaults"
 
 
 @pytest.mark.parametrize("name", FOLDED)
