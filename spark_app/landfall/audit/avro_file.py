@@ -7,11 +7,11 @@ them the bytes of the payload.
 Source: Apache Avro 1.12 specification, "Binary Encoding", "Object Container Files".
 """
 
-import json
 from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any, BinaryIO
 
+from landfall import untrusted_json
 from landfall.audit.avro_blocks import SYNC_BYTES, exactly, number, read_block, read_header
 
 _COORDINATES = ["_topic", "_partition", "_offset", "_timestamp"]
@@ -33,7 +33,7 @@ def records(stream: BinaryIO) -> Iterator[str | tuple[int | None, bytes]]:
 
 def _records(stream: BinaryIO) -> Iterator[str | tuple[int | None, bytes]]:
     header = read_header(stream)
-    types = _Types(json.loads(header.schema))
+    types = _Types(untrusted_json.decode(header.schema))
     yield header.metadata.get("landfall-schema-digest", b"").decode()
     sync = exactly(stream, SYNC_BYTES)
     while block := read_block(stream, header, sync):

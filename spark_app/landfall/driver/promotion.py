@@ -164,7 +164,12 @@ def _other_spec(message: str) -> Stalled:
 def _stored(slots: Slots, key: str) -> object:
     """The spec that is stored under a key, without what differs between drivers."""
     body = slots.read(key)
-    return None if body is None else _without_pins(untrusted_json.decode(body))
+    if body is None:
+        return None
+    try:
+        return _without_pins(untrusted_json.decode(body))
+    except ValueError as error:
+        raise Stalled(Reason.SPEC_INVALID, f"backfill: {key}: no stored spec: {error}") from error
 
 
 def _without_pins(value: object) -> object:

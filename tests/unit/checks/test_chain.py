@@ -79,6 +79,14 @@ def test_bytes_that_are_not_a_record_break_i1(sample: SampleLedger) -> None:
     assert finding_of(sample, b"oops").invariant is Invariant.I1
 
 
+def test_a_slot_of_a_million_brackets_breaks_i1(sample: SampleLedger) -> None:
+    deep = (
+        b'{"header":{"seq":3,"prev":"' + sample.state.tip.encode() + b'"},"x":' + b"[" * 1_000_000
+    )
+
+    assert finding_of(sample, deep).invariant is Invariant.I1
+
+
 def test_a_ledger_that_ends_before_the_slot_in_its_head_breaks_i1(sample: SampleLedger) -> None:
     chain, _ = check(bodies(sample.store))
 

@@ -276,6 +276,30 @@ def test_a_live_group_of_another_spec_is_refused(tmp_path: Path) -> None:
         scene.promoted()
 
 
+def test_a_stored_spec_that_is_nested_too_deeply_is_refused_with_its_key(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    store = scene.live.store
+    live = scene.landed(store)
+    key = object_names.spec_key(GROUP, LANE, live.specs[2])
+    lanes = Lanes(Deep(store, key), scene.root, live, scene.landed(scene.store))  # type: ignore[arg-type]  # as a store
+
+    with pytest.raises(Stalled, match=f"{key}: no stored spec: nested too deeply"):
+        prepare_promotion(lanes, scene.made, "token", copied)
+
+
+class Deep:
+    """A store in which somebody has written over an object."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._store, self._key = store, key
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def read(self, key: str) -> bytes | None:
+        return b"[" * 1_000_000 if key == self._key else self._store.read(key)
+
+
 def test_copies_are_aborted_if_one_fails(scene: Scene) -> None:
     store = scene.live.store
     lanes = Lanes(store, scene.root, scene.landed(store), scene.landed(scene.store))

@@ -1,9 +1,9 @@
 """Rows of Avro object container files: those in the blocks behind the part's sync markers."""
 
-import json
 from collections.abc import Iterator
 from functools import partial
 
+from landfall import untrusted_json
 from landfall.audit.avro_blocks import SYNC_BYTES, Header, exactly, read_block, read_header
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow, Options, Reader
@@ -34,7 +34,7 @@ def _rows(source: SourceFolder, part: Part, *, chosen: object) -> Iterator[FileR
 
 
 def _of_blocks(opened: OpenPart, header: Header, sync: bytes) -> Iterator[FileRow]:
-    values = AvroJson(json.loads(header.schema))
+    values = AvroJson(untrusted_json.decode(header.schema))
     while block := read_block(opened.stream, header, sync):
         count, content = block
         at = 0
