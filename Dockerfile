@@ -16,7 +16,7 @@ ARG DEBIAN_FRONTEND=noninteractive
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates python3 tini \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/apt /var/log/dpkg.log \
- # Spark does not start for a user id without a user name
+ # the user of these images, unless the cluster assigns another one
  && echo 'landfall:x:185:' >> /etc/group && echo 'landfall:x:185:185:Landfall:/tmp:/usr/sbin/nologin' >> /etc/passwd
 ENV PATH=/opt/landfall/bin:/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1
 
@@ -87,7 +87,8 @@ FROM python AS spark-java
 ARG DEBIAN_FRONTEND=noninteractive
 # The installation of the JRE needs the folder for manual pages, which slim images lack.
 RUN mkdir -p /usr/share/man/man1 && apt-get update \
- && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+ # libnss-wrapper gives a name to a user id that has none, as OpenShift assigns; Spark does not start without
+ && apt-get install -y --no-install-recommends openjdk-17-jre-headless libnss-wrapper \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/apt /var/log/dpkg.log \
  && ln -s /usr/lib/jvm/java-17-openjdk-* /opt/java && ln -s /opt/landfall/lib/python3.11/site-packages/pyspark /opt/spark
 ENV JAVA_HOME=/opt/java SPARK_HOME=/opt/spark PYSPARK_PYTHON=/opt/landfall/bin/python

@@ -7,13 +7,14 @@ import argparse
 import json
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from landfall import __version__
+from landfall.api.pod_spec import DriverPod, ExecutorPod, Pod
 from landfall_operator.core.claims import Claims
 from landfall_operator.core.label_selector import parse_selector
 from landfall_operator.objects.names import OPERATOR, SIGNING_KEY, is_reserved
@@ -111,6 +112,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
             image_pull_policy=parsed.image_pull_policy,
             image_pull_secrets=_items(parsed.image_pull_secrets),
             readers=parsed.metrics_readers,
+            driver=parsed.driver_defaults,
+            executor=parsed.executor_defaults,
         ),
     )
 
@@ -139,6 +142,21 @@ def _peers(text: str) -> tuple[Json, ...]:
     if not isinstance(peers, list) or not all(isinstance(p, dict) and p for p in peers):
         raise ValueError(text)
     return tuple(peers)
+
+
+P = TypeVar("P", bound=Pod)
+
+
+def _pod(kind: type[P]) -> Callable[[str], P]:
+    """Reads what the pods of all groups get; the account of a pod is a group's own affair."""
+
+    def pod(text: str) -> P:
+        found = kind.model_validate(json.loads(text or "{}"), by_alias=True, by_name=False)
+        if found.service_account_name:
+            raise ValueError("serviceAccountName is no default")
+        return found
+
+    return pod
 
 
 _READERS = (
@@ -199,6 +217,18 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
         "",
         _READERS,
         {"type": _peers},
+    ),
+    (
+        "--driver-defaults",
+        "",
+        "what the pods of all drivers get, as JSON of spec.driver; the values of a group win",
+        {"type": _pod(DriverPod)},
+    ),
+    (
+        "--executor-defaults",
+        "",
+        "what the pods of all executors get, as JSON of spec.executor; the values of a group win",
+        {"type": _pod(ExecutorPod)},
     ),
     (
         "--lease",

@@ -6,6 +6,15 @@ LANDFALL_IMAGE_PULL_SECRETS: {{ join "," .Values.image.pullSecrets | quote }}
 LANDFALL_LEASE: {{ include "landfall.operator" . | quote }}
 LANDFALL_LOG_FORMAT: {{ .Values.operator.logFormat | quote }}
 LANDFALL_LOG_LEVEL: {{ .Values.operator.logLevel | quote }}
+{{- $pods := .Values.pods }}
+{{- $common := deepCopy $pods.common }}
+{{- if not (kindIs "invalid" $pods.securityContext) }}{{ $_ := set $common "securityContext" $pods.securityContext }}{{ end }}
+{{- with mergeOverwrite (deepCopy $common) (deepCopy $pods.driver) }}
+LANDFALL_DRIVER_DEFAULTS: {{ toJson . | quote }}
+{{- end }}
+{{- with mergeOverwrite (deepCopy $common) (deepCopy $pods.executor) }}
+LANDFALL_EXECUTOR_DEFAULTS: {{ toJson . | quote }}
+{{- end }}
 {{- with .Values.drivers.networkPolicy.from }}
 LANDFALL_METRICS_READERS: {{ toJson . | quote }}
 {{- end }}

@@ -127,7 +127,8 @@ def _object_actions(
         # A driver needs its rights until its pod is gone, also when its successor has another
         # account.
         accounts = {driver.account for driver in observed.drivers.values() if driver.account}
-        yield from _shared_objects(observed, accounts | {account_of(desired.group)}, context)
+        accounts |= {account_of(desired.group)}
+        yield from _shared_objects(observed, desired.group, accounts, context)
         yield from _apply_if_changed(
             observed,
             manifests.live_settings(
@@ -167,11 +168,15 @@ def wanted_drivers(observed: GroupObservation, desired: DesiredState) -> Mapping
 
 
 def _shared_objects(
-    observed: GroupObservation, accounts: Iterable[str], context: OperatorContext
+    observed: GroupObservation,
+    group: ConsumerGroup,
+    accounts: Iterable[str],
+    context: OperatorContext,
 ) -> Iterator[Action]:
     if observed.lacks_token:
         yield actions.EnsureToken(names.control_name(observed.name))
-    for manifest in manifests.shared_objects(_owner(observed), accounts, context):
+    annotations = group.spec.driver.service_account_annotations
+    for manifest in manifests.shared_objects(_owner(observed), accounts, context, annotations):
         yield from _apply_if_changed(observed, manifest)
 
 

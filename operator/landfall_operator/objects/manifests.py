@@ -8,8 +8,9 @@ the ConfigMap that it mounts, which never changes. A new release of the operator
 templates, but must not restart any driver, nor rewrite what one reads when it restarts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
@@ -72,7 +73,10 @@ class Owner:
 
 
 def shared_objects(
-    owner: Owner, accounts: Iterable[str], context: OperatorContext
+    owner: Owner,
+    accounts: Iterable[str],
+    context: OperatorContext,
+    account_annotations: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Json, ...]:
     """The objects that all drivers of a group share, in the order of their creation.
 
@@ -82,11 +86,13 @@ def shared_objects(
         owner: the group's resource.
         accounts: the ServiceAccounts of all drivers that run or start; they may be users' own.
         context: settings of the operator that apply to all groups.
+        account_annotations: annotations of the ServiceAccount that the group has from here.
     """
+    annotations = {**context.driver.service_account_annotations, **account_annotations}
     return tuple(
         with_hash(manifest)
         for manifest in (
-            _service_account(owner),
+            _service_account(owner, annotations),
             _role(owner),
             _role_binding(owner, accounts),
             _service(owner),
@@ -233,8 +239,11 @@ def _object(
     }
 
 
-def _service_account(owner: Owner) -> Json:
-    return _object(owner, "v1", "ServiceAccount", names.driver_name(owner.name))
+def _service_account(owner: Owner, annotations: Mapping[str, str]) -> Json:
+    made = _object(owner, "v1", "ServiceAccount", names.driver_name(owner.name))
+    if annotations:
+        made["metadata"]["annotations"] = dict(annotations)
+    return made
 
 
 def _role(owner: Owner) -> Json:

@@ -41,7 +41,8 @@ def overlay(pod: Pod, container: str) -> Json:
         for key in ("env", "volumeMounts", "resources", "imagePullPolicy")
         if key in fields
     }
-    fields.pop("cores", None)
+    for of_others in ("cores", "serviceAccountAnnotations"):
+        fields.pop(of_others, None)
     containers: list[Json] = [{"name": container, **own}] if own else []
     for extra in fields.pop("containers", []):
         containers = _by_key(containers, [extra], "name", deep=True)

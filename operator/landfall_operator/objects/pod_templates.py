@@ -34,6 +34,7 @@ from landfall.api.contract import (
     POD_UID,
     REVISION,
 )
+from landfall.api.pod_spec import DriverPod, ExecutorPod, Pod, Resources
 from landfall.api.spec import ConsumerGroup, Decode
 from landfall.api.spec.decode import TRANSFORMS, SchemaRegistry
 from landfall_operator.api.revisions import digest_of, revision_of
@@ -47,6 +48,7 @@ from landfall_operator.objects.overlay import Json, merged, overlay
 from landfall_operator.objects.resources import (
     HEAP,
     MIB,
+    completed,
     driver_resources,
     executor_cpu,
     executor_memory,
@@ -79,6 +81,9 @@ DRIVER_PORT = 7078
 BLOCK_PORT = 7079
 USER = 185
 """The uid and gid of Spark in its images."""
+LOST_NODE = timedelta(seconds=30)
+"""How long a pod stays bound to a node that does not answer."""
+_LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 GRACE = timedelta(seconds=30)
 """How long a driver may run beyond ``drainTimeout`` before the kubelet kills it."""
 
@@ -94,6 +99,8 @@ class OperatorContext:
         image_pull_policy: image pull policy if a spec names none.
         image_pull_secrets: names of image pull secrets that every pod gets.
         readers: peers of a NetworkPolicy that may read status and metrics; everyone if empty.
+        driver: what the pods of all drivers get, as in ``spec.driver``; a group's own values win.
+        executor: the same of executors.
     """
 
     image: str
@@ -102,6 +109,8 @@ class OperatorContext:
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: tuple[str, ...] = ()
     readers: tuple[Json, ...] = ()
+    driver: DriverPod = field(default_factory=DriverPod)
+    executor: ExecutorPod = field(default_factory=ExecutorPod)
 
 
 def driver_template(
@@ -114,7 +123,7 @@ def driver_template(
     ours: Json = {
         "metadata": {"annotations": {DIGEST_ANNOTATION: digest_of(group)}},
         "spec": {
-            **_common(secrets, context),
+            **_common(secrets, context, context.driver),
             "serviceAccountName": account_of(group),
             "terminationGracePeriodSeconds": int(grace.total_seconds()),
             "containers": [_driver(group, image, context)],
@@ -140,8 +149,9 @@ def driver_template(
     # Landfall's environment variables are merged in again after the user's, so that nobody can
     # override them: a driver with another REVISION would never take the lane.
     fixed = {"spec": {"containers": [{"name": "driver", "env": _environment(group)}]}}
+    ours = merged(ours, _defaults(context.driver, "driver"))
     template = merged(merged(ours, overlay(group.spec.driver, "driver")), fixed)
-    return _labelled(template, labels(name, "driver", revision))
+    return _labelled(_fast_failover(template), labels(name, "driver", revision))
 
 
 def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
@@ -152,18 +162,22 @@ def executor_template(group: ConsumerGroup, context: OperatorContext) -> Json:
         "kind": "Pod",
         "metadata": {},
         "spec": {
-            **_common(secrets_of(group), context),
+            **_common(secrets_of(group), context, context.executor),
             # Executors never call the API server.
             "automountServiceAccountToken": False,
             "containers": [{"name": "executor", **_container(secrets_of(group))}],
         },
     }
-    merged_pod = merged(ours, overlay(group.spec.executor, "executor"))
+    ours = merged(ours, _defaults(context.executor, "executor"))
+    merged_pod = _fast_failover(merged(ours, overlay(group.spec.executor, "executor")))
+    resources = executor_resources(
+        completed(group.spec.executor.resources, context.executor.resources)
+    )
     for container in merged_pod["spec"]["containers"]:
         if container["name"] == "executor":
             # Spark adds cpu and memory from its properties, see spark_defaults.
             container.pop("resources", None)
-            if resources := executor_resources(group.spec.executor.resources):
+            if resources:
                 container["resources"] = resources
     return _labelled(merged_pod, labels(name, "executor", revision_of(group)))
 
@@ -176,13 +190,14 @@ def spark_defaults(
     ``_environment`` sets the others.
     """
     spec = group.spec.executor
-    heap, overhead = executor_memory(group)
+    heap, overhead = executor_memory(group, context.executor.resources)
     conf = {
         "spark.master": "k8s://https://kubernetes.default.svc:443",
         "spark.submit.deployMode": "client",
         "spark.kubernetes.namespace": group.metadata.namespace,
         "spark.kubernetes.container.image": image,
         "spark.kubernetes.container.image.pullPolicy": spec.image_pull_policy
+        or context.executor.image_pull_policy
         or context.image_pull_policy,
         "spark.kubernetes.authenticate.executor.serviceAccountName": spec.service_account_name
         or driver_name(group.metadata.name),
@@ -215,7 +230,7 @@ def spark_defaults(
         "spark.network.crypto.authEngineVersion": "2",
         "spark.network.crypto.saslFallback": "false",
     }
-    conf |= executor_cpu(spec.resources)
+    conf |= executor_cpu(completed(spec.resources, context.executor.resources))
     return "".join(f"{key} {value}\n" for key, value in sorted(conf.items()))
 
 
@@ -280,7 +295,7 @@ def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
             {"name": "spark", "containerPort": DRIVER_PORT},
             {"name": "blocks", "containerPort": BLOCK_PORT},
         ],
-        "resources": driver_resources(group.spec.driver.resources),
+        "resources": driver_resources(group.spec.driver.resources, context.driver.resources),
         # A driver has five minutes to start its JVM and its HTTP server.
         "startupProbe": {**health, "periodSeconds": 5, "failureThreshold": 60},
         "livenessProbe": {**health, "periodSeconds": 20, "failureThreshold": 3},
@@ -331,12 +346,45 @@ def _environment(group: ConsumerGroup) -> list[Json]:
     ]
 
 
-def _common(secrets: Iterable[str], context: OperatorContext) -> Json:
+def _defaults(pod: Pod, container: str) -> Json:
+    """The operator's defaults as a pod template, but for what other parts of it already have."""
+    elsewhere = {"security_context": None, "resources": Resources()}
+    return overlay(pod.model_copy(update=elsewhere), container)
+
+
+def _fast_failover(template: Json) -> Json:
+    """The template with a short toleration of a lost node, unless it has one of its own.
+
+    Kubernetes' own is five minutes. The ledger fences a driver that comes back, so another one may
+    start at once. Of two tolerations for a taint, the shorter one would hold.
+    """
+    given = [*template["spec"].get("tolerations", [])]
+    ours = [
+        {
+            "key": taint,
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": int(LOST_NODE.total_seconds()),
+        }
+        for taint in _LOST_NODE_TAINTS
+        if not any(
+            each.get("key", "") in {"", taint} and each.get("effect", "") in {"", "NoExecute"}
+            for each in given
+        )
+    ]
+    return {**template, "spec": {**template["spec"], "tolerations": [*given, *ours]}}
+
+
+def _common(secrets: Iterable[str], context: OperatorContext, defaults: Pod) -> Json:
     """The parts of a pod spec that drivers and executors share."""
     pod: Json = {
         # The kubelet would add environment variables for every Service of the namespace.
         "enableServiceLinks": False,
-        "securityContext": {
+        # The operator's default replaces it as a whole: where the cluster assigns the uid, none is
+        # fixed here.
+        "securityContext": defaults.security_context
+        if defaults.security_context is not None
+        else {
             "runAsNonRoot": True,
             "runAsUser": USER,
             "runAsGroup": USER,

@@ -38,9 +38,16 @@ Values = dict[str, dict[str, str]]
 """Quantities by resource, under ``requests`` and ``limits``."""
 
 
-def driver_resources(given: Resources) -> Values:
+def driver_resources(given: Resources, default: Resources = Resources()) -> Values:  # noqa: B008  # frozen
     """Requests and limits of the driver's container."""
-    requests, limits = ({**DRIVER.requests, **given.requests}, {**DRIVER.limits, **given.limits})
+    found = completed(given, completed(default, DRIVER))
+    limits = {**_extended(found), **found.limits}
+    return _present({"requests": found.requests, "limits": limits})
+
+
+def completed(given: Resources, default: Resources) -> Resources:
+    """What is given, and the defaults of all else, which follow a given value that exceeds them."""
+    requests, limits = ({**default.requests, **given.requests}, {**default.limits, **given.limits})
     for name, value in given.requests.items():
         if name not in given.limits and name in limits and amount(value) > amount(limits[name]):
             limits[name] = value
@@ -51,7 +58,7 @@ def driver_resources(given: Resources) -> Values:
             and amount(requests[name]) > amount(value)
         ):
             requests[name] = value
-    return _present({"requests": requests, "limits": {**_extended(given), **limits}})
+    return Resources(requests=requests, limits=limits)
 
 
 def executor_resources(given: Resources) -> Values:
@@ -76,13 +83,17 @@ def executor_cpu(given: Resources) -> dict[str, str]:
     }
 
 
-def executor_memory(group: ConsumerGroup) -> tuple[int, int]:
+def executor_memory(
+    group: ConsumerGroup,
+    default: Resources = Resources(),  # noqa: B008  # frozen
+) -> tuple[int, int]:
     """Bytes of an executor's heap and of its memory overhead.
 
     Their sum is the user's memory limit or request. Without one, the overhead is what the tasks
     need.
     """
-    size, tasks = group.spec.executor.resources, group.spec.executor.cores
+    size = completed(group.spec.executor.resources, default)
+    tasks = group.spec.executor.cores
     given = size.limits.get("memory") or size.requests.get("memory")
     total = (
         quantity(given) if given else HEAP + tasks * (group.spec.tuning.task_memory + WORKER_MEMORY)

@@ -145,6 +145,11 @@ class Pod(Model):
 class DriverPod(Pod):
     """The driver's pod. Its container is called ``driver``."""
 
+    service_account_annotations: Labels = Field(default_factory=dict)
+    """Annotations of the ServiceAccount that Landfall creates for the group, such as the role of a
+    cloud identity. One that ``serviceAccountName`` names has its own.
+    """
+
 
 class ExecutorPod(Pod):
     """The executors' pods. Their container is called ``executor``."""
