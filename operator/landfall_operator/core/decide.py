@@ -99,11 +99,18 @@ def _rollout_actions(
         yield from _answered(desired.answer, desired.rollout.active)
     if is_accepted(observed, desired.ledger):
         yield actions.RemoveAnnotation(names.ACCEPT_LEDGER)
-    if desired.rollout.stage is Stage.DELETED and observed.finalizer:
+    drained = desired.rollout.stage is Stage.DELETED or _is_drained(observed, desired)
+    if drained and observed.finalizer:
         yield actions.RemoveFinalizer()
     # The finalizer comes before the first object, so no driver ever runs without it.
-    elif not observed.deleting and not observed.finalizer and desired.group:
+    elif not drained and not observed.deleting and not observed.finalizer and desired.group:
         yield actions.AddFinalizer()
+
+
+def _is_drained(observed: GroupObservation, desired: DesiredState) -> bool:
+    """Whether a suspended group has no driver left: then it can be deleted without an operator."""
+    stopped = all(not driver.pods and not driver.replicas for driver in observed.drivers.values())
+    return desired.rollout.stage is Stage.SUSPENDED and stopped
 
 
 def _answered(given: Answer, active: str | None) -> Iterator[Action]:

@@ -301,3 +301,18 @@ def test_a_terminating_driver_is_not_created_again_before_it_is_gone() -> None:
     world.run(90 * MINUTE)
 
     assert world.landing == ["deaf"]
+
+
+def test_a_suspended_group_without_a_driver_can_be_deleted_without_an_operator() -> None:
+    world = World(group("good"))
+    world.run(timedelta(minutes=2))
+    assert world.finalizer
+
+    world.edit(group("good", state="Suspended"))
+    world.run(timedelta(minutes=10))
+    assert (world.status.phase, world.finalizer) == ("Suspended", False)
+    world.edit(group("good"))
+    assert "AddFinalizer" in [type(action).__name__ for action in world.reconcile()]
+    world.run(timedelta(minutes=2))
+
+    assert (world.landing, world.finalizer) == (["good"], True)
