@@ -20,6 +20,8 @@ from landfall.errors import Reason, Stalled
 _VARIABLE = re.compile(
     r"\$(?P<escape>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}"
 )
+MAX_VALUES = 100_000
+"""The most values of a group file: aliases of aliases would make billions of a kilobyte."""
 
 
 def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
@@ -66,9 +68,13 @@ def read(path: Path) -> object:
             Reason.SPEC_INVALID,
             f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}",
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise Stalled(Reason.SPEC_INVALID, f"{path}: nested too deeply") from None
+    # A ValueError is a number or a date that Python does not have.
+    except (yaml.YAMLError, ValueError) as error:
+        kind = "JSON" if path.suffix == ".json" else "YAML"
         raise Stalled(
-            Reason.SPEC_INVALID, f"{path}{_position(error)}: invalid YAML: {_problem(error)}"
+            Reason.SPEC_INVALID, f"{path}{_position(error)}: invalid {kind}: {_problem(error)}"
         ) from error
 
 
@@ -171,6 +177,29 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+def check_size(root: yaml.Node) -> None:
+    """Return if a document with its aliases filled in has a size that a person may have written.
+
+    Raises:
+        ConstructorError: an alias is inside of what it names, or there are too many values.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        if sizes.setdefault(id(node), 0):
+            return sizes[id(node)]
+        sizes[id(node)] = MAX_VALUES + 1  # until it is known: for who finds it inside of itself
+        children = node.value if isinstance(node, yaml.CollectionNode) else ()
+        pairs = (each if isinstance(each, tuple) else (each,) for each in children)
+        sizes[id(node)] = 1 + sum(size(child) for pair in pairs for child in pair)
+        return sizes[id(node)]
+
+    if size(root) > MAX_VALUES:
+        raise yaml.constructor.ConstructorError(
+            None, None, f"with its aliases it has more than {MAX_VALUES} values", root.start_mark
+        )
+
+
 def _from_yaml(text: str) -> object:
     """The one document in a text."""
     loader = _Loader(text)
@@ -189,6 +218,9 @@ def _from_yaml(text: str) -> object:
                 "give each group a file of its own",
                 written[1].start_mark,
             )
-        return loader.construct_document(written[0]) if written else None
+        if not written:
+            return None
+        check_size(written[0])
+        return loader.construct_document(written[0])
     finally:
         loader.dispose()

@@ -70,7 +70,7 @@ def object_keys(text: str) -> frozenset[str]:
         found = json.loads(Path(text).read_text("utf-8"))
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
     if isinstance(found, dict) and isinstance(found.get("wrong"), list):
         found = [each.get("key") for each in found["wrong"] if isinstance(each, dict)]

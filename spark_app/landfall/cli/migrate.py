@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from landfall.api.contract import ExitCode
+from landfall.api.group_file import check_size
 from landfall.api.spec import parse_group
 from landfall.cli.migrate_check import check
 from landfall.errors import Reason, Stalled
@@ -85,20 +86,34 @@ def read(path: str) -> str | None:
 def _json(path: str) -> object:
     try:
         return json.loads(Path(path).read_bytes())
+    except RecursionError:
+        raise UnreadableError(f"{path}: nested too deeply") from None
     except json.JSONDecodeError as error:
         message = f"{path}:{error.lineno}:{error.colno}: invalid JSON: {error.msg}"
         raise UnreadableError(message) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UnreadableError(f"{path}: {error}") from error
+
+
+def _sound_yaml(body: bytes) -> object:
+    loader = yaml.SafeLoader(body)
+    node = loader.get_single_node()
+    if node is None:
+        return None
+    check_size(node)
+    found: object = loader.construct_document(node)
+    return found
 
 
 def _yaml(path: str) -> object:
     try:
-        return yaml.safe_load(Path(path).read_bytes())
+        return _sound_yaml(Path(path).read_bytes())
+    except RecursionError:
+        raise UnreadableError(f"{path}: nested too deeply") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         raise UnreadableError(f"{path}:{line}: invalid YAML: {error.problem}") from error
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise UnreadableError(f"{path}: {error}") from error
 
 

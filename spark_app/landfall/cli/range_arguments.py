@@ -71,7 +71,7 @@ def _offsets(path: Path) -> Offsets:
         raise argparse.ArgumentTypeError(
             f"{path} is neither a time, such as 2026-11-21T05:00Z, nor a file: {error.strerror}"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{path}: not JSON: {error}") from None
     if not _are_offsets(found):
         raise argparse.ArgumentTypeError(
