@@ -68,6 +68,8 @@ def probe_replacing(store: Store, name: str) -> None:
         Stalled: STORE_UNSAFE, a deleted object is still there.
         Retry: the store failed.
     """
+    if isinstance(store, RoutedStore):  # the keys of probes are the ledger's, and objects retire
+        store = store.objects
     key = f"{PREFIX}{name}/replaced"
     upload_id = store.begin(key, name)
     upload = Upload(key, upload_id, (store.put_part(key, upload_id, 1, b"probe"),), name)

@@ -11,7 +11,7 @@ from landfall.ledger import object_names, retired_names
 from landfall.store import Created, Store
 from landfall.store.copying import copied
 from landfall.store.memory import MemoryStore
-from landfall.store.probe import probe
+from landfall.store.probe import probe, probe_replacing
 from landfall.store.routed import RoutedStore
 from tests.support.fakes import group
 from tests.support.stores import uploaded
@@ -119,6 +119,15 @@ def test_a_store_without_conditions_may_keep_objects_but_no_ledger() -> None:
         probe(with_ledger(Careless(), MemoryStore()))
     with pytest.raises(Stalled, match="racing creates"):
         probe(Careless())
+
+
+def test_objects_can_be_replaced_beside_a_ledger_elsewhere() -> None:
+    ledger, objects = MemoryStore(), MemoryStore()
+
+    probe_replacing(with_ledger(ledger, objects), "probe-1")
+
+    assert objects.requests["retire"] == 2
+    assert not ledger.requests
 
 
 def test_a_claim_in_a_store_without_conditions_is_not_replaced() -> None:
