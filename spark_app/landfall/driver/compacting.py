@@ -80,7 +80,7 @@ class Compacting:
 
     def reserve(self, folders: frozenset[str]) -> None:
         """See ``Planner``."""
-        self._planner.reserved = folders
+        self._planner.reserved, self._seen = folders, -1  # what is free again is looked at
 
     def observe(self, state: State) -> None:
         """Take note of the ledger, in every pass of the driver: perhaps there is something to do.

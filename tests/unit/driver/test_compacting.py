@@ -143,6 +143,15 @@ def test_a_refused_plan_is_made_anew(scene: CompactionScene) -> None:
     assert retired(again) == retired(plan)
 
 
+def test_reserved_folders_are_left_alone(scene: CompactionScene) -> None:
+    scene.compacting.reserve(frozenset({HOUR_4}))
+    assert scene.observe() is None
+
+    scene.compacting.reserve(frozenset())
+
+    assert scene.plan().folders == (HOUR_4,)
+
+
 def test_another_process_makes_the_plan_that_was_not_recorded(scene: CompactionScene) -> None:
     plan = scene.plan()
 

@@ -1,6 +1,7 @@
 """Objects that take the place of others: recorded, carried out by whoever has the lane, undone."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
 from threading import Event
@@ -13,7 +14,7 @@ from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lane_session import LaneSession
 from landfall.lane import Lane
 from landfall.ledger import Replace, State, decode, object_names, retired_names
-from landfall.objects import ObjectStat, Upload
+from landfall.objects import ObjectStat, Part, Upload
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
@@ -472,4 +473,47 @@ def test_what_retires_must_be_known_to_be_visible(scene: Scene) -> None:
     why = plan.why_not(scene.state(), plan.listed.retire[0].slot - 1)
 
     assert "is not known to be visible yet" in why
+    driver.stop()
+
+
+class SlowCopy(MemoryStore):
+    """Once it is armed, what is brought back is copied when the gate is open."""
+
+    armed = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.gate = Event(), Event()
+
+    def put_copy(self, key: str, upload_id: str, number: int, source: str, *piece: int) -> Part:
+        if self.armed and "retired" in source:
+            self.began.set()
+            self.gate.wait(20)
+        return super().put_copy(key, upload_id, number, source, *piece)
+
+
+def test_what_is_merged_while_an_undoing_copies_gives_way() -> None:
+    store = SlowCopy()
+    scene = Scene(store)
+    driver = scene.landed()
+    before, slot = scene.objects(), scene.merge()
+    planner, store.armed = scene.planners[-1], True
+    scene.log.write("a", 30)
+    driver.until_landed()
+
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(driver.contender.decide, asked(slot))
+        store.began.wait(20)
+        planner.slot, planner.may = -1, True
+        wait_for(lambda: bool(planner.refusals), "a refusal")
+        store.gate.set()
+        undone = slot_of(answer.result())
+    scene.until_done()
+
+    assert planner.refusals[0].endswith("are being undone or promoted")
+    assert (planner.slot, len(scene.objects()) > len(before)) == (-1, True)
+    planner.may = True
+    wait_for(lambda: planner.slot > undone, "a REPLACE")
+    scene.until_done()
+    assert scene.is_whole()
     driver.stop()
