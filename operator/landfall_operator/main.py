@@ -127,6 +127,7 @@ class Operator:
                 settings.interval,
                 lambda: self._signing.public,
                 settings.claims,
+                settings.max_rollouts,
             ),
         )
         self._queue = WorkQueue(reconciler.reconcile, metrics)

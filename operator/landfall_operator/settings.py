@@ -54,6 +54,7 @@ class Settings:
         threads: How many requests to the API server may run at the same time.
         interval: Seconds between two reconcile passes over a group when nothing happens.
         claims: Which groups of these namespaces the operator manages.
+        max_rollouts: How many groups may change their revision at once; 0 for any number.
         context: What the objects of all groups have in common.
     """
 
@@ -70,6 +71,7 @@ class Settings:
     threads: int
     interval: float
     claims: Claims
+    max_rollouts: int
     context: OperatorContext
 
 
@@ -105,6 +107,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         threads=parsed.threads,
         interval=parsed.interval,
         claims=Claims(f"{parsed.own_namespace}/{parsed.lease}", parsed.selector),
+        max_rollouts=parsed.max_rollouts,
         context=OperatorContext(
             image=parsed.image,
             namespace=parsed.own_namespace,
@@ -127,6 +130,12 @@ def _interval(text: str) -> float:
     if not 1 <= seconds <= INTERVAL:
         raise ValueError(text)
     return seconds
+
+
+def _at_least_zero(text: str) -> int:
+    if int(text) < 0:
+        raise ValueError(text)
+    return int(text)
 
 
 def _label(text: str) -> str:
@@ -261,6 +270,12 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
         "15",
         "seconds between two reconcile passes over a group when nothing happens, from 1 to 15",
         {"type": _interval},
+    ),
+    (
+        "--max-rollouts",
+        "0",
+        "how many groups may change their revision at once, the others wait; 0: any number",
+        {"type": _at_least_zero},
     ),
     (
         "--threads",

@@ -55,6 +55,32 @@ def test_many_groups_run_and_are_deleted_although_the_operator_is_killed(
     assert kubelet.drivers == []
 
 
+def test_a_fleet_follows_the_image_of_a_new_operator_two_groups_at_a_time(
+    groups: Groups, operators: Operators, kubelet: Kubelet
+) -> None:
+    first = operators.lead()
+    for n in range(6):
+        groups.create(document(f"group-{n}", upgrade={"image": "Follow"}))
+    settled = [("Running", "Settled", 1)] * 6
+    eventually(lambda: list(map(gist, groups.list())), lambda seen: seen == settled, PATIENCE)
+    first.end()
+    changing = set[int]()
+
+    def images() -> list[str]:
+        seen = [group["status"] for group in groups.list()]
+        stages = [status["rollout"]["stage"] for status in seen]
+        changing.add(
+            sum(stage in {"Warming", "Yielding", "Draining", "Opening"} for stage in stages)
+        )
+        return [status["image"] for status in seen]
+
+    operators.lead("--image", "landfall:2", "--max-rollouts", "2", "--interval", "2")
+    eventually(images, lambda seen: seen == ["landfall:2"] * 6, PATIENCE)
+
+    assert max(changing) == 2
+    assert sorted(kubelet.begun.values()) == [1] * 12
+
+
 def run(groups: Groups) -> None:
     groups.create(document())
     eventually(lambda: groups.read("clicks"), lambda group: gist(group)[0] == "Running", PATIENCE)

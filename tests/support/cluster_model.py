@@ -21,6 +21,7 @@ from landfall_operator.core import actions as act
 from landfall_operator.core.actions import Action
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import DesiredState, desired_state
+from landfall_operator.core.images import followed
 from landfall_operator.core.parsing import driver_of, driver_spec_of
 from landfall_operator.core.snapshot import (
     Driver,
@@ -110,6 +111,7 @@ class World:
     stages: list[Stage] = field(default_factory=list)
     ledger: RunLedger = field(default_factory=RunLedger)
     quiet: datetime | None = None
+    rollout_limit: int = 0
     trials: Trials = field(default_factory=Trials)
 
     # ------------------------------------------------------------------------------------- the user
@@ -158,7 +160,7 @@ class World:
             deleting=self.deleting,
             finalizer=self.finalizer,
             annotations=dict(self.annotations),
-            spec=self.group,
+            spec=followed(self.group, self.records, self.context.image) if self.group else None,
             spec_error=self.spec_error,
             status=self.status,
             records=tuple(self.records),
@@ -167,6 +169,8 @@ class World:
             hashes=dict(self.hashes),
             samples=tuple(sample for answer in reports if (sample := sample_of(answer))),
             backfills=self.trials.observed(),
+            default_image=self.context.image,
+            rollout_limit=self.rollout_limit,
         )
 
     def reconcile(self) -> tuple[Action, ...]:

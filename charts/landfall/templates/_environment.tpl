@@ -15,6 +15,7 @@ LANDFALL_DRIVER_DEFAULTS: {{ toJson . | quote }}
 {{- with mergeOverwrite (deepCopy $common) (deepCopy $pods.executor) }}
 LANDFALL_EXECUTOR_DEFAULTS: {{ toJson . | quote }}
 {{- end }}
+LANDFALL_MAX_ROLLOUTS: {{ .Values.operator.maxRollouts | quote }}
 {{- with .Values.drivers.networkPolicy.from }}
 LANDFALL_METRICS_READERS: {{ toJson . | quote }}
 {{- end }}

@@ -47,6 +47,7 @@ FIELDS: Mapping[str, Change] = {
     "publish": Change.NEW_REVISION,
     "autoscaling": Change.LIVE,
     "upgrade.strategy": Change.IGNORE,
+    "upgrade.image": Change.IGNORE,
     "upgrade.drainTimeout": Change.NEW_REVISION,  # it is the pod's grace period
     "upgrade.rollback": Change.IGNORE,
     "upgrade.shadow": Change.IGNORE,

@@ -38,6 +38,7 @@ JAVA_DATES = r"[\x22\x27]|(^|[^A-Za-z{])(yyyy|YYYY|uuuu)([^A-Za-z=}]|MM|$)"
 
 LATER = frozenset(
     {
+        "spec.upgrade.image",
         "spec.upgrade.rollback.crashes",
         "spec.upgrade.rollback.readyIn",
         "spec.upgrade.rollback.noCommit",
@@ -93,6 +94,7 @@ COLUMNS = (
     ("Reason", "string", ".status.reason", "Reason for the phase", 1),
     ("Desired", "integer", ".status.executors.wanted", "Desired executors", 1),
     ("Image", "string", ".status.image", "Image of the driver that lands", 1),
+    ("Newer-Image", "string", ".status.newerImage", "Default image that it does not run", 1),
     ("Next-Run", "string", ".status.schedule.next", "When the next range will be due", 1),
     ("Files", "string", ".status.files", "Files that are pending, and parts that are parked", 1),
     ("Published", "string", ".status.published", "Publishers that keep up, and those behind", 1),

@@ -74,6 +74,7 @@ class Reason(StrEnum):
     STARTING = "Starting"
     CATCHING_UP = "CatchingUp"
     SLEEPING = "Sleeping"
+    QUEUED = "Queued"
     TRYING = "Trying"
     WARMING = "Warming"
     HANDING_OVER = "HandingOver"

@@ -329,6 +329,10 @@ class GroupStatus(Model):
     """The generation that lands."""
     image: str | None = None
     """Image of the driver that lands."""
+    newer_image: str | None = None
+    """The operator's image, if the group names no other one and its driver does not run it.
+    `upgrade.image` says whether it is rolled out; absent for a group that is up to date.
+    """
     topics: str | None = None
     """Topics that are landed, or their pattern."""
     replicas: Count = 0

@@ -13,6 +13,7 @@ from landfall_operator.api.backfill import BackfillSpec, parsed
 from landfall_operator.api.backfill_status import BackfillStatus
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.core.cache import Resource
+from landfall_operator.core.images import followed
 from landfall_operator.core.inputs import OwnedObjects
 from landfall_operator.core.parsing import pod_failure_of
 from landfall_operator.core.snapshot import RecordedSpec
@@ -183,6 +184,7 @@ def landing_spec(
     if revision is None or (spec and revision_of(spec) == revision):
         if spec is None:
             return Missing("GroupInvalid", f"the spec of {name} is not valid: see its SpecValid")
+        spec = followed(spec, records, image)
         recorded = next((r for r in records if r.digest == digest_of(spec)), None)
         return Lander(spec, spec.spec.image or (recorded.image if recorded else image))
     found = next((r for r in records if revision in {r.revision, r.label}), None)

@@ -185,12 +185,28 @@ def _spec_events(
     elif wanted == rollout.active:
         if rollout.stage is Stage.TRYING or rollout.target not in {None, rollout.active}:
             yield Event.WITHDRAWN
-    elif wanted == rollout.target:
+    elif wanted == rollout.target or is_queued(observed, rollout):
         return
     elif trials.is_due(observed, rollout, group):
         yield from trials.trial_events(observed, rollout, group)
     else:
         yield Event.CHANGE_WARM if _can_warm(observed, active, group) else Event.CHANGE_DRAIN
+
+
+def is_queued(observed: GroupObservation, rollout: RolloutStatus) -> bool:
+    """Whether the requested revision waits until fewer other groups change theirs.
+
+    A group that does not land never waits: its change may be what lets it land again.
+    """
+    active = observed.driver(rollout.active)
+    return (
+        observed.rollout_limit > 0
+        and observed.spec is not None
+        and observed.revision_of(observed.spec) != rollout.active
+        and rollout.stage in {Stage.SETTLED, Stage.WATCHING}
+        and active is not None
+        and active.lands(observed.now)
+    )
 
 
 def _can_warm(observed: GroupObservation, active: Driver | None, group: ConsumerGroup) -> bool:

@@ -8,6 +8,7 @@ from landfall.api.contract import SIGNED_SINCE
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.core.cache import CachedObject, Key, Resource
+from landfall_operator.core.images import followed
 from landfall_operator.core.mounts import with_field
 from landfall_operator.core.parsing import driver_of, pod_failure_of, volume_of
 from landfall_operator.core.samples import Sample
@@ -50,6 +51,7 @@ class Inputs:
         lacks_token: whether a driver that needs a control token to start has none.
         name_taken: why an object of the group cannot be created, because it is somebody else's.
         mount_failures: why volumes of a pod cannot be mounted, by the pod's uid.
+        default_image: the operator's image for groups that name none.
     """
 
     now: datetime
@@ -62,6 +64,7 @@ class Inputs:
     lacks_token: bool = False
     name_taken: str = ""
     mount_failures: Mapping[str, PodFailure] = field(default_factory=dict)
+    default_image: str = ""
 
 
 def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -> GroupObservation:
@@ -85,7 +88,9 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         deleting="deletionTimestamp" in metadata,
         finalizer=FINALIZER in metadata.get("finalizers", []),
         annotations=metadata.get("annotations", {}),
-        spec=None if inputs.spec_error else resource.spec,
+        spec=followed(resource.spec, records, inputs.default_image)
+        if resource.spec and not inputs.spec_error
+        else None,
         spec_error=resource.spec_error or inputs.spec_error,
         status=resource.status,
         records=tuple(sorted(records, key=lambda record: record.number)),
@@ -104,6 +109,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         operator_keys=inputs.operator_keys,
         lacks_token=inputs.lacks_token,
         name_taken=inputs.name_taken,
+        default_image=inputs.default_image,
     )
 
 

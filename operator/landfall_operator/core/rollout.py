@@ -173,6 +173,20 @@ def transition(
     )
 
 
+def is_changing(rollout: RolloutStatus) -> bool:
+    """Whether another revision is on its way, so that the group needs room for two.
+
+    A revision that is watched has taken over. The first one of a group replaces none.
+    """
+    takes_over = rollout.stage is Stage.OPENING and rollout.previous is not None
+    return takes_over or rollout.stage in {
+        Stage.TRYING,
+        Stage.WARMING,
+        Stage.YIELDING,
+        Stage.DRAINING,
+    }
+
+
 def is_rollback(rollout: RolloutStatus) -> bool:
     """Whether the previous revision is on its way back."""
     return rollout.previous is not None and rollout.previous in {rollout.target, rollout.active}

@@ -219,6 +219,9 @@ class GroupObservation:
         lacks_token: whether a driver of an earlier release cannot start without a control token.
         name_taken: why an object of the group cannot be created; empty unless it is somebody
             else's.
+        default_image: the operator's image for groups that name none.
+        rollout_limit: how many groups may change their revision at once, if as many others do so
+            now; else 0.
     """
 
     now: datetime
@@ -243,6 +246,8 @@ class GroupObservation:
     operator_keys: tuple[bytes, ...] = ()
     lacks_token: bool = False
     name_taken: str = ""
+    default_image: str = ""
+    rollout_limit: int = 0
 
     @property
     def request(self) -> tuple[Verb, str] | None:

@@ -17,7 +17,7 @@ from landfall.api.values import plural
 from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionType, Reason
 from landfall_operator.api.status import Condition, RolloutStatus, Stage
 from landfall_operator.api.verbs import PAUSE
-from landfall_operator.core.desired_state import DesiredState
+from landfall_operator.core.desired_state import DesiredState, is_queued
 from landfall_operator.core.driver_health import driver_failure
 from landfall_operator.core.executors import executor_failure
 from landfall_operator.core.insecure import secrets_over_plain_http
@@ -125,10 +125,21 @@ def _not_yet(view: View) -> Finding:
     """Why another revision than the requested one is in force, while nothing is wrong with it."""
     if view.observed.paused and not view.observed.deleting:
         return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
+    if queued := _queued(view):
+        return queued._replace(status="False")
     rollout, change = view.desired.rollout, upgrading(view)
     if change.status == "True":
         return change._replace(status="False")
     return Finding("False", STAGES.get(rollout.stage, Reason.STARTING))
+
+
+def _queued(view: View) -> Finding | None:
+    """That the requested revision waits for other groups, if it does."""
+    if view.desired.rollout.rejected or not is_queued(view.observed, view.desired.rollout):
+        return None
+    limit = plural(view.observed.rollout_limit, "other group")
+    change = "changes its revision" if view.observed.rollout_limit == 1 else "change their revision"
+    return Finding("True", Reason.QUEUED, f"waiting while {limit} {change}, as many as may at once")
 
 
 def _starts_first(rollout: RolloutStatus) -> bool:
@@ -387,6 +398,8 @@ def _reconciling(view: View) -> Finding:
     if stage not in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
         first = _starts_first(view.desired.rollout)
         return Finding("True", Reason.STARTING if first else STAGES[stage])
+    if queued := _queued(view):
+        return queued
     lands = view.driver is not None and view.driver.lands(view.observed.now)
     lands = lands or view.desired.rests
     starting = stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands

@@ -31,6 +31,7 @@ from landfall_operator.api.status import (
 from landfall_operator.core import autoscaler, trials
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.executors import missing_since
+from landfall_operator.core.images import newer_image
 from landfall_operator.core.requests import answered_requests
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
@@ -74,6 +75,7 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
         reason=reason,
         active_generation=record.group.spec.generation if record else None,
         image=driver.image if driver else None,
+        newer_image=newer_image(observed),
         topics=_topics(desired.group) if desired.group else None,
         replicas=workers.registered if workers else 0,
         selector=names.scale_selector(observed.name),

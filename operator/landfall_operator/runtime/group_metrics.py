@@ -142,6 +142,11 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
         "Restarts of the active driver in its current pod",
         (),
     ),
+    "landfall_group_image_outdated": (
+        GaugeMetricFamily,
+        "1 if the group names no image and runs another one than the operator's default, else 0",
+        (),
+    ),
     "landfall_group_executors_wanted": (GaugeMetricFamily, "Desired number of executors", ()),
     "landfall_group_executors_ready": (GaugeMetricFamily, "Number of executors that are ready", ()),
     "landfall_group_lag_records": (
@@ -296,6 +301,8 @@ def _samples(snapshot: GroupSnapshot) -> Samples:
         yield "landfall_group_condition_transition_timestamp_seconds", kind, changed
     yield "landfall_group_driver_up", (), float(snapshot.answers)
     yield "landfall_group_driver_restarts", (), snapshot.restarts
+    if status.image is not None:
+        yield "landfall_group_image_outdated", (), float(status.newer_image is not None)
     if status.active_generation is not None:
         yield "landfall_group_generation", (), status.active_generation
     if status.executors:

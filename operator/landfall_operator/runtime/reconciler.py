@@ -8,7 +8,7 @@ where the previous one stopped.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from landfall.errors import LandfallError
@@ -27,6 +27,7 @@ from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
 from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import contract_mismatch, report_of
+from landfall_operator.core.rollout import Event, is_changing
 from landfall_operator.core.sample_history import SampleHistory
 from landfall_operator.core.snapshot import (
     ExecutorPods,
@@ -77,6 +78,7 @@ SHARED_ACCOUNT = "default"
 """The ServiceAccount of every pod that names none."""
 SHARED_ACCOUNT_REASON = "SharedServiceAccount"
 PLAIN_HTTP_REASON = "SecretOverPlainHttp"
+_CHANGES = frozenset({Event.CHANGE_WARM, Event.CHANGE_DRAIN, Event.CHANGE_TRY})
 _SHARED_ACCOUNT_MESSAGE = (
     "spec.driver.serviceAccountName is default: every pod of the namespace that names no account "
     "may create and delete pods, as the driver may; give the driver an account of its own"
@@ -133,6 +135,7 @@ class ReconcilerSettings:
         interval: seconds between two passes while nothing happens.
         keys: returns the public keys by which drivers recognize the operator.
         claims: which groups this operator manages, of those that it sees.
+        max_rollouts: how many groups may change their revision at once; 0 for any number.
     """
 
     context: OperatorContext
@@ -140,6 +143,7 @@ class ReconcilerSettings:
     interval: float = INTERVAL
     keys: Callable[[], tuple[bytes, ...]] = tuple
     claims: Claims = field(default_factory=Claims)
+    max_rollouts: int = 0
 
 
 class Reconciler:
@@ -160,6 +164,8 @@ class Reconciler:
         self._metrics = metrics
         self._settings = settings
         self._states: dict[Key, GroupState] = {}
+        # Groups whose change was decided and perhaps not stored yet: passes overlap.
+        self._beginning: set[Key] = set()
 
     async def reconcile(self, key: Key) -> float | None:
         """Run one pass; returns the seconds until the next one.
@@ -192,7 +198,11 @@ class Reconciler:
         target = await self._target(key, resource, state)
         observed = await self._observe(target, state)
         await self._announce_warnings(target, state)
+        # Nothing is awaited between the count and this decision, so no other group takes the room.
+        observed = replace(observed, rollout_limit=self._rollout_limit(key))
         desired = desired_state(observed)
+        if desired.event in _CHANGES:
+            self._beginning.add(key)
         announcement = rollout_event(observed, desired)
         actions = decide(observed, desired, self._settings.context, announcement)
         state.decided = True
@@ -248,6 +258,17 @@ class Reconciler:
         self._forget(key)
         if other:
             self._metrics.foreign_groups[key] = other
+
+    def _rollout_limit(self, key: Key) -> int:
+        """The limit, if as many other groups change their revision; else 0."""
+        self._beginning.discard(key)
+        limit = self._settings.max_rollouts
+        if not limit:
+            return 0
+        groups = self._cache.groups.items()
+        changing = {other for other, found in groups if is_changing(found.status.rollout)}
+        others = (changing | self._beginning) - {key}
+        return limit if len(others) >= limit else 0
 
     # -------------------------------------------------------------------------------------- observe
 
@@ -310,6 +331,7 @@ class Reconciler:
             lacks_token,
             state.name_taken,
             state.mount_failures,
+            self._settings.context.image,
         )
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)
@@ -489,6 +511,7 @@ class Reconciler:
 
     def _forget(self, key: Key) -> None:
         self._states.pop(key, None)
+        self._beginning.discard(key)
         self._executor.forget(key)
         self._metrics.forget(*key)
 

@@ -109,3 +109,10 @@ def test_the_page_lists_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
 
     flags = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--version"}
     assert set(re.findall(r"`(--[a-z-]+)`", PAGE.read_text())) == flags
+
+
+def test_the_limit_of_rollouts_is_a_number_from_zero_on() -> None:
+    assert [read(flags, {}).max_rollouts for flags in ([], ["--max-rollouts", "5"])] == [0, 5]
+    assert read([], {"LANDFALL_MAX_ROLLOUTS": "3"}).max_rollouts == 3
+    with pytest.raises(SystemExit):
+        read(["--max-rollouts", "-1"], {})

@@ -155,6 +155,10 @@ class Upgrade(Model):
     compares every row, Canary bad records and throughput of some topic partitions. Only a revision
     that passes takes over, as by HandOver.
     """
+    image: Literal["Pinned", "Follow"] = "Pinned"
+    """What a new default image of the operator means for a group without `image`. Pinned keeps the
+    image that the driver was started with until the next change. Follow rolls the new one out.
+    """
     drain_timeout: Duration = timedelta(minutes=10)
     """How long the old driver may take to finish its batches. After that it is fenced, and what it
     had not committed is landed again by the new driver.
