@@ -100,7 +100,8 @@ class MergeSchedule(Schedule):
         replaces = [record for record in records if isinstance(record, Replace)]
         if any(r.instead != -1 for r in replaces) and not self.luck.loss.of_uploads:
             yield "an upload of a REPLACE was lost, and only a driver can have aborted it"
-        if pending := self.lane.read().replacing:
+        state = self.lane.read()
+        if pending := {**state.replacing, **state.retiring}:
             yield f"not carried out: {sorted(pending)}"
         given_up = set[str]()
         for each in replaces:

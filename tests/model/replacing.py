@@ -5,17 +5,23 @@
 An **hour** has two objects, each with one row, of COMMITs that are perhaps not applied yet; a late
 row may be committed at any time. Two side lanes have prepared uploads that hold both rows: one
 merges the objects, one corrects them. Two **drivers** of the live lane record which of them takes
-the objects' place (REPLACE), make the new object visible, keep a copy of the old ones and delete
-them, in any order that their rules leave. A driver that was fenced goes on with what it knew, as
-late as it likes. The **undoing** of a merge is a REPLACE as well, by copies of what was kept; what
-is kept may expire once a REPLACE is applied. The store may **lose** an upload of the merge before
-it is completed: then a REPLACE **again** names others instead of all that the merge decided.
+the objects' place (REPLACE) and make the new object visible. From the record on that says so, it is
+applied: it counts for readers, and landing and other REPLACEs do not wait for the old ones. Those
+are cleaned up, in any order that the rules leave and as late as drivers like: a copy is kept of
+each, and it is deleted. A driver that was fenced goes on with what it knew. Once nothing is left,
+that is recorded as well (RETIRED), and nobody looks for it any more.
+
+The **undoing** of a merge is a REPLACE as well, by copies of what was kept, or is not deleted yet;
+what is kept may expire once nothing is left to be cleaned up. The store may **lose** an upload of
+the merge before it is completed: then a REPLACE **again** names others instead of all that the
+merge decided.
 
 A store may keep the parts of an upload after it is completed, as files that wait for their rename
 or parts of a composition do: then whoever completes it again makes the object again.
 
 A reader by **listing** takes what is visible, a reader by the **ledger** what the last applied
-record leaves, each object in its place or, if it is not there any more, where it is kept.
+record leaves, each object in its place or, if it is not there any more, where it is kept. Who has
+read an older slot finds what retires in the same way, until nothing is left of it.
 
 Each rule is left out by a variant, whose shortest story shows what comes of it.
 """
@@ -39,6 +45,7 @@ from tests.model.replacing_ledgers import (
     MERGE,
     OLD,
     PLANS,
+    RETIRED,
     ROWS,
     UNDO,
     Folded,
@@ -66,11 +73,12 @@ class Rules:
     replaces_what_is_applied: bool = True
     refuses_old_plans: bool = True
     knows_what_is_decided: bool = True
-    retires_last: bool = True
+    retires_what_is_applied: bool = True
     copies_first: bool = True
     drops_uploads_first: bool = True
     aborts_what_it_gives_up: bool = True
-    records_last: bool = True
+    applies_what_is_visible: bool = True
+    remembers_what_retires: bool = True
     undoes_under_new_names: bool = True
     copies_before_it_undoes: bool = True
 
@@ -131,23 +139,28 @@ class Steps:
                 yield f"what is kept of {name} expires", w._replace(kept=w.kept - {name})
 
     def _is_needed(self, w: World, name: str) -> bool:
-        """Whether a REPLACE that retires it is not applied yet, or nobody is done with it."""
+        """Whether a REPLACE that retires it is not carried out yet, or nobody is done with it."""
         now = folded(w.slots)
-        is_pending = any(name in plan.retire for plan in now.pending)
+        is_pending = any(name in plan.retire for plan in (*now.pending, *now.retiring))
         return is_pending or name in now.current
 
     def _of(self, w: World, driver: int, seen: Folded) -> Iterator[tuple[str, World | Harm]]:
         yield from self._decides(w, driver, seen)
         for plan in (*seen.pending, *self._undecided(seen)):
             yield from self._completes(w, plan)
-        for plan in seen.plans:
+        for plan in seen.applied if self.rules.retires_what_is_applied else seen.plans:
             yield from self._retires(w, plan)
-        if MERGE in seen.plans and MERGE not in seen.pending:
-            for name, kept in KEPT_AS.items():
-                if kept in w.kept and name not in w.uploads | w.was_visible:
-                    yield f"copies what is kept of {kept}", w._replace(uploads=w.uploads | {name})
+        if MERGE in seen.applied:
+            yield from self._copies(w)
         if seen.pending and self._is_applied(w, seen):
             yield "records what is applied", self._appended(w, driver, len(w.slots))
+        if seen.retiring and self._has_retired(w, seen):
+            yield "records what has retired", self._appended(w, driver, RETIRED)
+
+    def _copies(self, w: World) -> Iterator[tuple[str, World]]:
+        for name, kept in KEPT_AS.items():
+            if kept in w.kept | w.visible and name not in w.uploads | w.was_visible:
+                yield f"copies what is kept of {kept}", w._replace(uploads=w.uploads | {name})
 
     def _undecided(self, seen: Folded) -> tuple[Plan, ...]:
         if self.rules.completes_what_is_decided:
@@ -189,8 +202,6 @@ class Steps:
             )
 
     def _retires(self, w: World, plan: Plan) -> Iterator[tuple[str, World]]:
-        if self.rules.retires_last and not plan.new <= w.was_visible:
-            return
         given_up = _given_up(plan)
         for name in sorted(given_up & w.uploads - w.was_visible):
             yield f"aborts the upload of {name}", w._replace(uploads=w.uploads - {name})
@@ -208,13 +219,17 @@ class Steps:
                 yield f"deletes {name}", w._replace(visible=w.visible - found)
 
     def _is_applied(self, w: World, seen: Folded) -> bool:
-        """Whether a driver finds all that is decided in its place, and nothing that retires."""
+        """Whether a driver finds all that is decided and to stay in its place."""
         new = frozenset[str]().union(*(plan.new for plan in seen.pending))
         retire = frozenset[str]().union(*(plan.retire for plan in seen.pending))
-        is_retired = not retire & w.visible or not self.rules.records_last
-        is_given_up = AGAIN not in seen.pending or not MERGE.new & w.uploads
-        is_given_up |= not self.rules.aborts_what_it_gives_up
-        return new - retire <= w.visible and is_retired and is_given_up
+        return new - retire <= w.visible or not self.rules.applies_what_is_visible
+
+    def _has_retired(self, w: World, seen: Folded) -> bool:
+        """Whether nothing is left of what retires by the REPLACEs that are applied."""
+        retire = frozenset[str]().union(*(plan.retire for plan in seen.retiring))
+        is_retired = not retire & w.visible or not self.rules.remembers_what_retires
+        is_given_up = AGAIN not in seen.retiring or not MERGE.new & w.uploads
+        return is_retired and (is_given_up or not self.rules.aborts_what_it_gives_up)
 
     def _key(self, name: str) -> str:
         return name if self.rules.undoes_under_new_names else KEPT_AS.get(name, name)
@@ -244,14 +259,15 @@ def harm_of(w: World) -> Harm | None:
     """What readers find that is wrong."""
     now = folded(w.slots)
     listed = _rows(w.visible)
-    is_applied = any(isinstance(record, int) for record in w.slots)
+    is_applied = any(isinstance(record, int) and record != RETIRED for record in w.slots)
     if is_applied and not _rows(now.current).keys() <= listed.keys():
         return Harm.MISSING
-    if not now.pending and max(listed.values()) > 1:
+    if not (now.pending or now.retiring) and max(listed.values()) > 1:
         return Harm.TWICE
     if max(_rows(now.decided).values()) > 1:
         return Harm.COUNTED_TWICE
-    if is_applied and any(name not in w.visible | w.kept for name in now.current):
+    readable = {*now.current}.union(*(plan.retire - _given_up(plan) for plan in now.retiring))
+    if is_applied and not readable <= w.visible | w.kept:
         return Harm.GONE
     if UNDO in now.plans and any(
         name not in w.uploads | w.was_visible and kept not in w.kept
@@ -266,7 +282,7 @@ def search(rules: Rules, begin: World = WORLD, *, seen: set[Plan] | None = None)
 
     def harm(world: World) -> Harm | None:
         now = folded(world.slots)
-        if seen is not None and not now.pending:
+        if seen is not None and not (now.pending or now.retiring):
             seen.update(now.plans)
         return harm_of(world)
 
@@ -291,7 +307,7 @@ VARIANTS: Mapping[str, Variant] = {
     "replaces-unapplied": Variant(
         "an object is replaced before it is known to be visible",
         Rules(replaces_what_is_applied=False),
-        Harm.TWICE,
+        Harm.GONE,
     ),
     "takes-old-plans": Variant(
         "a plan is recorded although another one has replaced the objects since",
@@ -304,8 +320,8 @@ VARIANTS: Mapping[str, Variant] = {
         Harm.COUNTED_TWICE,
     ),
     "retires-first": Variant(
-        "old objects are deleted before the new ones are visible",
-        Rules(retires_last=False),
+        "old objects are deleted before the ledger says that the new ones are visible",
+        Rules(retires_what_is_applied=False),
         Harm.MISSING,
     ),
     "keeps-nothing": Variant(
@@ -324,15 +340,20 @@ VARIANTS: Mapping[str, Variant] = {
         Rules(aborts_what_it_gives_up=False),
         Harm.TWICE,
     ),
-    "records-first": Variant(
-        "a REPLACE counts as applied before the old objects are deleted",
-        Rules(records_last=False),
+    "applies-first": Variant(
+        "a REPLACE counts as applied before its new objects are visible",
+        Rules(applies_what_is_visible=False),
+        Harm.MISSING,
+    ),
+    "forgets-what-retires": Variant(
+        "nobody looks for old objects any more, before they are deleted",
+        Rules(remembers_what_retires=False),
         Harm.TWICE,
     ),
     "undoes-under-old-names": Variant(
         "an undoing brings objects back under the names that they had",
         Rules(undoes_under_new_names=False),
-        Harm.MISSING,
+        Harm.GONE,
     ),
     "undoes-without-copies": Variant(
         "an undoing is decided before what it brings back is copied",

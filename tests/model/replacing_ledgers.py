@@ -41,8 +41,10 @@ PLANS = (MERGE, AGAIN, CORRECT, UNDO, LATE)
 
 Record = Plan | int
 """A REPLACE or COMMIT; or through how many records everything is applied. Each record says it, but
-that matters only when nothing else is to be recorded.
+that matters only when nothing else is to be recorded. RETIRED is a record as well.
 """
+RETIRED = -1
+"""The record that nothing is left of what retires by the REPLACEs that are applied."""
 
 
 class Folded(NamedTuple):
@@ -53,12 +55,16 @@ class Folded(NamedTuple):
         current: the objects that count for readers.
         pending: what is decided and not applied.
         plans: what was decided.
+        retiring: what is applied, and of which something that retires may be left.
+        applied: the REPLACEs that are applied, whatever is left.
     """
 
     decided: tuple[str, ...]
     current: tuple[str, ...]
     pending: tuple[Plan, ...]
     plans: tuple[Plan, ...]
+    retiring: tuple[Plan, ...]
+    applied: tuple[Plan, ...]
 
 
 COMMITS = Plan("COMMIT", frozenset(), OLD)
@@ -69,6 +75,7 @@ def folded(slots: tuple[Record, ...]) -> Folded:
     """What these slots say, after the two COMMITs."""
     decided, current = [*sorted(OLD)], [*sorted(OLD)]
     pending, plans = [COMMITS], list[Plan]()
+    retiring, applied = list[Plan](), list[Plan]()
     for record in slots:
         if isinstance(record, Plan):
             decided = [each for each in decided if each not in record.retire] + sorted(record.new)
@@ -76,6 +83,11 @@ def folded(slots: tuple[Record, ...]) -> Folded:
                 pending.remove(MERGE)
             pending.append(record)
             plans.append(record)
+        elif record == RETIRED:
+            retiring = []
         else:
+            replaced = [plan for plan in pending if plan.retire]
+            retiring, applied = retiring + replaced, applied + replaced
             pending, current = [], [*decided]
-    return Folded(tuple(decided), tuple(current), tuple(pending), tuple(plans))
+    found = tuple(decided), tuple(current), tuple(pending), tuple(plans)
+    return Folded(*found, tuple(retiring), tuple(applied))

@@ -12,6 +12,7 @@ from tests.crashes import merging
 from tests.crashes.playing import play_merges
 from tests.support.replacing_mutants import (
     CallsItApplied,
+    ForgetsWhatRetires,
     KeepsNothing,
     LeavesWhatItGivesUp,
     RetiresFirst,
@@ -29,7 +30,15 @@ def test_whatever_is_replaced_every_record_is_in_one_object(chunk: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [RetiresFirst, CallsItApplied, KeepsNothing, SweepsUnknown, LeavesWhatItGivesUp]
+    "kind",
+    [
+        RetiresFirst,
+        CallsItApplied,
+        ForgetsWhatRetires,
+        KeepsNothing,
+        SweepsUnknown,
+        LeavesWhatItGivesUp,
+    ],
 )
 def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt"):

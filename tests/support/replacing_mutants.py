@@ -1,11 +1,15 @@
 """Drivers that replace objects with one rule broken; see ``tests.support.driver_mutants``."""
 
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
 
+from landfall import ledger
+from landfall.driver.cleaning_up import CleaningUp, Deletion
 from landfall.driver.completer import Completer
 from landfall.driver.loop import Driver
 from landfall.driver.replacements import Replacements
+from landfall.ledger import PendingReplacement
 from landfall.ledger.replacement_lists import Replaced
 
 
@@ -20,24 +24,37 @@ class RetiresFirst(Driver):
 class _RetiresFirst(Replacements):
     def advance(self, now: datetime, *, begins: bool) -> None:
         for slot, running in self._running.items():
-            if running.lists is not None and running.retiring is None:
-                running.retiring = self._retire(slot, running.lists)
+            if running.lists is not None:
+                self._cleaning_up.begin(slot, running.pending)
         super().advance(now, begins=begins)
 
 
+class ForgetsWhatRetires(Driver):
+    """RETIRED is recorded as soon as a REPLACE is applied, whatever is left of the old objects."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._replacements._cleaning_up.__class__ = _ForgetsWhatRetires
+
+
+class _ForgetsWhatRetires(CleaningUp):
+    def advance(self, now: datetime, pending: dict[int, PendingReplacement]) -> list[int]:
+        super().advance(now, pending)
+        return [*pending]
+
+
 class CallsItApplied(Driver):
-    """A REPLACE is applied once its new objects are visible, whatever is left of the old ones."""
+    """A REPLACE is applied before its new objects are visible."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._completer.__class__ = _CallsItApplied
-        for slot in self.writer.state.replacing:
-            self._completer.release(slot)
 
 
 class _CallsItApplied(Completer):
-    def hold(self, slot: int) -> None:
-        """Hold nothing."""
+    @property
+    def applied_through(self) -> int:
+        return ledger.applied_through(self._pending.keys() - self._held, self._highest)
 
 
 class KeepsNothing(Driver):
@@ -45,18 +62,19 @@ class KeepsNothing(Driver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._replacements.__class__ = _KeepsNothing
+        self._replacements._cleaning_up.__class__ = _KeepsNothing
 
 
-class _KeepsNothing(Replacements):
-    def _retire(
+class _KeepsNothing(CleaningUp):
+    def deletions(
         self,
         slot: int,  # noqa: ARG002  # copies would have it in their names
-        lists: tuple[Replaced, ...],
-    ) -> "list[Future[None]]":
-        uploads = [each.landed.upload for each in lists[0].retire]
-        retire = self.deps.store.retire
-        return [self._submit(self._pool, self._until_done, retire, upload) for upload in uploads]
+        listed: Replaced,
+        given_up: Iterable[Replaced],  # noqa: ARG002  # none of it is kept, either
+    ) -> Iterator[Deletion]:
+        for each in listed.retire:
+            upload = each.landed.upload
+            yield Deletion(upload.key, partial(self._deps.store.retire, upload))
 
 
 class SweepsUnknown(Driver):
@@ -72,9 +90,14 @@ class LeavesWhatItGivesUp(Driver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._replacements.__class__ = _LeavesWhatItGivesUp
+        self._replacements._cleaning_up.__class__ = _LeavesWhatItGivesUp
 
 
-class _LeavesWhatItGivesUp(Replacements):
-    def _retire(self, slot: int, lists: tuple[Replaced, ...]) -> "list[Future[None]]":
-        return super()._retire(slot, lists[:1])
+class _LeavesWhatItGivesUp(CleaningUp):
+    def deletions(
+        self,
+        slot: int,
+        listed: Replaced,
+        given_up: Iterable[Replaced],  # noqa: ARG002  # it stays
+    ) -> Iterator[Deletion]:
+        return super().deletions(slot, listed, ())

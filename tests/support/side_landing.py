@@ -94,7 +94,9 @@ class BackfillScene:
 
     def until_done(self) -> None:
         """Return once nothing is being replaced, and readers know it."""
-        wait_for(lambda: not self.state().replacing, "everything replaced")
+        wait_for(
+            lambda: not (s := self.state()).replacing and not s.retiring, "everything replaced"
+        )
 
     def session(self) -> LaneSession:
         """What carries requests out without a driver."""

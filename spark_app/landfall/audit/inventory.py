@@ -218,9 +218,12 @@ class Inventory:
         )
 
     def still_visible(self) -> Iterator[str]:
-        """Keys of objects that have retired, and were visible when the listing was made."""
-        query = "SELECT key FROM visible WHERE key IN (SELECT key FROM named WHERE retired != -1)"
-        yield from (key for (key,) in self._select(query))
+        """Keys of objects that are gone by the ledger, and were visible in the listing."""
+        query = (
+            "SELECT v.key, n.retired FROM visible v JOIN named n USING (key) WHERE retired != -1"
+        )
+        leaving = self._replacements.leaving()
+        yield from (key for key, slot in self._select(query) if slot not in leaving)
 
     def copies(self) -> Iterator[KeptCopy]:
         """What is kept of objects that retire."""

@@ -57,6 +57,7 @@ class _Record:
     duplicates: int
     ranges: list[Lifetime]
     undoes: int
+    retires_later: bool
 
     @property
     def swap(self) -> Swap | None:
@@ -85,10 +86,11 @@ class Replacements:
         self._records: list[_Record] = []
         self._again = LandedAgain(rows)
         self._retired: dict[int, list[ListedObject]] = {}
+        self._gone = set[int]()
         self.stored: dict[tuple[Kind, str], int] = {}
 
     def add(self, record: Any) -> None:
-        """Remember a record if it is a REPLACE."""
+        """Remember a record if it is a REPLACE or a RETIRED."""
         if record["type"] == "REPLACE":
             self._records.append(
                 _Record(
@@ -100,8 +102,11 @@ class Replacements:
                     record.get("duplicates", 0),
                     self._again.lifetimes(record["slices"]),
                     record.get("undoes", -1),
+                    record.get("retires_later", False),
                 )
             )
+        if record["type"] == "RETIRED":
+            self._gone.update(record["slots"])
 
     def settle(self, applied_through: int) -> Iterator[Fault]:
         """Apply, in order, what is applied; yields what is wrong with the lists.
@@ -127,6 +132,10 @@ class Replacements:
                 yield from self._apply(record, listed)
 
     # ------------------------------------------------------------------------------ questions
+
+    def leaving(self) -> frozenset[int]:
+        """The slots of REPLACEs of whose old objects some may be left."""
+        return frozenset(r.slot for r in self._records if r.retires_later) - self._gone
 
     def apply(self, range_: Range, name: RangeName, *, has_replays: bool) -> Range:
         """The range without the objects that retired, and with the pieces of new ones.

@@ -312,7 +312,7 @@ class _ObjectCheck:
 
     def _named(self) -> Iterator[NamedObject]:
         state = self.report.chain.state
-        return self.names.in_order(_due(state), state.replacing)
+        return self.names.in_order(_due(state), state.replacing, state.retiring)
 
     def _visible(self) -> Iterator[ObjectStat]:
         for stat in self.opened.store.list_after(""):

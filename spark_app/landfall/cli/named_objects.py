@@ -68,18 +68,22 @@ class NamedObjects:
         return _decode(row[0]) if row and row[0] is not None else None
 
     def in_order(
-        self, due: Container[str], replacing: Container[int] = ()
+        self,
+        due: Container[str],
+        replacing: Container[int] = (),
+        retiring: Container[int] = (),
     ) -> Iterator[NamedObject]:
         """All objects that may be visible, in byte order of their keys.
 
         Those with a key in ``due`` are not applied, and neither are those of REPLACEs in the slots
-        ``replacing``, nor those that retire by them.
+        ``replacing``. Those that retire by them, or in the slots ``retiring``, may be gone.
         """
         query = "SELECT slot, landed, retired FROM named WHERE landed IS NOT NULL ORDER BY key"
         for slot, landed, retired in self._rows.execute(query):
-            if retired == -1 or retired in replacing:
+            is_leaving = retired in replacing or retired in retiring
+            if retired == -1 or is_leaving:
                 found = _decode(landed)
-                is_due = found.upload.key in due or slot in replacing or retired in replacing
+                is_due = found.upload.key in due or slot in replacing or is_leaving
                 yield NamedObject(slot, found, not is_due)
 
     def changed(self, key: str) -> int:

@@ -16,9 +16,9 @@ MAX_DELETED = 1000
 
 
 def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -> int:
-    """Delete copies that a REPLACE has kept which is older than ``retain``; returns how many.
+    """Delete copies of what has retired by REPLACEs that were applied longer than ``retain`` ago.
 
-    Those of one that is not applied stay: until then they count.
+    Those of a REPLACE of whose old objects some are left stay. Returns how many are deleted.
 
     Raises:
         Retry: the store does not answer.
@@ -41,12 +41,18 @@ def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -
 
 
 def _is_over(lane: Lane, state: State, slot: int, before: datetime) -> bool:
-    if slot > state.applied_through:
+    if slot > state.applied_through or slot in state.retiring:
         return False
-    body = lane.read_slot(state, slot)
-    if body is None:
-        raise ledger.ledger_error(slot, "missing: copies are kept of what it replaced")
-    return datetime.fromisoformat(ledger.decode(slot, body).header.time) < before
+    for seq in range(slot, state.seq + 1):
+        body = lane.read_slot(state, seq)
+        if body is None:
+            raise ledger.ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
+        header = ledger.decode(seq, body).header
+        if datetime.fromisoformat(header.time) >= before:
+            return False
+        if header.applied_through >= slot:
+            return True
+    return False
 
 
 def _chunks(keys: Iterator[str]) -> Iterator[list[str]]:

@@ -55,6 +55,10 @@ STARTUP_PATIENCE = timedelta(minutes=2)
 """A driver ends if the source has not answered once in this time: its address may be wrong."""
 LOST_FACTOR = 10
 """Landing waits if so many times ``maxUnapplied`` COMMITs wait for lost uploads."""
+HELD_FACTOR = 1000
+"""Landing waits if so many times ``maxUnapplied`` COMMITs cannot be called applied, since something
+before them is not visible, such as what a REPLACE decided: each is a part of every snapshot.
+"""
 
 
 @dataclass
@@ -326,8 +330,9 @@ class Driver:
         unapplied is a part of every snapshot.
         """
         allowed = self.group.spec.tuning.max_unapplied
-        held_up = len(self.writer.state.unapplied) if self._replacements.count else self.unapplied
-        return self._completer.completing >= allowed or held_up >= LOST_FACTOR * allowed
+        is_held = len(self.writer.state.unapplied) >= HELD_FACTOR * allowed
+        is_lost = self.unapplied >= LOST_FACTOR * allowed
+        return self._completer.completing >= allowed or is_lost or is_held
 
     @property
     def unapplied(self) -> int:

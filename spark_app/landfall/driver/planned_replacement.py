@@ -92,6 +92,7 @@ class PlannedReplacement:
             backfill=self.backfill,
             undoes=self.undoes,
             unmerges=self.unmerges,
+            retires_later=True,
             decision=decision,
         )
 

@@ -1,8 +1,9 @@
 """Records that objects take the place of others, and carries it out (docs/adr/0029).
 
-In this order, which ``tests/model/replacing.py`` explores: the REPLACE, the new objects become
-visible, of each old one a copy is kept, and it is deleted. Only then the slot is applied. A driver
-that opens the lane goes on with what former ones have begun.
+In this order, which ``tests/model/replacing.py`` explores: the REPLACE; the new objects become
+visible; a record calls the slot applied. From then on they count, and nobody waits for more:
+``landfall.driver.cleaning_up`` deletes the old ones, and RETIRED says when none is left
+(docs/adr/0066). A driver that opens the lane goes on with what former ones have begun.
 
 If the store loses the upload of a new object, the old ones are all there still, since none is
 deleted before all new ones are visible. They are copied under new names then, which a REPLACE
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from threading import Event
 from typing import TypeVar
@@ -23,6 +25,7 @@ import stamina
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import PromoteRequest, UndoRequest
+from landfall.driver.cleaning_up import CleaningUp
 from landfall.driver.completer import LONGEST_WAIT, Completer
 from landfall.driver.deps import Append, DriverDeps, record_failure
 from landfall.driver.kept_copies import delete_expired
@@ -31,21 +34,21 @@ from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promoting import Promoting, promote
 from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring
-from landfall.driver.retiring import Retiring
 from landfall.driver.retry_backoff import wait_after
 from landfall.driver.undo import ReplacingEffects, undo
 from landfall.errors import LandfallError, Retry, StoreDenied, cause
 from landfall.lane import LaneWriter
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import Decision, Replacement, State
+from landfall.ledger import Decision, PendingReplacement, Replacement, Retired, State
 from landfall.ledger.replacement_lists import Replaced
 
 log = logging.getLogger(__name__)
 
-THREADS = 8
-"""Objects that retire at once: a store that cannot copy by itself has 32 MiB of each in memory."""
 EXPIRY_INTERVAL = timedelta(hours=1)
 """Between two looks for copies that have expired."""
+
+MAX_RETIRING = 100
+"""REPLACEs with old objects left, above which nothing is merged: every snapshot has them."""
 
 Result = TypeVar("Result")
 
@@ -55,17 +58,17 @@ class _Running:
     """A REPLACE that is not applied.
 
     Attributes:
+        pending: what the ledger says of it.
         reading: reads its list, and those of REPLACEs that it was recorded instead of.
         lists: these lists, once the new objects were given to the completer.
-        retiring: the deletions of what it retires, once they have begun.
         restoring: the copies of what it was to retire, if an upload is lost.
         failures: how often in a row something of it failed.
         wait_until: it is not tried before this time.
     """
 
+    pending: PendingReplacement
     reading: "Future[tuple[Replaced, ...]]"
     lists: tuple[Replaced, ...] | None = None
-    retiring: "list[Future[None]] | None" = None
     restoring: "Future[PlannedReplacement] | None" = None
     failures: int = 0
     wait_until: datetime | None = None
@@ -95,7 +98,6 @@ class Replacements:
     _running: dict[int, _Running] = field(default_factory=dict)
     _plan: PlannedReplacement | None = None
     _refused: StoreDenied | None = None
-    _left: list[str] = field(default_factory=list)
     _reserved: dict[int, frozenset[str]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -104,18 +106,14 @@ class Replacements:
         self._expired_at = self.deps.clock() - EXPIRY_INTERVAL
         self._stopped = Event()
         self._readers = self.deps.background.pool(1, "replace")
-        self._pool = self.deps.background.pool(THREADS, "retire")
+        self._cleaning_up = CleaningUp(self.deps, self.writer.lane, self.wake)
         self._expiring = self.deps.background.pool(1, "expire")
         for slot, pending in sorted(self.writer.state.replacing.items()):
             # Before anything is appended: no record may call the slot applied meanwhile.
             self.completer.hold(slot)
             named = (pending.listed, *pending.given_up)
-            self._running[slot] = _Running(self._submit(self._readers, self._lists, slot, named))
-
-    @property
-    def count(self) -> int:
-        """How many REPLACEs are not applied."""
-        return len(self._running)
+            reading = self._submit(self._readers, self._lists, slot, named)
+            self._running[slot] = _Running(pending, reading)
 
     def finish(self, *, merges: bool) -> bool:
         """Whether something is under way that a driver waits for before it ends.
@@ -123,7 +121,11 @@ class Replacements:
         Args:
             merges: whether what is due may begin now, since nobody waits for the end.
         """
-        return bool(self._running) or (merges and self.planner.finish(self.writer.state))
+        if self._running or not merges:
+            return bool(self._running)
+        state, applied = self.writer.state, self.completer.applied_through
+        is_unsaid = any(slot <= applied for slot in state.replacing)  # APPLIED comes next
+        return is_unsaid or self._cleaning_up.is_advancing or self.planner.finish(state)
 
     @property
     def note(self) -> str:
@@ -133,11 +135,7 @@ class Replacements:
         status = self.planner.status
         problem = status.problem if status else ""
         wrong = f"objects are not merged: {problem}" if problem else ""
-        left = ""
-        if self._left:
-            objects = plural(len(self._left), "replaced object")
-            left = f"{objects} left as somebody has overwritten them: {self._left[-1]}"
-        return "\n".join(filter(None, (busy, wrong, left)))
+        return "\n".join(filter(None, (busy, wrong, self._cleaning_up.note)))
 
     def why_not(self, plan: PlannedReplacement) -> str:
         """Why a plan must not be recorded now; empty if it may be."""
@@ -174,7 +172,7 @@ class Replacements:
             self.why_not,
             self.record,
             self._readers,
-            self._pool,
+            self._cleaning_up.pool,
             self._reserve,
         )
 
@@ -237,6 +235,7 @@ class Replacements:
                 running.failures += 1
                 running.wait_until = now + wait_after(running.failures)
                 record_failure(self.deps, cause(error, "Replace"), error)
+        self._clean_up(now, begins=begins)
         if begins:
             self._record_plans()
             self._expire_if_due(now)
@@ -246,11 +245,33 @@ class Replacements:
         self._stopped.set()
         taken = self._plan.uploads if self._plan else ()
         self.abort((*taken, *self.planner.stop()))
-        for pool in (self._readers, self._pool, self._expiring):
+        self._cleaning_up.stop()
+        for pool in (self._readers, self._expiring):
             pool.shutdown(wait=False, cancel_futures=True)
 
+    def _clean_up(self, now: datetime, *, begins: bool) -> None:
+        """Go on with the deletion of what has retired, and record what is gone."""
+        retiring = self.writer.state.retiring
+        for slot, pending in retiring.items():
+            self._cleaning_up.begin(slot, pending)
+        before = {s: r.pending for s, r in self._running.items() if not r.pending.retires_later}
+        gone = self._cleaning_up.advance(now, {**before, **retiring})
+        for slot in before.keys() & {*gone}:
+            del self._running[slot]
+            self.completer.release(slot)
+            self._cleaning_up.forget([slot])
+        said = tuple(sorted(retiring.keys() & {*gone}))
+        if said and begins:
+            try:
+                self.append(partial(Retired, slots=said))
+            except Retry as error:  # the next pass tries again
+                record_failure(self.deps, cause(error, "Replace"), error)
+            else:
+                self._cleaning_up.forget(said)
+
     def _record_plans(self) -> None:
-        self.planner.observe(self.writer.state)
+        if len(self.writer.state.retiring) < MAX_RETIRING:
+            self.planner.observe(self.writer.state)
         while plan := self._plan or self.planner.take():
             self._plan = plan
             if why := self._why_reserved(plan) or self.why_not(plan):
@@ -283,7 +304,7 @@ class Replacements:
         lists, known = (plan.listed, *given_up), Future[tuple[Replaced, ...]]()
         known.set_result(lists)
         self.completer.hold(state.seq)
-        self._running[state.seq] = running = _Running(known)
+        self._running[state.seq] = running = _Running(state.replacing[state.seq], known)
         self._complete(state.seq, running, lists, is_fresh=True)
         counts = {"retired": named.retired, "objects": named.objects}
         log.info("objects are replaced", extra={"slot": state.seq, **counts})
@@ -305,11 +326,13 @@ class Replacements:
         elif is_lost:
             log.warning("an upload of a replacement is lost", extra={"slot": slot})
             running.restoring = self._submit(self._readers, self._restored, slot, running.lists[0])
-        elif running.retiring is None:
-            if self.completer.is_complete(slot):
-                running.retiring = self._retire(slot, running.lists)
-        elif all(each.done() for each in running.retiring):
-            self._finish(slot, running.retiring)
+        elif self.completer.is_complete(slot):
+            if running.pending.retires_later:
+                del self._running[slot]
+                self.completer.release(slot)
+                log.info("replacing objects are visible", extra={"slot": slot})
+            else:
+                self._cleaning_up.begin(slot, running.pending)
 
     def _expire_if_due(self, now: datetime) -> None:
         state = self.writer.state
@@ -323,32 +346,12 @@ class Replacements:
         except LandfallError as error:  # tried again an hour later
             log.warning("copies have not expired", extra={"why": str(error)})
 
-    # ------------------------------------------------------------------------------ what retires
-
-    def _retire(self, slot: int, lists: tuple[Replaced, ...]) -> list[Future[None]]:
-        lane = self.writer.lane
-        retiring = Retiring(self.deps.store, lane.group, lane.name, slot, self._left.append)
-        listed, *given_up = lists
-        uploads = [new.landed.upload for other in given_up for new in other.objects]
-        began = [self._submit(self._pool, self._until_done, retiring.give_up, u) for u in uploads]
-        return began + [
-            self._submit(self._pool, self._until_done, retiring.retire, each)
-            for each in listed.retire
-        ]
-
-    def _finish(self, slot: int, retiring: list[Future[None]]) -> None:
-        for each in retiring:
-            each.result()
-        del self._running[slot]
-        self.completer.release(slot)
-        log.info("replaced objects are gone", extra={"slot": slot})
-
     # ------------------------------------------------------------------------------- what is lost
 
     def _restored(self, slot: int, listed: Replaced) -> PlannedReplacement:
         """Copies of what was to retire, which is all there."""
         return self._restoring(slot).planned(
-            listed.retire, listed.retire, lambda key: key, self._pool
+            listed.retire, listed.retire, lambda key: key, self._cleaning_up.pool
         )
 
     def _restoring(self, read_through: int) -> Restoring:

@@ -5,7 +5,7 @@ slot up to which the ledger was read (``object_names``), and copies are uploaded
 recorded, so that what is kept may expire then.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from landfall.ledger.replacement_lists import (
     Section,
 )
 from landfall.ledger.task_results import LandedObject
-from landfall.objects import Upload
+from landfall.objects import Upload, is_made_by
 from landfall.store import Store
 from landfall.store.copying import copied
 
@@ -107,12 +107,17 @@ class Restoring:
     def _copy(self, landed: LandedObject, where: WhereKept) -> Upload:
         before = landed.upload
         source, key = where(before.key), object_names.renamed(before.key, self.read_through)
-        try:
-            return copied(self.store, source, before.size, key, self.token)
-        except FileNotFoundError:
-            raise Stalled(
-                Reason.OBJECT_LOST, f"{source}: the copy of {before.key} is gone"
-            ) from None
+        for place in self._places(before, source):
+            with suppress(FileNotFoundError):
+                return copied(self.store, place, before.size, key, self.token)
+        raise Stalled(Reason.OBJECT_LOST, f"{source}: the copy of {before.key} is gone")
+
+    def _places(self, before: Upload, source: str) -> Iterator[str]:
+        """Where the content of an object is: kept, or still in its place while it retires."""
+        yield source
+        if is_made_by(before, self.store.stat(before.key)):
+            yield before.key
+        yield source  # it was copied and deleted in between
 
     def _sections(self, back: Iterable[RetiringObject]) -> Mapping[str, _Contents]:
         """What objects hold, by key: of those that were merged, what their lists say."""

@@ -29,6 +29,7 @@ from landfall.ledger.records import (
     Repair,
     Replace,
     Replay,
+    Retired,
     Run,
     Segment,
     Snapshot,
@@ -59,8 +60,8 @@ class Visible:
     Attributes:
         objects: of COMMITs and REPLAYs, as their last REPAIRs name them.
         due: the slot of the COMMIT or REPLAY of each of them.
-        replacements: by the slots of REPLACEs, what has retired and what took its place. They come
-            after all of ``objects``.
+        replacements: by the slots of REPLACEs, what counts no more and what took its place. They
+            come after all of ``objects``.
     """
 
     objects: tuple[LandedObject, ...] = ()
@@ -87,9 +88,9 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
     unapplied = {seq: objects for seq, objects in after.unapplied.items() if seq > applied}
     due = {*unapplied, *after.missing}
     visible = [(s, o) for s in sorted(after.unapplied) if s <= applied for o in after.unapplied[s]]
-    replaced = tuple(
-        (seq, after.replacing[seq].listed) for seq in sorted(after.replacing) if seq <= applied
-    )
+    done = {seq: after.replacing[seq] for seq in sorted(after.replacing) if seq <= applied}
+    replaced = tuple((seq, each.listed) for seq, each in done.items())
+    retiring = {seq: each for seq, each in done.items() if each.retires_later}
     folded = replace(
         after,
         seq=record.header.seq,
@@ -101,8 +102,9 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
         looked_at=record.header.time if _is_after_look(record) else after.looked_at,
         unapplied=unapplied,
         replacing={seq: each for seq, each in after.replacing.items() if seq > applied}
-        if replaced
+        if done
         else after.replacing,
+        retiring={**after.retiring, **retiring} if retiring else after.retiring,
         specs={seq: spec for seq, spec in after.specs.items() if seq in due},
     )
     folded = completeness.settled(folded, record)
@@ -190,6 +192,8 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
             return leases.apply(state, record)
         case Replace():
             return decisions.remember(replacing.replace_objects(state, record), record.decision)
+        case Retired():
+            return replacing.forget_retired(state, record)
         case Snapshot():
             return replace(state, snapshot_seq=record.header.seq)
         case Applied():

@@ -20,7 +20,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         writer: random name of the driver process that wrote it.
         time: when it was written, ISO 8601 in UTC. For people; no decision reads it.
         applied_through: every COMMIT and REPLAY up to this slot has all its objects visible and
-            verified, but for those that a BLOCK names as missing, and every REPLACE is done; -1 for
+            verified, but for those that a BLOCK names as missing, and so has every REPLACE; -1 for
             none.
         version: version of the record format.
     """

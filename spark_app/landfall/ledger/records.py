@@ -11,7 +11,7 @@ opening a lane reads only the records after it. ``Yield`` hands the lane over.
 ``Applied`` that more objects are visible. ``Discover`` numbers parts of files, which are the log of
 a feed. ``Lease`` gives such parts to a worker that is none of Landfall's, ``Extend`` gives it more
 time, and ``LeaseOutcome`` says what became of them. ``Replace`` puts objects in the place of
-others. A ``Decision`` says who asked for what, and why.
+others, and ``Retired`` says that those are gone. A ``Decision`` says who asked for what, and why.
 
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
 """
@@ -263,7 +263,8 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
     """Objects retire, and others take their place, as a list says that is stored before.
 
     The new ones are decided as by a COMMIT, and carry ``token``. The record is applied once they
-    are visible, and of each old one a copy is kept and nothing else is left.
+    are visible. From then on a copy is kept of each old one, and it is deleted: RETIRED says when
+    nothing is left.
 
     Attributes:
         token: what is in the metadata of each new object.
@@ -281,6 +282,8 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
             as before it; -1 for none.
         unmerges: the slot of a merge's REPLACE, or of one that undid it, if that is undone, in
             these folders; -1 for none. Software before it was there has not written it.
+        retires_later: whether a RETIRED follows. Without, as older software wrote it, the
+            record is applied once nothing is left of the old objects, either.
         decision: of who asked for it.
 
     Raises:
@@ -298,6 +301,7 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
     backfill: str = ""
     undoes: int = -1
     unmerges: int = -1
+    retires_later: bool = False
     decision: Decision | None = None
 
     def __post_init__(self) -> None:
@@ -306,6 +310,15 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
             raise ValueError("folders of replaced objects are not sorted, or there are none")
         if sorted({*tps}) != tps:
             raise ValueError("topic partitions of replaced objects are not sorted")
+
+
+class Retired(BaseRecord, frozen=True, tag="RETIRED"):
+    """Nothing is left of what retires by the REPLACEs in these slots, which are applied.
+
+    What somebody else has put in the place of such an object stays there.
+    """
+
+    slots: tuple[int, ...]
 
 
 class Snapshot(BaseRecord, frozen=True, tag="SNAPSHOT"):
@@ -356,6 +369,7 @@ Record = (
     | Extend
     | LeaseOutcome
     | Replace
+    | Retired
     | Snapshot
     | Applied
     | Segment

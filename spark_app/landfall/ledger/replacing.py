@@ -27,7 +27,7 @@ from landfall.ledger import rewriting
 from landfall.ledger.decisions import start_of, topic_partition
 from landfall.ledger.entries import Purpose
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.records import Replace
+from landfall.ledger.records import Replace, Retired
 from landfall.ledger.rewriting import Rewritten
 from landfall.ledger.state import PendingReplacement, State
 from landfall.ledger.totals import Totals
@@ -57,12 +57,30 @@ def replace_objects(state: State, record: Replace) -> State:
     pending = {s: each for s, each in state.replacing.items() if s != record.instead}
     after = replace(
         state,
-        replacing={**pending, slot: PendingReplacement(record.listed, given_up)},
+        replacing={
+            **pending,
+            slot: PendingReplacement(record.listed, given_up, record.retires_later),
+        },
         replaced={**state.replaced, **dict.fromkeys(record.folders, slot)},
         totals=_totals(state, record),
         rewritten=_rewritten(state, record),
     )
     return _forgotten(after)
+
+
+def forget_retired(state: State, record: Retired) -> State:
+    """The state in which nothing is left of what retires by some REPLACEs.
+
+    Raises:
+        ValueError: one of them is not applied, or nothing was left of it before.
+    """
+    slots = [*record.slots]
+    if not slots or sorted({*slots}) != slots:
+        raise ValueError("slots of REPLACEs are not sorted, or there are none")
+    if unknown := {*slots} - state.retiring.keys():
+        raise ValueError(f"says what has retired by slot {min(unknown)}, which retires nothing")
+    left = {slot: each for slot, each in state.retiring.items() if slot not in record.slots}
+    return replace(state, retiring=left)
 
 
 def _rewritten(state: State, record: Replace) -> rewriting.ByTopicPartition:

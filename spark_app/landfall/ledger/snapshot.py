@@ -112,6 +112,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     run_work: Work = Work()
     feeds: tuple[_Feed, ...] = ()
     replacing: tuple[tuple[int, PendingReplacement], ...] = ()
+    retiring: tuple[tuple[int, PendingReplacement], ...] = ()
     replaced: tuple[tuple[str, int], ...] = ()
     replaced_known_from: int = -1
     rewritten: tuple[tuple[TopicPartition, tuple[Rewritten, ...]], ...] = ()
@@ -158,6 +159,7 @@ def encode_state(state: State) -> bytes:
             run_work=state.run_work,
             feeds=tuple(_stored_feed(tp, state.feeds[tp]) for tp in sorted(state.feeds)),
             replacing=tuple((slot, state.replacing[slot]) for slot in sorted(state.replacing)),
+            retiring=tuple((slot, state.retiring[slot]) for slot in sorted(state.retiring)),
             replaced=tuple(sorted(state.replaced.items())),
             replaced_known_from=state.replaced_known_from,
             rewritten=tuple(sorted(state.rewritten.items())),
@@ -208,6 +210,7 @@ def decode_state(body: bytes) -> State:
         run_work=stored.run_work,
         feeds={each.topic_partition: _feed(each) for each in stored.feeds},
         replacing=dict(stored.replacing),
+        retiring=dict(stored.retiring),
         replaced=dict(stored.replaced),
         replaced_known_from=stored.replaced_known_from,
         rewritten=dict(stored.rewritten),

@@ -30,6 +30,7 @@ from landfall.ledger.records import (
     Repair,
     Replace,
     Replay,
+    Retired,
     Run,
     Segment,
     Snapshot,
@@ -74,6 +75,7 @@ MAY_FOLLOW: Mapping[LaneOwnership, tuple[type[Record], ...]] = {
         Extend,
         LeaseOutcome,
         Replace,
+        Retired,
         Snapshot,
         Applied,
         Segment,
@@ -231,15 +233,17 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True)
 class PendingReplacement:
-    """A REPLACE that is not known to be applied.
+    """A REPLACE that is not known to be applied, or of whose old objects some may be left.
 
     Attributes:
         listed: what retires, and what takes its place.
         given_up: lists of REPLACEs before, of which nobody needs the new objects.
+        retires_later: whether it is applied before its old objects are gone.
     """
 
     listed: Replacement
     given_up: tuple[Replacement, ...] = ()
+    retires_later: bool = False
 
 
 @dataclass(frozen=True)
@@ -292,6 +296,7 @@ class State:
             a ledger with a snapshot of before there were runs.
         feeds: the members that have files.
         replacing: by slot, the REPLACEs that are not known to be applied.
+        retiring: by slot, those that are applied, and of whose old objects some may be left.
         replaced: folders of which objects were replaced, with the slot of the last such REPLACE.
         replaced_known_from: the lowest slot up to which a plan must have read the ledger, so that
             ``replaced`` has every REPLACE after it.
@@ -333,6 +338,7 @@ class State:
     run_work: Work = field(default_factory=Work)
     feeds: Mapping[TopicPartition, Feed] = field(default_factory=dict)
     replacing: Mapping[int, PendingReplacement] = field(default_factory=dict)
+    retiring: Mapping[int, PendingReplacement] = field(default_factory=dict)
     replaced: Mapping[str, int] = field(default_factory=dict)
     replaced_known_from: int = -1
     rewritten: Mapping[TopicPartition, tuple[Rewritten, ...]] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Reads what became visible between two positions of a ledger, and what retired."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -32,6 +32,11 @@ class Follower:
         """Objects of data that are committed, and that no slot read so far calls visible."""
         for objects in self._state.unapplied.values():
             yield from (landed for landed in objects if landed.kind is _DATA)
+
+    @property
+    def retiring(self) -> Container[int]:
+        """Slots of the REPLACEs read so far of whose old objects some may be in their place."""
+        return self._state.retiring
 
     def stretches(self, after: int) -> Iterator[Stretch]:
         """The stretches from a position to the end of the ledger; none if nothing follows it.

@@ -168,6 +168,10 @@ class LandedGroup:
         """Whether the file has not retired at a slot."""
         return file.key not in self._retired or slot < self._retired[file.key][0]
 
+    def _is_gone(self, key: str) -> bool:
+        """Whether an object has retired, and only its copy is left for sure."""
+        return key in self._retired and self._retired[key][1] not in self._follower.retiring
+
     def scan_of(self, topic: str, files: tuple[File, ...], slot: int) -> Scan:
         """The rows of these files of a topic, see ``scan``."""
         generations = {file.name.generation for file in files}
@@ -178,7 +182,7 @@ class LandedGroup:
         copies = {
             file.key: retired_names.retired_key(*lane, self._retired[file.key][1], file.key)
             for file in files
-            if file.key in self._retired
+            if self._is_gone(file.key)
         }
         allowed = {number: self._made_by.allowed(number) for number in generations}
         source = RowSource(self._output, made_by, pa.schema([]), lane, copies, allowed)

@@ -11,7 +11,7 @@ from landfall.api.spec import parse_group
 from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
-from landfall.ledger import Drop, retired_names
+from landfall.ledger import Drop, Retired, retired_names
 from landfall.ledger.replacement_lists import Replaced
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, WHOLE, Hour, all_rows
@@ -41,6 +41,21 @@ def test_a_merge_is_sound_at_every_step(hour: Hour) -> None:
     hour.sample.shown()
     assert_whole(hour)
     assert hour.findings().objects == 1
+
+
+def test_what_retires_later_is_no_fault_until_it_has_retired(hour: Hour) -> None:
+    merge = hour.merge().record(retires_later=True).complete().keep_copies()
+    hour.sample.shown()
+    assert_whole(hour)
+    first, *others = merge.retire
+    for each in others:
+        hour.path(each.landed.upload.key).unlink()
+        assert_whole(hour)
+
+    hour.sample.append(lambda h: Retired(header=h, slots=(merge.slot,)))
+
+    (fault,) = hour.findings().faults
+    assert (fault.kind, fault.what) == (Kind.RETIRED, first.landed.upload.key)
 
 
 def test_a_merge_of_some_objects_of_a_range_is_sound(hour: Hour) -> None:

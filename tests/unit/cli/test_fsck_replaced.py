@@ -9,6 +9,7 @@ import pytest
 from landfall.checks import Invariant
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
+from landfall.ledger import Retired
 from landfall.ledger.task_results import LandedObject
 from tests.support.sample_replacing import Merge
 from tests.unit.cli.conftest import TP, Landed
@@ -74,6 +75,28 @@ def test_an_object_that_should_have_retired_is_found(scene: Scene) -> None:
 
     assert invariant is Invariant.I3
     assert scene.objects[1][1].upload.key in text
+
+
+def test_what_retires_later_may_be_there_or_gone_until_retired(scene: Scene) -> None:
+    merge = scene.merge().record(retires_later=True).complete()
+    merge.sample.shown()
+    assert scene.broken() == []
+
+    scene.path(scene.objects[0][1]).unlink()
+    assert scene.broken() == []
+
+    merge.sample.append(lambda h: Retired(header=h, slots=(merge.slot,)))
+    ((invariant, text),) = scene.broken()
+    assert invariant is Invariant.I3
+    assert scene.objects[1][1].upload.key in text
+
+
+def test_the_new_objects_of_what_retires_later_must_be_there(scene: Scene) -> None:
+    merge = scene.merge().record(retires_later=True).complete()
+    merge.sample.shown()
+    scene.path(merge.new.landed).unlink()
+
+    assert [invariant for invariant, _ in scene.broken()] == [Invariant.I6]
 
 
 def test_a_new_object_that_is_missing_is_found(scene: Scene) -> None:

@@ -6,15 +6,18 @@ from datetime import timedelta
 from itertools import count
 from threading import Event
 
+import msgspec
 import pytest
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lane_session import LaneSession
+from landfall.errors import StoreDenied
 from landfall.lane import Lane
 from landfall.ledger import Replace, State, decode, object_names, retired_names
 from landfall.objects import ObjectStat, Part, Upload
+from landfall.publish.following import Follower
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
@@ -31,7 +34,7 @@ from tests.support.landing import wait_for
 from tests.support.merged import MergesOnce
 
 GROUP = group().metadata.name
-WEEK = timedelta(days=7)
+DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
 class Scene:
@@ -69,7 +72,7 @@ class Scene:
 
     def until_done(self) -> None:
         """Return once nothing is being replaced, and readers know it."""
-        wait_for(lambda: not self.state().replacing, "everything replaced")
+        wait_for(lambda: not is_replacing(self.state()), "everything replaced")
 
     def state(self) -> State:
         return self.lane.read()
@@ -96,6 +99,11 @@ class Scene:
             ticking(),
             lambda: f"session-{next(names)}",
         )
+
+
+def is_replacing(state: State) -> bool:
+    """Whether new objects are decided, or old ones are left."""
+    return bool(state.replacing or state.retiring)
 
 
 @pytest.fixture
@@ -125,6 +133,136 @@ def test_merged_objects_take_the_place_of_others_of_which_copies_are_kept(scene:
     assert scene.state().applied_through >= slot
     assert scene.is_whole()
     assert driver.stop() is ExitCode.OK
+
+
+class NoDelete(MemoryStore):
+    """Refuses to delete landed objects, as a bucket policy or a lock does."""
+
+    denies = True
+
+    def retire(self, upload: Upload) -> None:
+        if self.denies and upload.key.startswith("a/"):
+            raise StoreDenied(f"DELETE {upload.key}: AccessDenied")
+        super().retire(upload)
+
+
+def test_readers_and_landing_go_on_while_nothing_that_retired_can_be_deleted() -> None:
+    store = NoDelete()
+    scene = Scene(store)
+    driver = scene.landed()
+    before = scene.objects()
+    planner = scene.planners[-1]
+    planner.may = True
+    wait_for(lambda: bool(scene.state().retiring), "a REPLACE that is applied")
+
+    for end in range(30, 30 + 5 * 45, 5):  # more COMMITs than ever may be unapplied
+        scene.log.write("a", end)
+        driver.until_landed()
+
+    read = Follower(scene.lane)
+    wait_for(lambda: not scene.state().unapplied, "every COMMIT visible for readers")
+    retired = {o.upload.key for s in read.stretches(-1) for r in s.replaced for o in r.retired}
+    assert retired == {*before}
+    assert [*scene.state().retiring] == [planner.slot]
+    message = driver.contender.deps.counters.message
+    assert "nobody waits for it" in message
+    assert "AccessDenied" in message
+    assert any(key in message for key in before)
+    assert driver.stop() is ExitCode.OK
+
+    store.denies = False
+    again = scene.start("r2")
+    scene.until_done()
+    assert not {*before} & {*scene.objects()}
+    assert scene.is_whole()
+    again.stop()
+
+
+def test_what_is_not_deleted_yet_can_be_brought_back() -> None:
+    store = NoDelete()
+    scene = Scene(store)
+    driver = scene.landed()
+    planner = scene.planners[-1]
+    planner.may = True
+    wait_for(lambda: bool(scene.state().retiring), "a REPLACE that is applied")
+    for key in scene.kept():
+        store.delete(key)
+
+    answer = driver.contender.decide(asked(planner.slot))
+    store.denies = False
+    scene.until_done()
+
+    assert answer.outcome is Outcome.DONE
+    assert scene.is_whole()
+    driver.stop()
+
+
+def test_one_object_that_stays_does_not_keep_others() -> None:
+    class KeepsFirst(MemoryStore):
+        stays = ""
+
+        def retire(self, upload: Upload) -> None:
+            if upload.key == self.stays:
+                raise StoreDenied(f"DELETE {upload.key}: AccessDenied")
+            super().retire(upload)
+
+    store = KeepsFirst()
+    scene = Scene(store)
+    driver = scene.landed()
+    before = scene.objects()
+    store.stays = before[0]
+    scene.planners[-1].may = True
+
+    wait_for(lambda: {*before} & {*scene.objects()} == {store.stays}, "all others deleted")
+
+    driver.stop()
+
+
+def test_a_list_that_is_gone_after_it_is_applied_stops_nobody() -> None:
+    store = NoDelete()
+    scene = Scene(store)
+    driver = scene.landed()
+    scene.planners[-1].may = True
+    wait_for(lambda: bool(scene.state().retiring), "a REPLACE that is applied")
+    driver.stop()
+    ((_, pending),) = scene.state().retiring.items()
+    store.delete(pending.listed.key)
+
+    second = scene.start("r2")
+    scene.log.write("a", 60)
+    second.until_landed()
+
+    wait_for(
+        lambda: pending.listed.key in second.contender.deps.counters.message, "what is not deleted"
+    )
+    assert second.stop() is ExitCode.OK
+
+
+def test_what_older_software_recorded_is_applied_once_the_old_objects_are_gone() -> None:
+    store = NoDelete()
+    scene = Scene(store)
+    scene.landed().stop()
+    plan = MergesOnce(scene.store, scene.lane, may=True).take()
+    assert plan is not None
+    record = plan.record(plan.stored(scene.store, scene.lane))
+    scene.session().append(
+        lambda _: (
+            lambda header: msgspec.structs.replace(record(header=header), retires_later=False),
+        ),
+        "test",
+    )
+    (slot,) = scene.state().replacing
+
+    driver = scene.start("r2")
+    driver.until_landed()
+    wait_for(lambda: "AccessDenied" in driver.contender.deps.counters.message, "a refusal")
+    assert scene.state().applied_through < slot
+    store.denies = False
+    scene.until_done()
+
+    assert scene.state().applied_through >= slot
+    assert len(scene.objects()) == 1
+    driver.stop()
 
 
 class Overwritten(MemoryStore):
@@ -382,6 +520,34 @@ def test_copies_expire_and_with_them_the_way_back(scene: Scene) -> None:
     assert answer.outcome is Outcome.FAILED
     assert "is gone" in answer.message
     assert scene.is_whole()
+    driver.stop()
+
+
+def test_copies_are_kept_from_when_a_replacement_was_applied_on(scene: Scene) -> None:
+    scene.landed().stop()
+    plan = MergesOnce(scene.store, scene.lane, may=True).take()
+    assert plan is not None
+    named = plan.stored(scene.store, scene.lane)
+    scene.session().append(lambda _: (plan.record(named),), "test")
+
+    driver = DriverThread(scene.store, scene.log, "r2", start_time=NOW + 8 * DAY).start()
+    scene.until_done()
+
+    state, kept = scene.state(), len(scene.kept())
+    assert delete_expired(scene.lane, state, WEEK, NOW + 9 * DAY) == 0
+    assert delete_expired(scene.lane, state, WEEK, NOW + 16 * DAY) == kept > 0
+    driver.stop()
+
+
+def test_copies_stay_as_long_as_old_objects_are_left() -> None:
+    store = NoDelete()
+    scene = Scene(store)
+    driver = scene.landed()
+    scene.planners[-1].may = True
+    wait_for(lambda: bool(scene.kept()), "copies")
+
+    assert delete_expired(scene.lane, scene.state(), WEEK, NOW + 30 * DAY) == 0
+
     driver.stop()
 
 

@@ -58,6 +58,35 @@ def test_a_replacement_is_due_until_it_is_applied(opened: State) -> None:
     assert visible.replacements == ((1, LIST),)
 
 
+def test_what_retires_later_is_remembered_until_nothing_is_left(opened: State) -> None:
+    state = after(opened, replacing(opened, retires_later=True))
+    state = after(state, ledger.Applied(header=header(state, 1)))
+
+    assert (state.replacing, state.applied_through) == ({}, 1)
+    assert {slot: each.listed for slot, each in state.retiring.items()} == {1: LIST}
+    assert decode_state(encode_state(state)) == state
+
+    gone = after(state, ledger.Retired(header=header(state), slots=(1,)))
+
+    assert gone.retiring == {}
+
+
+@pytest.mark.parametrize("slots", [(), (1, 1), (2, 1), (0,)])
+def test_only_what_is_applied_and_left_has_retired(opened: State, slots: tuple[int, ...]) -> None:
+    state = after(opened, replacing(opened, retires_later=True))
+    state = after(state, ledger.Applied(header=header(state, 1)))
+
+    with pytest.raises(Stalled, match=r"slots of REPLACEs|which retires nothing"):
+        after(state, ledger.Retired(header=header(state), slots=slots))
+
+
+def test_what_is_not_applied_has_not_retired(opened: State) -> None:
+    state = after(opened, replacing(opened, retires_later=True))
+
+    with pytest.raises(Stalled, match="slot 1, which retires nothing"):
+        after(state, ledger.Retired(header=header(state), slots=(1,)))
+
+
 def test_a_list_from_before_another_replacement_of_its_folder_is_refused(opened: State) -> None:
     state = after(opened, replacing(opened))
 
