@@ -123,7 +123,10 @@ class Server:
                 (url.hostname or "", url.port or default_port), timeout=5
             ).close()
         except OSError as error:
-            raise Missing(f"{self.kind.existing}={address} does not answer: {error}") from None
+            raise Missing(
+                f"{self.kind.existing}={address} does not answer: {error}; "
+                f"`unset {self.kind.existing}` to start one here"
+            ) from None
         return Status(
             self.kind.name, running=True, address=address, env={self.kind.existing: address}
         )

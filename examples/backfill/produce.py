@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-CLICKS, ORDERS = "shop.clicks", "shop.orders"
+CLICKS, ORDERS = "redo.clicks", "redo.orders"
 PARTITIONS = 2
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-TOPIC = "shop.orders"
+TOPIC = "tidy.orders"
 PARTITIONS = 3
 MINUTES = 2 * 60 + 15
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -59,6 +59,7 @@ def produce(kafka: str, topic: str, first: datetime) -> None:
     config = {"retention.ms": "-1"}
     made = admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config)])
     if error := made[topic].exception():
+        sys.stdout.write("false\n")  # so that `eval` of what this prints fails, too
         raise SystemExit(f"{topic}: {error}")
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 3})
     for time, partition, payload in sorted(orders(first)):

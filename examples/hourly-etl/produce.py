@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 HOURS = 3
 PARTITIONS = 2
-ORDERS, CLICKS = "shop.orders", "shop.clicks"
+ORDERS, CLICKS = "hour.orders", "hour.clicks"
 STATUSES = ("paid", "paid", "paid", "paid", "cancelled")
 HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
 LATE_AT = HOUR + 10 * MINUTE
@@ -78,6 +78,7 @@ def produce(kafka: str, topics: Mapping[str, Sequence[Record]]) -> None:
     made = admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config) for name in topics])
     for name, future in made.items():
         if error := future.exception():
+            sys.stdout.write("false\n")  # so that `eval` of what this prints fails, too
             raise SystemExit(f"{name}: {error}")
     producer = Producer({"bootstrap.servers": kafka, "enable.idempotence": True, "log_level": 3})
     for name, records in topics.items():

@@ -28,7 +28,7 @@ Clicks = Counter[tuple[str, str, bool, bool]]
 ENDS = {
     "landfall scan": ExitCode.FAULT,
     "landfall backfill compare": ExitCode.FAULT,
-    "python hours.py /tmp/backfill/orders/shop.orders": 1,
+    "python hours.py /tmp/backfill/orders/redo.orders": 1,
     "landfall backfill run release-4.yaml no-users": ExitCode.STALLED,
 }
 """How commands end that do not end well, the first time."""

@@ -190,7 +190,7 @@ def test_a_business_that_fails_does_not_stop_the_other(etl: HourlyEtl, landed: L
     mended = [
         etl.type(command)[0]
         for command in (
-            "landfall unblock clicks.yaml shop.clicks/0 --why 'a test'",
+            "landfall unblock clicks.yaml hour.clicks/0 --why 'a test'",
             "landfall run clicks.yaml",
         )
     ]

@@ -27,19 +27,13 @@ class CompactedOrders(HourlyEtl):
 
     url: str = "/tmp/compaction"
     variables: dict[str, str] = field(default_factory=VARIABLES.copy)
+    of_page: str = "tidy"
 
     def prepare(self) -> None:
         """Everything that the first two sections of the page have."""
         self.write("orders.yaml", (EXAMPLE / "orders.yaml").read_text())
         shutil.copy(EXAMPLE / "count.py", self.folder)
         produce.produce(str(self.kafka), f"{self.prefix}.orders", FIRST)
-
-    def type(self, command: str) -> tuple[int, str]:
-        """The exit code of a command, and what it prints; what is replaced gives ``SLOT``."""
-        code, printed = super().type(command)
-        if replaced := self.replaced():
-            self.variables["SLOT"] = str(min(replaced))
-        return code, printed
 
     def replaced(self) -> set[int]:
         """The slots of the REPLACEs that are the last ones of their folders."""

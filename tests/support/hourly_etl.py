@@ -51,7 +51,7 @@ class HourlyEtl:
         kafka: where the topics are.
         bucket: has the output roots.
         folder: where the commands are typed.
-        prefix: of the topics, in the place of ``shop``.
+        prefix: of the topics, in the place of ``of_page``.
         shift: from the machine's time to that of the drivers.
         url: what has the output of every group, as the page calls it.
         variables: of the shell, by name.
@@ -64,6 +64,7 @@ class HourlyEtl:
     shift: timedelta = field(default_factory=lambda: NOW - wall_clock())
     url: str = URL
     variables: dict[str, str] = field(default_factory=VARIABLES.copy)
+    of_page: str = "hour"
 
     def prepare(self) -> None:
         """Everything that the first two sections of the page have."""
@@ -82,7 +83,7 @@ class HourlyEtl:
         s3 = f'{{endpoint: "{self.bucket.server.endpoint}", pathStyle: true}}'
         to = rf'"{self.bucket.url}/etl/\1", s3: {s3}'
         text = re.sub(rf'"file://{self.url}/(\w+)"', to, text)
-        (self.folder / name).write_text(re.sub(r"\bshop(?=\.)", self.prefix, text))
+        (self.folder / name).write_text(re.sub(rf"\b{self.of_page}(?=\.)", self.prefix, text))
 
     def at(self, now: datetime) -> None:
         """Set the clock of the drivers that start from now on."""
@@ -99,11 +100,20 @@ class HourlyEtl:
         """The exit code of a command, and what it prints with the page's names."""
         for name, value in self.variables.items():
             command = command.replace(f"${{{name}}}", value)
+        if command.startswith("export "):
+            return self._export(command), ""
         if command.startswith("landfall"):
             code, printed = self._landfall(shlex.split(self._ours(command))[1:])
         else:
             code, printed = self._shell(command)
         return code, self._theirs(printed)
+
+    def _export(self, command: str) -> int:
+        """Set a variable as the shell does; one that stays empty is a failure."""
+        name = command.removeprefix("export ").partition("=")[0]
+        code, printed = self._shell(f'{command} && printf %s "${name}"')
+        self.variables[name] = printed
+        return code or not printed
 
     def _landfall(self, arguments: list[str]) -> tuple[int, str]:
         printed = io.TextIOWrapper(io.BytesIO(), write_through=True)
@@ -136,11 +146,11 @@ class HourlyEtl:
         return done.returncode, done.stdout + done.stderr
 
     def _ours(self, text: str) -> str:
-        text = re.sub(r"\bshop(?=\.)", self.prefix, text)
+        text = re.sub(rf"\b{self.of_page}(?=\.)", self.prefix, text)
         return text.replace(self.url, str(self.folder / "etl"))
 
     def _theirs(self, text: str) -> str:
-        text = text.replace(self.prefix, "shop").replace(str(self.folder / "etl"), self.url)
+        text = text.replace(self.prefix, self.of_page).replace(str(self.folder / "etl"), self.url)
         return text.replace(f"{self.bucket.url}/etl", f"file://{self.url}")
 
 
@@ -159,7 +169,7 @@ def drivers_of(etl: HourlyEtl, context: SparkContext) -> Iterator[None]:
         yield
 
 
-PREPARING = ("make", "dev/kafka", "cd", "eval", "export", "kubectl")
+PREPARING = ("make", "dev/kafka", "cd", "eval", "kubectl")
 """Commands that only a reader of the page types."""
 
 

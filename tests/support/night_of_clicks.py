@@ -22,6 +22,7 @@ class NightOfClicks(HourlyEtl):
     url: str = "/tmp/backfill"
     shift: timedelta = timedelta(0)
     variables: dict[str, str] = field(default_factory=dict)
+    of_page: str = "redo"
 
     def prepare(self) -> None:
         """The files of the example; its programs are typed."""
@@ -29,14 +30,6 @@ class NightOfClicks(HourlyEtl):
             self.write(file.name, file.read_text())
         for file in EXAMPLE.glob("*.py"):
             (self.folder / file.name).write_text(self._ours(file.read_text()))
-
-    def type(self, command: str) -> tuple[int, str]:
-        """The exit code of a command, and what it prints; what is promoted gives ``SLOT``."""
-        code, printed = super().type(command)
-        _, recorded, after = printed.partition("recorded in slot ")
-        if recorded:
-            self.variables["SLOT"] = after.partition("\n")[0].partition(";")[0]
-        return code, printed
 
     def copy(self) -> None:
         """Let other programs see what the bucket has now."""

@@ -48,6 +48,7 @@ class Findings(KeptFaults):
         objects: how many objects were read.
         waiting: COMMITs whose objects are not visible yet, as is normal while a driver runs.
         others: visible objects that do not belong to Landfall.
+        markers: visible objects that readers of folders pass over, such as ``_SUCCESS``.
         slots: slots of the ledger that were read.
         topics: those that the ledger ever had.
         feeds: of a group that lands files, what is not landed of each feed, by topic.
@@ -60,6 +61,7 @@ class Findings(KeptFaults):
     objects: int = 0
     waiting: int = 0
     others: int = 0
+    markers: int = 0
     slots: int = 0
     topics: frozenset[str] = frozenset()
     feeds: dict[str, FeedFiles] = field(default_factory=dict)
@@ -164,6 +166,7 @@ class _Inspection:
         self._log, self._inventory = log, inventory
         self._findings = Findings(
             others=inventory.others,
+            markers=inventory.markers,
             slots=inventory.slots,
             topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),
         )

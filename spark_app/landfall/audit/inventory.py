@@ -106,6 +106,7 @@ class Inventory:
         applied_through: the highest slot up to which every COMMIT is applied, or -1.
         slots: how many slots of the ledger were read.
         others: how many visible objects do not.
+        markers: how many visible objects have names that readers of folders pass over.
         feeds: the parts of files that have numbers.
     """
 
@@ -126,7 +127,7 @@ class Inventory:
         self.feeds = FeedLists(bucket)
         self.faults: list[Fault] = []
         self.applied_through = -1
-        self.slots = self.others = 0
+        self.slots = self.others = self.markers = 0
         self._stored: dict[tuple[Kind, str], int] = {}
         self._specs: dict[int, str] = {}
         self._first_generation = sys.maxsize
@@ -304,6 +305,9 @@ class Inventory:
                 self._rows.execute("INSERT OR IGNORE INTO visible VALUES (?, ?, ?)", row)
             elif key.startswith(self._copies):
                 self._add_copy(key, size)
+            elif key.rpartition("/")[2].startswith(("_", ".")):
+                # Such as _SUCCESS, of Landfall's own publisher, too: readers of folders skip it.
+                self.markers += not _SYSTEM.match(key)
             elif not _SYSTEM.match(key):
                 self.others += 1
 

@@ -184,6 +184,13 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
     if findings.waiting:
         commits = console.counted(findings.waiting, "COMMIT was", "COMMITs were")
         out.print(f"{commits} not checked: not all objects are visible yet")
+    _show_objects_of_others(out, findings)
+
+
+def _show_objects_of_others(out: Console, findings: Findings) -> None:
+    if findings.markers:
+        markers = console.counted(findings.markers, "object is a marker", "objects are markers")
+        out.print(f"{markers}, such as _SUCCESS")
     if findings.others:
         others = console.counted(findings.others, "object does", "objects do")
         out.print(f"{others} not belong to Landfall")

@@ -105,7 +105,7 @@ def _what(found: WrongObject) -> str:
         return wrong.why
     rows = f"{console.count(wrong.rows)} of {console.counted(scope.landed.rows, 'row')}"
     tp = f"{scope.origin.topic}/{scope.origin.partition}"
-    where = f"{tp} offset {wrong.offset}" if wrong.offset >= 0 else f"row {wrong.row}"
+    where = f"{tp} offset {wrong.offset}" if wrong.offset >= 0 else f"row {wrong.row + 1}"
     return f"{rows}, the first is {where}: it {wrong.why}"
 
 
@@ -156,5 +156,6 @@ def _object(found: WrongObject) -> dict[str, object]:
             for slice_ in scope.ranges
         ],
         "rows": scope.landed.rows,
-        "wrong": asdict(wrong),
+        # Rows count from 1, as in all commands; -1 where none is wrong alone.
+        "wrong": {**asdict(wrong), "row": wrong.row + 1 if wrong.row >= 0 else -1},
     }

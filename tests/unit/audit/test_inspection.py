@@ -235,10 +235,11 @@ def test_only_the_topics_in_scope_are_audited(landed: Landed) -> None:
 def test_objects_that_do_not_belong_to_landfall_are_counted_and_no_fault(landed: Landed) -> None:
     landed.land(0, 10)
     (landed.root / "clicks/dt=2026-11-21/_SUCCESS").write_bytes(b"")
+    (landed.root / "clicks/dt=2026-11-21/strange.txt").write_bytes(b"")
 
     found = landed.audit(GeneratedLog(10, message))
 
-    assert (found.is_whole, found.others) == (True, 1)
+    assert (found.is_whole, found.others, found.markers) == (True, 1, 1)
 
 
 def test_slots_after_a_missing_one_are_not_used(landed: Landed) -> None:

@@ -1,0 +1,92 @@
+"""The Start pages work one after the other, in one shell: what one leaves is in no other's way.
+
+Each page has a test that carries it out, on a broker of its own. Here is what such a test cannot
+see: two pages that share a topic, a command that is printed where its file is not, and a variable
+that no command of the page has set.
+"""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.markdown import code
+
+ROOT = Path(__file__).resolve().parents[2]
+START = ROOT / "docs" / "start"
+PAGES = [
+    START.parent / page
+    for section in yaml.load((ROOT / "mkdocs.yml").read_text(), yaml.BaseLoader)["nav"]
+    for pages in section.values()
+    if isinstance(pages, list)
+    for entry in pages
+    for page in (entry.values() if isinstance(entry, dict) else [entry])
+    if str(page).startswith("start/")
+]
+SERVERS = re.compile(r"^(\.\./)*dev/[a-z-]+$")
+SET_BY_SERVERS = re.compile(r"LANDFALL_\w+|AWS_\w+|PATH|HOST")
+
+
+def commands(page: Path) -> list[str]:
+    """What a reader types, in order; the last line of a page may name commands in its text."""
+    typed = [
+        part.partition("\n")[0]
+        for block in code(page, "console")
+        for part in block.text.removeprefix("$ ").split("\n$ ")
+    ]
+    end = re.findall(r"`([^`\n]*dev/[a-z-]+ down[^`\n]*)`", page.read_text())
+    return [*typed, *end]
+
+
+def topics(page: Path) -> set[str]:
+    """The topics that groups of the page land from Kafka."""
+    found = re.findall(r"topics: \[([\w., -]+)\]", page.read_text())
+    return {topic.strip() for names in found for topic in names.split(",")}
+
+
+def test_the_pages_are_those_of_the_navigation() -> None:
+    assert {page.name for page in PAGES} == {page.name for page in START.glob("*.md")}
+
+
+def test_no_two_pages_land_the_same_topic() -> None:
+    pages = defaultdict(set)
+    for page in PAGES:
+        # A cluster has a broker of its own.
+        for topic in topics(page) if page.stem != "cluster" else ():
+            pages[topic].add(page.name)
+
+    assert {topic: names for topic, names in pages.items() if len(names) > 1} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_programs_of_the_checkout_are_where_the_page_says(page: Path) -> None:
+    folder, absent = ROOT, []
+    for command in commands(page):
+        for part in re.split(r"&&|;", command):
+            words = part.split()
+            if words[:1] == ["cd"] and (ROOT / words[1]).is_dir():
+                folder = ROOT / words[1]
+            elif words and SERVERS.match(words[0]) and not (folder / words[0]).is_file():
+                absent.append(part)
+
+    assert absent == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_use_only_variables_that_a_command_has_set(page: Path) -> None:
+    known, unset = set[str](), []
+    for command in commands(page):
+        used = set(re.findall(r"\$\{?([A-Z_]+)", command))
+        unset += [f"{name}: {command}" for name in used - known if not SET_BY_SERVERS.match(name)]
+        known |= set(re.findall(r"\b([A-Z_]+)=", command))
+        if command.startswith('eval "$(python'):
+            known |= {"HOUR", "NEXT", "FIRST", "DAY"}
+
+    assert unset == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_slots_come_from_a_command_and_not_from_the_page(page: Path) -> None:
+    assert [typed for typed in commands(page) if re.search(r"SLOT=\d|undo \S+ \d", typed)] == []
