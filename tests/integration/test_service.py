@@ -9,7 +9,6 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from pyspark import SparkContext
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Kind, Server
-from landfall import cli
 from landfall.api.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.lane import claim_output_root
@@ -97,18 +95,18 @@ def test_sigterm_drains_and_hands_over(
     wait_for(lambda: not driver.left(), "its JVM and Python workers end")
 
 
-def test_two_groups_on_one_output_root_are_refused(
-    scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_two_groups_on_one_output_root_are_refused(scene: Scene, processes: Processes) -> None:
     claim_output_root(open_store(scene.group("first").spec.output), "default/first")
 
-    code = cli.main(["run", str(scene.file(tmp_path, name="second"))])
+    # In a process of its own: in this one it would stop the Spark that all tests share.
+    refused = processes.run(scene.document(name="second"))
 
     message = (
         "landfall: OutputOccupied: _landfall/owner.json says the output root belongs to "
         "default/first, not to default/second"
     )
-    assert (code, capfd.readouterr().err.splitlines()[1:]) == (ExitCode.STALLED, [message])
+    assert refused.end() == ExitCode.STALLED, refused.said
+    assert refused.said.splitlines()[1:] == [message]
 
 
 def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(

@@ -1,12 +1,17 @@
 """Spark's JVM, started without Spark's scripts."""
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from landfall.driver.spark.direct_start import jvm_flags
 from landfall.driver.spark.gateway_jvm import class_path, spark_home, start_gateway_jvm
+from tests.support.waiting import eventually
 
 ANSWERS = r"""#!/bin/sh
 printf '\000\000\060\071\000\000\000\006secret' > "$_PYSPARK_DRIVER_CONN_INFO_PATH.new"
@@ -63,6 +68,37 @@ def test_it_ends_with_its_input(environment: dict[str, str]) -> None:
 
     assert jvm.process.wait() == 7
     jvm.errors.close()
+
+
+SILENT = "#!/bin/sh\nexec sleep 600\n"
+"""A JVM whose main thread is gone: it looks at its input no more."""
+
+
+def test_one_that_never_answers_is_ended(environment: dict[str, str]) -> None:
+    Path(f"{environment['JAVA_HOME']}/bin/java").write_text(SILENT)
+    jvm = start_gateway_jvm("", environment)
+
+    with pytest.raises(RuntimeError, match=r"sent no port number in 0\.1 s"):
+        jvm.connection(patience=0.1)
+
+    assert jvm.process.wait(60) == -signal.SIGTERM
+    jvm.errors.close()
+
+
+def test_one_that_is_silent_ends_with_the_process_that_started_it(
+    environment: dict[str, str],
+) -> None:
+    Path(f"{environment['JAVA_HOME']}/bin/java").write_text(SILENT)
+    starting = (
+        "from landfall.driver.spark.gateway_jvm import start_gateway_jvm as start\n"
+        f"print(start('', {environment!r}).process.pid)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", starting], capture_output=True, text=True, check=True
+    )
+
+    eventually(lambda: not psutil.pid_exists(int(done.stdout)), bool)
 
 
 def test_without_java_it_is_not_started(environment: dict[str, str]) -> None:

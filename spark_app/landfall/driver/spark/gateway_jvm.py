@@ -8,12 +8,15 @@ The build of the image starts a JVM by this file alone (``docker/archive_classes
 imports nothing of Landfall's.
 """
 
+import atexit
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,6 +45,8 @@ _DRIVER_MEMORY = "spark.driver.memory"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 _CONNECTION = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _POLL_SECONDS = 0.02
+PATIENCE = 300.0
+"""Seconds in which a JVM opens its gateway, on however busy a machine."""
 _OPENED = (
     "java.lang",
     "java.lang.invoke",
@@ -74,16 +79,23 @@ class GatewayJvm:
     errors: IO[str]
     _folder: TemporaryDirectory[str]
 
-    def connection(self) -> tuple[int, str]:
+    def connection(self, patience: float = PATIENCE) -> tuple[int, str]:
         """Wait for its gateway: the port on the loopback interface, and the secret.
 
+        Args:
+            patience: seconds to wait for it; then it is ended.
+
         Raises:
-            RuntimeError: it ended.
+            RuntimeError: it ended, or did not answer.
         """
         file = Path(self._folder.name) / "connection"
+        deadline = time.monotonic() + patience
         while not file.exists():
             if self.process.poll() is not None:
                 raise RuntimeError("Java gateway process exited before sending its port number")
+            if time.monotonic() > deadline:
+                _end(self.process, os.getpid())
+                raise RuntimeError(f"Java gateway process sent no port number in {patience:g} s")
             time.sleep(_POLL_SECONDS)
         answer = file.read_bytes()
         self._folder.cleanup()
@@ -132,7 +144,19 @@ def start_gateway_jvm(
         raise
     finally:
         os.close(sink)  # the JVM keeps its copy for good
+    atexit.register(_end, process, os.getpid())
     return GatewayJvm(process, os.fdopen(source, errors="replace"), folder)
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    """End the JVM and what it has started, if they run still; only its own process may.
+
+    It ends with its standard input, but not if the gateway's main thread is gone: then another
+    thread of it may keep it alive, which nobody asks for anything any more.
+    """
+    if os.getpid() == owner and process.poll() is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
 
 
 def driver_flags() -> str:
