@@ -22,7 +22,7 @@ FEATURES = {
         *("csv", "half_pairs", "chosen_rows"),
     ),
     "dev": ("unit/dev", "test_servers.", "fault_proxy", "test_demo", "times"),
-    "docs": ("test_docs", "example", "tutorial", "repository", "coming_from"),
+    "docs": ("test_docs", "example", "start_pages", "tutorial", "repository", "coming_from"),
     "driver": ("unit/driver", "kills", "service", "servers_away", "rotated", "model/", "sim/"),
     "events": ("file_events", "event_"),
     "files": ("file", "discover", "feed", "inventory", "part_lists"),
