@@ -44,6 +44,8 @@ from landfall.ledger.replacement_lists import Replaced
 
 log = logging.getLogger(__name__)
 
+PATIENCE = timedelta(minutes=1)
+"""How long an undoing or a promotion waits for what is being replaced before it looks again."""
 EXPIRY_INTERVAL = timedelta(hours=1)
 """Between two looks for copies that have expired."""
 
@@ -99,6 +101,7 @@ class Replacements:
     _plan: PlannedReplacement | None = None
     _refused: StoreDenied | None = None
     _reserved: dict[int, frozenset[str]] = field(default_factory=dict)
+    _waiting: list[tuple["Future[None]", datetime]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -174,7 +177,23 @@ class Replacements:
             self._readers,
             self._cleaning_up.pool,
             self._reserve,
+            self._settled,
         )
+
+    def _settled(self) -> "Future[None]":
+        """What has a result once nothing is being replaced, or after ``PATIENCE``."""
+        waiting = Future[None]()
+        self._waiting.append((waiting, self.deps.clock() + PATIENCE))
+        return waiting
+
+    def _release_waiting(self, now: datetime) -> None:
+        is_settled = not self.writer.state.replacing
+        waiting, self._waiting = self._waiting, []
+        for each, until in waiting:
+            if is_settled or now >= until:
+                each.set_result(None)
+            else:
+                self._waiting.append((each, until))
 
     def _reserve(self, folders: Iterable[str]) -> Callable[[], None]:
         """Let nothing be merged in folders until what this returns is called."""
@@ -236,6 +255,7 @@ class Replacements:
                 running.wait_until = now + wait_after(running.failures)
                 record_failure(self.deps, cause(error, "Replace"), error)
         self._clean_up(now, begins=begins)
+        self._release_waiting(now)
         if begins:
             self._record_plans()
             self._expire_if_due(now)

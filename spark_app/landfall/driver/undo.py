@@ -5,7 +5,6 @@ to the lane sends it the result. Whether it can be undone, the whole ledger says
 (``landfall.driver.decide.undoing``): what the REPLACE made must count, under whichever names.
 """
 
-import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from landfall.ledger.replacement_lists import Replaced, RetiringObject
 from landfall.ledger.replacing import changes_rows, why_out_of_date
 from landfall.store.probe import probe_replacing
 
-ATTEMPTS = 60
+ATTEMPTS = 3
 """How often a plan is made again, if objects of its folders were replaced before it had them to
 itself.
 """
@@ -36,8 +35,10 @@ def _keep_nobody_off(_: Iterable[str]) -> Callable[[], None]:
     return lambda: None
 
 
-def _wait() -> None:
-    time.sleep(1)
+def _nothing_is_replaced() -> "Future[None]":
+    done = Future[None]()
+    done.set_result(None)
+    return done
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class ReplacingEffects:
         pool: runs the rest beside that thread.
         copiers: make the copies.
         reserve: has nothing else replaced in these folders until what it returns is called.
-        pause: waits for what is being replaced, on a thread of the pool.
+        settled: has a result once nothing is being replaced, or after a while.
     """
 
     state: Callable[[], State]
@@ -60,7 +61,7 @@ class ReplacingEffects:
     pool: Executor
     copiers: Executor
     reserve: Callable[[Iterable[str]], Callable[[], None]] = _keep_nobody_off
-    pause: Callable[[], None] = _wait
+    settled: Callable[[], "Future[None]"] = _nothing_is_replaced
 
 
 @dataclass(frozen=True)
@@ -172,10 +173,12 @@ def found_again(
         find: finds it again; FAILED while something is not visible yet.
         effects: on the lane.
     """
-    for _ in range(ATTEMPTS):
-        if not why_out_of_date(effects.state(), found.read_through, found.folders):
-            break
-        yield effects.pool.submit(effects.pause)
+    attempts = 0
+    while why := why_out_of_date(effects.state(), found.read_through, found.folders):
+        if attempts == ATTEMPTS:
+            return Answer(Outcome.FAILED, message=f"{why}: try again")
+        attempts += 1
+        yield effects.settled()
         newer: F | Answer = yield effects.pool.submit(find)
         if not isinstance(newer, Answer):
             found = newer
