@@ -23,10 +23,11 @@ from typing import Any, Protocol
 import psutil
 
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
+from tests.hostile.guards import PATH
 from tests.support.cluster import Cluster
 from tests.support.fake_kubelet import Kubelet
 from tests.support.fake_node_api import now, pod_status
-from tests.support.processes import ENTRY, MARK, ROOT
+from tests.support.processes import ENTRY, MARK
 
 Json = dict[str, Any]
 
@@ -199,7 +200,7 @@ class ProcessKubelet(Kubelet):
             **os.environ,
             **await self._variables(pod, container, address, folder),
             "LANDFALL_SECRETS": str(folder / "secrets"),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": PATH,
             MARK: f"{name}-{restarts}",
         }
         environment.pop("LANDFALL_PEERS", None)  # no Service has a name here

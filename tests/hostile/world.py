@@ -20,6 +20,7 @@ import psutil
 from landfall_operator.objects.names import OPERATOR
 from tests.hostile.evidence import Attack
 from tests.hostile.gadget import LOOT
+from tests.hostile.guards import PATH
 from tests.hostile.pods import Images, ProcessKubelet, RunningDriver
 from tests.support.cluster import Cluster
 from tests.support.groups import Groups, install
@@ -29,7 +30,6 @@ from tests.support.kafka import Broker
 from tests.support.landing import Scene
 from tests.support.live_group import NAME, PARTITIONS, LiveGroup
 from tests.support.operators import Operators, Running
-from tests.support.processes import ROOT
 from tests.support.s3 import S3Server
 from tests.support.waiting import eventually
 
@@ -181,7 +181,7 @@ def playing(cluster: Cluster, kafka: Broker, s3: S3Server, folder: Path) -> Iter
     install(cluster)
     loot = folder / "loot"
     loot.mkdir()
-    os.environ |= {LOOT: str(loot), "PYTHONPATH": str(ROOT)}
+    os.environ |= {LOOT: str(loot), "PYTHONPATH": PATH}
     own, label = cluster.create_namespace(), f"landfall.dev/watch=hostile-{uuid4().hex[:6]}"
     with ExitStack() as stack:
         stack.callback(cluster.delete_namespace, own)

@@ -282,7 +282,8 @@ class Processes:
     ) -> tuple[subprocess.Popen[bytes], Path, str]:
         mark = uuid4().hex
         # With this path, the workers of Spark can import the store of the tests, too.
-        own = {"PYTHONPATH": str(ROOT), MARK: mark}
+        path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT))))
+        own = {"PYTHONPATH": path, MARK: mark}
         with log.open("wb") as output:
             popen = subprocess.Popen(
                 command,

@@ -1,0 +1,330 @@
+"""What holds each attack off, and how it is removed: then the attack's case fails.
+
+``python -m tests.hostile.guards`` removes one guard after the other, plays its attack, and writes
+the table of ``docs/evidence/hostile.md``; with names, only those. Nothing of the product knows of
+it: the folder ``without`` is on the path of all processes that the suite starts, and what is in it
+changes a module of Landfall right after it was imported.
+
+A guard whose removal would harm this machine has no entry: without the check of reference names a
+schema writes files anywhere.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+WITHOUT = "LANDFALL_HOSTILE_WITHOUT"
+"""Environment variable: the name of the guard that is removed."""
+PATH = f"{ROOT / 'tests/hostile/without'}{os.pathsep}{ROOT}"
+"""``PYTHONPATH`` of everything that the suite starts."""
+EVIDENCE = ROOT / "docs/evidence/hostile.md"
+MADE = "<!-- The table of guards is written by `make hostile-guards`. -->"
+NEXT = "<!-- What follows is written by `make hostile`. -->"
+
+Change = Callable[[Any], None]
+"""Changes a module."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A guard.
+
+    Attributes:
+        case: the test of the attack.
+        removed: what is removed, in words.
+        modules: how the modules that hold it are changed.
+    """
+
+    case: str
+    removed: str
+    modules: dict[str, Change]
+
+
+def _set(name: str, value: object) -> Change:
+    """Set an attribute of a module, or of something in it."""
+
+    def change(module: Any) -> None:
+        *path, last = name.split(".")
+        for part in path:
+            module = getattr(module, part)
+        getattr(module, last)  # there is such a one
+        setattr(module, last, value)
+
+    return change
+
+
+def _each(*changes: Change) -> Change:
+    def change(module: Any) -> None:
+        for of in changes:
+            of(module)
+
+    return change
+
+
+def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def _follow(module: Any) -> None:
+    cautious = module.cautious
+    module.cautious = lambda **headers: {**cautious(**headers), "allow_redirects": True}
+
+
+async def _whole_body(response: Any) -> bytes:
+    body: bytes = await response.read()
+    return body
+
+
+def _unpack(module: Any) -> None:
+    cautious = module.cautious
+    module.cautious = lambda **headers: {**cautious(**headers), "auto_decompress": True}
+    module.body_of = _whole_body
+
+
+def _evaluate(module: Any) -> None:
+    def may_land(group: Any, topic: str) -> bool:
+        pattern = group.spec.source.topic_pattern
+        return bool(re.fullmatch(pattern, topic)) if pattern else topic in group.spec.source.topics
+
+    module._may_land = may_land
+
+
+def _by_claimed_name(module: Any) -> None:
+    """Keep what drivers answer by the group that they name, not by the pod that was asked."""
+    import json
+
+    known: dict[tuple[str, str], bytes] = {}
+    ask = module.HttpDriverClient.status
+
+    async def status(self: Any, address: str) -> bytes | None:
+        body: bytes | None = await ask(self, address)
+        if not body:
+            return body
+        said = json.loads(body)
+        key = said.get("namespace", ""), said.get("group", "")
+        if said.get("lag_records", 0) >= 10**12:
+            known[key] = body
+        return known.get(key, body)
+
+    module.HttpDriverClient.status = status
+
+
+def _honor_labels(module: Any) -> None:
+    of_kind = module.of_kind
+
+    def honoring(*arguments: Any) -> Any:
+        for found in of_kind(*arguments):
+            for endpoint in found["spec"].get("podMetricsEndpoints", []):
+                endpoint["honorLabels"] = True
+            yield found
+
+    module.of_kind = honoring
+
+
+def _unescaped(module: Any) -> None:
+    escape = module.escape
+    module.escape = lambda text: text if text == "a/b" else escape(text)
+
+
+def _follow_registries(module: Any) -> None:
+    pool = module.urllib3.PoolManager
+    request = pool.request
+
+    def following(self: Any, *arguments: Any, **options: Any) -> Any:
+        return request(self, *arguments, **{**options, "redirect": True, "retries": 3})
+
+    pool.request = following
+
+
+_TENANT = "test_tenant.py::test_"
+_DRIVER_CLIENT = "landfall_operator.runtime.driver_client"
+GUARDS: dict[str, Guard] = {
+    "stored names": Guard(
+        "test_bucket_writer.py::test_a_commit_that_needs_the_code_of_a_stored_spec",
+        "a stored spec may name any module (`Allowed.check` returns)",
+        {"landfall.registry": _set("Allowed.check", _nothing)},
+    ),
+    "marks": Guard(
+        "test_bucket_writer.py::test_a_mark_that_sends_readers_elsewhere",
+        "a mark may name a folder",
+        {"landfall.ledger.roots": _set("_ANYWHERE", {"s3", "file"})},
+    ),
+    "limits of unpacking": Guard(
+        "test_bucket_writer.py::test_bombs_and_garbage",
+        "members of gzip are unpacked whole",
+        {
+            "landfall.ledger.gzip_members": _set(
+                "unpack", lambda packed, _: __import__("gzip").decompress(packed)
+            )
+        },
+    ),
+    "anchor": Guard(
+        "test_bucket_writer.py::test_a_history_that_is_rewritten",
+        "a driver compares no hash of the ledger with the one that the operator kept",
+        {"landfall.driver.known_ledger": _set("check_anchor", _nothing)},
+    ),
+    "connections": Guard(
+        "test_neighbour.py::test_slow_connections_to_a_driver",
+        "port 8080 has no limit of connections and of their time",
+        {
+            "landfall.driver.http.server": _each(
+                _set("MAX_CONNECTIONS", 10**6), _set("_Server.service_actions", _nothing)
+            )
+        },
+    ),
+    "signatures": Guard(
+        "test_neighbour.py::test_commands_without_credentials",
+        "the control port asks for no credentials",
+        {"landfall.driver.http.control": _set("_Handler._authorize", _nothing)},
+    ),
+    "Spark's secret": Guard(
+        "test_neighbour.py::test_sparks_ports",
+        "`spark.authenticate` and `spark.network.crypto` are left out",
+        {
+            "tests.hostile.pods": lambda module: setattr(
+                module,
+                "NOT_LOCAL",
+                (*module.NOT_LOCAL, "spark.authenticate", "spark.network.crypto."),
+            )
+        },
+    ),
+    "escaped values": Guard(
+        "test_producer.py::test_values_that_are_routed",
+        "the value `a/b` is put into keys as it is",
+        {"landfall.pipeline.route": _unescaped},
+    ),
+    "errors of payloads": Guard(
+        "test_producer.py::test_payloads_of_every_decoder[large]",
+        "an error of nesting is no bad record",
+        {
+            "landfall.pipeline.decoders.documents": _set("UNREADABLE", (ZeroDivisionError,)),
+        },
+    ),
+    "redirects of registries": Guard(
+        "test_registry.py::test_answers",
+        "redirects of a schema registry are followed",
+        {"landfall.schemas.client": _follow_registries},
+    ),
+    "patterns": Guard(
+        f"{_TENANT}patterns_that_match_for_ever",
+        "the operator evaluates `topicPattern`",
+        {"landfall_operator.api.output_roots": _evaluate},
+    ),
+    "output roots": Guard(
+        f"{_TENANT}an_output_around_and_inside_of_another_group_s",
+        "groups with nested roots are never in conflict",
+        {"landfall_operator.api.output_roots": _set("may_collide", lambda *_: False)},
+    ),
+    "limits of answers": Guard(
+        f"{_TENANT}answers_that_are_no_status[a gzip bomb]",
+        "answers are unpacked, and read whole",
+        {_DRIVER_CLIENT: _unpack},
+    ),
+    "redirects of drivers": Guard(
+        f"{_TENANT}answers_that_are_no_status[redirects]",
+        "redirects of drivers are followed",
+        {_DRIVER_CLIENT: _follow},
+    ),
+    "identity": Guard(
+        f"{_TENANT}the_status_of_somebody_else",
+        "a status belongs to the group that it names, not to that of the pod",
+        {_DRIVER_CLIENT: _by_claimed_name},
+    ),
+    "labels of metrics": Guard(
+        f"{_TENANT}forged_metrics",
+        "`honorLabels: true` for drivers",
+        {"tests.support.helm": _honor_labels},
+    ),
+}
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of a guard, and changes them once they are executed."""
+
+    def __init__(self, modules: dict[str, Change]) -> None:
+        self._modules = modules
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        change = self._modules.get(fullname)
+        if change is None:
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
+        if found is not None and found.loader is not None:
+            found.loader = _Changing(found.loader, change)
+        return found
+
+
+class _Changing(Loader):
+    def __init__(self, loader: Loader, change: Change) -> None:
+        self._loader = loader
+        self._change = change
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._change(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+def remove(name: str) -> None:
+    """Remove a guard from this process, before Landfall is imported."""
+    sys.meta_path.insert(0, _Finder(GUARDS[name].modules))
+
+
+def play(name: str) -> tuple[bool, str]:
+    """Play the attack without its guard; whether its case failed, and how."""
+    case = f"tests/hostile/{GUARDS[name].case}"
+    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:randomly", "-m", "full", case]
+    run = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, WITHOUT: name, "PYTHONPATH": PATH},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line[4:].strip() for line in run.stdout.splitlines() if line.startswith("E   ")]
+    how = next((line for line in lines if line), run.stdout[-300:])
+    return run.returncode == 1, " ".join(how.split())[:200]
+
+
+def write(file: Path, rows: dict[str, str]) -> None:
+    """Write the table of guards, without the rows of other names."""
+    text = file.read_text()
+    before, _, rest = text.partition(NEXT)
+    lines = [before.partition(MADE)[0].rstrip(), "", MADE, ""]
+    lines += ["| case | guard that was removed | how the case failed |", "|---|---|---|"]
+    for name, how in rows.items():
+        cells = (f"`{GUARDS[name].case}`", GUARDS[name].removed, how)
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    file.write_text("\n".join([*lines, "", NEXT]) + rest)
+
+
+def main(names: list[str]) -> int:
+    """Play the attacks; returns how many held without their guard."""
+    rows, held = {}, 0
+    for name in names or GUARDS:
+        failed, how = play(name)
+        print(f"{name}: {'fails' if failed else 'HELD'}: {how}", flush=True)
+        held += not failed
+        rows[name] = how
+    if not names and not held:
+        write(EVIDENCE, rows)
+    return held
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
