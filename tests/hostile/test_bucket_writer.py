@@ -14,19 +14,15 @@ from uuid import uuid4
 import pytest
 
 import landfall
-from landfall import ledger
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec.s3 import S3
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import LandfallError
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.ledger import digest
-from landfall.ledger.object_names import ObjectName, ledger_prefix
-from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.object_names import ledger_prefix
 from landfall.ledger.roots import LEDGER_MARK
 from landfall.ledger.segment_names import SegmentName, segment_key
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
-from landfall.objects import Upload
 from tests.hostile.evidence import Attack
 from tests.hostile.world import CONTROL_CHARACTERS, World, peak_memory
 from tests.support.independent_audit import EXACT, audit, events, in_bucket, in_kafka
@@ -118,45 +114,6 @@ def test_a_stored_spec_and_an_open_that_name_code(
         read = opened(target).scan(topic).to_arrow().num_rows
         assert read == 350
         attack.saw("a reader imports nothing, and reads what is there")
-
-
-def commit_forged(writer: LaneWriter, scene: Scene, rows: int) -> None:
-    """Commit an object with rows that are not landed yet, whose upload is gone."""
-    (topic,) = scene.topics
-    store, tp = scene.store(), TopicPartition(topic, 0)
-    start = writer.state.checkpoint[tp]
-    name = ObjectName(topic, "all", writer.state.generation, 0, start, ".json")
-    token = "t-forged"
-    upload_id = store.begin(name.key, token)
-    upload = Upload(name.key, upload_id, (store.put_part(name.key, upload_id, 1, b"{}"),), token)
-    store.abort(name.key, upload_id)
-    landed = LandedObject(upload, ObjectKind.DATA, rows, start, start + rows - 1, 1)
-    piece = Slice(tp, OffsetRange(start, start + rows))
-    slice_ = LandedSlice(piece, (landed,), rows, 0, 0, 0, rows)
-    writer.append(lambda header: ledger.Commit(header=header, token=token, slices=(slice_,)))
-
-
-def test_a_commit_that_needs_the_code_of_a_stored_spec(
-    world: World, target: Scene, processes: Processes
-) -> None:
-    tried = "such a spec, and a COMMIT of a lost object that only its decoder could make again"
-
-    with world.attack(PARTY, "code that lost objects and readers need", tried) as attack:
-        forged = target.group(output={"format": GADGET}, transforms=[{"use": STEP}])
-        lane = target.lane()
-        spec = store_spec(target.store(), forged, LANE)
-        request = OpenRequest(uuid4().hex, forged.spec.generation + 1, "forged", spec=spec)
-        (topic,) = target.topics
-        world.kafka.produce(topic, events(range(2_000, 2_050)))
-        commit_forged(LaneWriter.open(lane, request, _now, state=lane.read()), target, 50)
-        process = processes.run(target.document(), "--until-caught-up", "--http-port", "0")
-        code = process.end()
-        attack.check(code == ExitCode.STALLED, f"a driver that ends with {code}")
-        attack.check(GADGET in process.said or STEP in process.said, "a driver that names no code")
-        attack.saw("the driver imports nothing, and is stalled with the name of the code")
-        with pytest.raises(LandfallError):
-            opened(target).scan(topic).to_arrow()
-        attack.saw("a reader imports nothing, and refuses")
 
 
 def test_a_mark_that_sends_readers_elsewhere(world: World, target: Scene) -> None:
