@@ -133,6 +133,27 @@ def test_the_operator_reads_the_environment_of_its_pod(values: Values) -> None:
     assert parsed.context.readers == tuple(readers)
 
 
+def test_the_operator_gets_the_defaults_of_pods_and_the_selector() -> None:
+    values = {
+        "watch": {"selector": "wave!=next"},
+        "pods": {
+            "securityContext": {"runAsNonRoot": True},
+            "common": {"labels": {"cost": "data", "role": "any"}},
+            "driver": {"labels": {"role": "driver"}},
+        },
+    }
+    container = the("Deployment", rendered(values))["spec"]["template"]["spec"]["containers"][0]
+    read = settings.read([], {e["name"]: e["value"] for e in container["env"] if "value" in e})
+
+    assert read.claims.selector.selects({"wave": "next"}) is False
+    context = read.context
+    assert context.driver.labels == {"cost": "data", "role": "driver"}
+    assert context.executor.labels == {"cost": "data", "role": "any"}
+    assert context.executor.security_context == {"runAsNonRoot": True}
+    plain = the("Deployment", rendered({}))["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert "LANDFALL_DRIVER_DEFAULTS" not in {each["name"] for each in plain}
+
+
 def test_one_registry_applies_to_every_image() -> None:
     manifests = rendered(EVERYTHING)
     test_pod = the("Pod", manifests)["spec"]

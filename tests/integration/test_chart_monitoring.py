@@ -115,6 +115,26 @@ def test_alerts_are_changed_and_left_out_by_name() -> None:
     assert stalled["annotations"]["runbook_url"] == "https://wiki/landfall#landfallstalled"
 
 
+def test_alerts_of_a_release_look_at_its_own_operator() -> None:
+    """Without that, the operator of another release or cluster keeps the alert silent."""
+    monitoring = {
+        "serviceMonitor": {"enabled": True},
+        "rules": {"enabled": True, "matchers": 'cluster="eu"'},
+    }
+    manifests = rendered({"monitoring": monitoring})
+    (endpoint,) = the("ServiceMonitor", manifests)["spec"]["endpoints"]
+    (label,) = endpoint["relabelings"]
+    groups = the("PrometheusRule", manifests)["spec"]["groups"]
+    found = {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+    scope = f'{{landfall_release="{label["replacement"]}",cluster="eu"'
+
+    assert label["targetLabel"] == "landfall_release"
+    assert found["LandfallOperatorDown"] == f"absent(landfall_operator_leader{scope}}} == 1)"
+    for expr in found.values():
+        metrics = re.findall(r"landfall_(?:operator|group)_[a-z_]+(.{0,40})", expr)
+        assert all(rest.startswith(scope[:40]) for rest in metrics)
+
+
 def test_the_dashboard_is_rendered_unchanged() -> None:
     config = the("ConfigMap", rendered(EVERYTHING))
 

@@ -32,6 +32,11 @@ EVERYTHING: Values = {
     "drivers": {
         "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]}
     },
+    "pods": {
+        "securityContext": {"runAsNonRoot": True},
+        "common": {"labels": {"cost": "data"}},
+        "driver": {"resources": {"requests": {"cpu": "1"}}},
+    },
     "serviceAccount": {"name": "somebody", "annotations": {"example.com/role": "landfall"}},
     "monitoring": {
         "labels": {"release": "prometheus"},

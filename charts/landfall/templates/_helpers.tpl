@@ -60,3 +60,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- $name := (ne $registry "") | ternary (printf "%s/%s" $registry .image.repository) .image.repository -}}
 {{- if .image.digest }}{{ $name }}@{{ .image.digest }}{{ else }}{{ $name }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
+
+{{/* The label of what the operator of this release reports to Prometheus. */}}
+{{- define "landfall.releaseLabel" -}}
+{{ .Release.Namespace }}/{{ include "landfall.operator" . }}
+{{- end }}
