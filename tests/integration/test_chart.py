@@ -1,11 +1,13 @@
 """The chart renders objects that a real API server accepts, and rejects unknown values."""
 
+import subprocess
 from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
 
+from dev.kube import programs
 from landfall_operator import settings
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import OPERATOR
@@ -171,6 +173,25 @@ def test_one_registry_applies_to_every_image() -> None:
         operator_pod(manifests)["spec"]["imagePullSecrets"]
         == test_pod["imagePullSecrets"]
         == [{"name": "pull"}]
+    )
+
+
+@pytest.mark.parametrize("name", ["nameOverride", "fullnameOverride"])
+def test_a_name_that_no_service_can_have_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match=name):
+        rendered({name: "a.b"})
+
+
+def test_a_release_may_have_dots_in_its_name() -> None:
+    command = [programs.helm() / "helm", "template", "v1.2", CHART, "-s", "templates/service.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert yaml.safe_load(done.stdout)["metadata"]["name"] == "v1-2-landfall-operator"
+
+
+def test_the_operator_gets_the_limit_of_rollouts() -> None:
+    assert (
+        settings.read([], environment(rendered({"operator": {"maxRollouts": 5}}))).max_rollouts == 5
     )
 
 

@@ -2,11 +2,11 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The name of the release's objects; short enough to append "-operator". */}}
+{{/* The name of the release's objects; short enough to append "-operator". A Service's name has no dots, a release's may. */}}
 {{- define "landfall.fullname" -}}
 {{- $name := include "landfall.name" . -}}
 {{- $both := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
-{{- .Values.fullnameOverride | default $both | trunc 50 | trimSuffix "-" }}
+{{- .Values.fullnameOverride | default (replace "." "-" $both) | trunc 50 | trimSuffix "-" }}
 {{- end }}
 
 {{- define "landfall.operator" -}}

@@ -119,7 +119,9 @@ class Pod(Model):
     host_aliases: tuple[Passthrough, ...] = ()
     """Host names that the pod resolves without DNS, each entry with an ``ip`` and ``hostnames``."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    """Image pull policy of the containers. Kubernetes' default if not set."""
+    """Image pull policy of the containers. The operator's, `image.pullPolicy` of the chart, if not
+    set.
+    """
     image_pull_secrets: tuple[Named, ...] = ()
     """Secrets with the credentials of the image registry."""
     security_context: Passthrough | None = None

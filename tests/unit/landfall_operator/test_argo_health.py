@@ -5,15 +5,16 @@ from typing import Any
 
 import lupa.lua51 as lua
 import pytest
+import yaml
 
-from tests.support.groups import yaml_blocks
 from tests.support.waiting_tools import NAMES, STATES, State
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "gitops.md").read_text()
 SCRIPTS: dict[str, str] = {
     name.rpartition("_")[2]: script
-    for block in yaml_blocks(PAGE)
-    for name, script in block.get("data", {}).items()
+    for name, script in yaml.safe_load(PAGE.partition("```yml\n")[2].partition("```")[0])[
+        "data"
+    ].items()
 }
 
 
