@@ -46,6 +46,7 @@ BESIDE = """
 | `<lane>-schemas/<registry>/<id>.json` | which of these a registry calls by an id |
 | `<lane>-expired/<slot>.json` | dead letters that slots up to this one name have expired |
 | `dead-letters/` | dead letters, objects as any other until they expire |
+| `dead-letters@<place>/` | the same, in the root that `badRecords.url` names (ADR 65) |
 | `side/<name>/` | the output root of a [backfill](../guides/backfill.md), with its ledger |
 
 A stored schema has `kind`, `schema`, and by name the `references` that it needs; `<registry>` is

@@ -56,6 +56,13 @@ class StoreDenied(StoreAway):
     """
 
 
+class LettersAway(Retry):
+    """The place of dead letters (``spec.badRecords.url``) refuses or does not respond.
+
+    It is no ``StoreAway``: what has no dead letters lands.
+    """
+
+
 class SourceAway(Retry):
     """The source does not respond."""
 
@@ -129,6 +136,17 @@ class Stalled(LandfallError):  # noqa: N818  # the name is the state
         return (type(self), (self.reason, str(self)))
 
 
+class LettersUnreachable(Stalled):
+    """Dead letters are in a place that the spec does not name; nothing says that they are lost."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.SPEC_INVALID, message)
+
+    def __reduce__(self) -> tuple[type["LettersUnreachable"], tuple[str]]:  # type: ignore[override]  # its own arguments
+        """Support pickling between Spark task and driver."""
+        return (type(self), (str(self),))
+
+
 class LogTruncated(Stalled):
     """A log ends, or was written anew, below an offset that was read from it."""
 
@@ -154,7 +172,7 @@ def cause(error: LandfallError, otherwise: str) -> str:  # noqa: C901, PLR0911  
             return error.reason
         case StoreDenied():
             return Reason.STORE_DENIED
-        case StoreAway():
+        case StoreAway() | LettersAway():
             return "StoreUnavailable"
         case SourceAway():
             return "SourceUnavailable"

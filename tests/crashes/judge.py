@@ -109,9 +109,9 @@ def findings(schedule: "Schedule") -> Iterator[str]:
 
 def common_findings(schedule: "Schedule") -> Iterator[str]:
     """What is changed or against the ledger, and drivers that ended wrongly, of any source."""
-    yield from schedule.store.changed
+    yield from [*schedule.watched.changed, *schedule.letters.changed]
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
-    yield from forgotten(slots(schedule), schedule.store.at_runs)
+    yield from forgotten(slots(schedule), schedule.watched.at_runs)
     pool = schedule.background.pool
     report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)
     yield from map(str, report.findings)

@@ -49,7 +49,9 @@ class LosingSchedule(Schedule):
     ) -> None:
         super().__init__(seed, kind=kind, tell=tell)
         loss = self.dice.choice((Loss.ANYTHING, Loss.ANYTHING, Loss.SKIPPED))
-        self.luck = replace(self.luck, loss=loss, publishes=False, letters=False, ranges=False)
+        self.luck = replace(
+            self.luck, loss=loss, publishes=False, letters=False, apart=False, ranges=False
+        )
         self.backup = FakeBackup({}, final=False, gate=self._ask_backup)
         self.untrue: list[str] = []
 

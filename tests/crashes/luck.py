@@ -57,6 +57,7 @@ class Luck:
             higher generation; or that and lost uploads.
         letters: whether some records are bad in a generation and fewer in the next ones, and a
             person has dead letters landed again.
+        apart: whether dead letters are in a store of their own.
         refuses: whether the store may refuse a driver's credentials.
         leaderless: whether Kafka partitions may be without a leader for a while.
         checks: how often a driver checks the slot after its last one, between any two steps; 0 for
@@ -74,6 +75,7 @@ class Luck:
     event: float
     loss: Loss
     letters: bool
+    apart: bool
     refuses: bool
     leaderless: bool
     checks: float
@@ -86,7 +88,8 @@ class Luck:
 
     @classmethod
     def of(cls, dice: random.Random) -> "Luck":
-        letters = dice.random() < 0.3
+        chance = dice.random()
+        letters = chance < 0.3
         return cls(
             steps=dice.choice((60, 120, 180, 240)) * (3 if letters else 1),
             switch=dice.choice((0.02, 0.1, 0.4)),
@@ -94,6 +97,7 @@ class Luck:
             event=dice.choice((0.05, 0.1, 0.2)),
             loss=dice.choice((*_OF_LOGS, Loss.UPLOADS, Loss.COMMITTED)),
             letters=letters,
+            apart=chance < 0.15,
             refuses=dice.random() < 0.5,
             leaderless=dice.random() < 0.5,
             checks=dice.choice((0.0, 0.02, 0.1, 0.3)),

@@ -30,8 +30,11 @@ from landfall.driver.handover import ContenderOptions, LaneContender, StatusRepo
 from landfall.driver.loop import Driver
 from landfall.errors import Retry, Stalled, StoreDenied
 from landfall.lane import Lane
+from landfall.lane.stores import as_one
 from landfall.ledger.offsets import TopicPartition
+from landfall.store import Store
 from landfall.store.fault_injection import Call, Fault, Operation
+from landfall.store.routed import LettersStore
 from tests.crashes import log_events, ranges
 from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders
 from tests.crashes.folded import FoldedSlots
@@ -84,7 +87,7 @@ class Schedule:
         self.clock, self.names = ticking(), count(1)
         self.log = GatedLog(gate=self._ask_log)
         self.log.write("a", 25, 7).write("b", 4)
-        self.store = WatchedStore(self, self.clock, self.luck)
+        self._open_stores()
         self.processes: list[Process] = []
         self.publishers = Publishers(self)
         self.steps, self.calls = 0, 0
@@ -109,7 +112,18 @@ class Schedule:
             self.luck.segment_every,
             "SkipAndRecord" if skips else "Stall",
             publishes=self.luck.publishes,
+            letters_apart=self.luck.apart,
         )
+
+    def _open_stores(self) -> None:
+        """One store for everything, or two as one."""
+        self.watched = WatchedStore(self, self.clock, self.luck)
+        self.letters = WatchedStore(self, self.clock, self.luck)
+        self.watched.beside, self.letters.beside = self.letters, self.watched
+        self.store: Store = self.watched
+        if place := self.group(1).spec.bad_records.present_place:
+            known = LettersStore(self.letters, "spec.badRecords.url")
+            self.store = as_one(self.watched, letters={place.id: known})
 
     def run(self) -> None:
         """Play it to its end.
@@ -192,7 +206,9 @@ class Schedule:
     def _events(self) -> list[Callable[[], object]]:
         alive = [p for p in self.processes if not p.dead and not p.ended]
         arrive, *others = self.source_events()
-        events = [arrive, lambda: self.store.deliver_one(self.dice)]
+        events = [arrive, lambda: self.watched.deliver_one(self.dice)]
+        if self.luck.apart:
+            events.append(lambda: self.letters.deliver_one(self.dice))
         if len(alive) < MAX_ALIVE:
             events += [self.start, self.start]
         events += others
@@ -368,7 +384,8 @@ class Schedule:
 
     def _deliver_all(self) -> None:
         with self.judging():
-            self.store.deliver()
+            self.watched.deliver()
+            self.letters.deliver()
 
     def judge(self) -> None:
         """Compare the store with what a run without trouble leaves.

@@ -52,10 +52,16 @@ class MergeSchedule(Schedule):
         loss = self.dice.choice((Loss.UPLOADS, Loss.UPLOADS, Loss.COMMITTED))
         steps = LONGER * self.luck.steps
         self.luck = replace(
-            self.luck, steps=steps, loss=loss, publishes=False, letters=False, ranges=False
+            self.luck,
+            steps=steps,
+            loss=loss,
+            publishes=False,
+            letters=False,
+            apart=False,
+            ranges=False,
         )
         keeps = self.dice.random() < 0.5
-        self.store = self.watched = MergedStore(self, self.luck, keeps_parts=keeps)
+        self.store = self.watched = self.merged = MergedStore(self, self.luck, keeps_parts=keeps)
         self.lane = Lane(
             self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
         )
@@ -95,7 +101,7 @@ class MergeSchedule(Schedule):
     def findings(self) -> Iterable[str]:
         """What is wrong in the end."""
         yield from super().findings()
-        yield from self.watched.gaps
+        yield from self.merged.gaps
         records = [record for _, record in folded_records(self)]
         replaces = [record for record in records if isinstance(record, Replace)]
         if any(r.instead != -1 for r in replaces) and not self.luck.loss.of_uploads:
@@ -108,7 +114,7 @@ class MergeSchedule(Schedule):
             if each.instead != -1:
                 _, listed = read_list(self.lane, self.lane.read(), each.instead)
                 given_up |= {new.landed.upload.key for new in listed.objects}
-        if unkept := self.watched.unkept - given_up:
+        if unkept := self.merged.unkept - given_up:
             yield f"deleted without a copy: {sorted(unkept)}"
 
 

@@ -81,16 +81,22 @@ class WatchedStore(MemoryStore):
         """What was visible when a RUN was written, by the digest of its bytes."""
         self.at_deletions: dict[str, frozenset[str]] = {}
         """What was visible when an object was deleted, by its key."""
+        self.beside: WatchedStore | None = None
+        """Another store of the same group, whose objects are visible, too."""
+
+    @property
+    def _visible(self) -> frozenset[str]:
+        return frozenset(self._objects) | frozenset(self.beside._objects if self.beside else ())
 
     def _create(self, key: str, body: bytes) -> Created:
         answer = super()._create(key, body)
         if answer is Created.WON and b'"type":"RUN"' in body:
-            self.at_runs[digest(body)] = frozenset(self._objects)
+            self.at_runs[digest(body)] = self._visible
         return answer
 
     def _remove(self, key: str) -> None:
         if key in self._objects:
-            self.at_deletions[key] = frozenset(self._objects)
+            self.at_deletions[key] = self._visible
         super()._remove(key)
 
     def _finish_once(self, upload: Upload) -> None:
@@ -268,7 +274,12 @@ class ReadingRunner(FakeRunner):
         tp, start = piece.topic_partition, piece.offsets.start
         name = object_names.ObjectName(tp.topic, "all", generation, tp.partition, start, ".txt")
         letters_key = object_names.dead_letter_key(
-            batch.group.metadata.name, tp.topic, generation, tp.partition, start
+            batch.group.metadata.name,
+            tp.topic,
+            generation,
+            tp.partition,
+            start,
+            place=batch.new_letters_place,
         )
         written = {}
         for kind, key, kept in (
@@ -322,13 +333,19 @@ def driver_deps(schedule: "Schedule", name: str, runner: ReadingRunner) -> Drive
 
 
 @cache
-def group_with(
-    generation: int, snapshot_every: int, segment_every: int, on_data_loss: str, *, publishes: bool
+def group_with(  # what schedules choose
+    generation: int,
+    snapshot_every: int,
+    segment_every: int,
+    on_data_loss: str,
+    *,
+    publishes: bool,
+    letters_apart: bool,
 ) -> ConsumerGroup:
     """The group of a schedule."""
     kafka = {"bootstrapServers": "fake:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
     tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every, "segmentEvery": segment_every}
-    bad = {"maxRatio": "1"}
+    bad = {"maxRatio": "1"} | ({"url": "s3://letters/fake"} if letters_apart else {})
     entry = {"name": "lake", "type": "tests.crashes:Tables", "minInterval": "10s"}
     return group(
         generation=generation,

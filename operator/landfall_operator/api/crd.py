@@ -12,6 +12,7 @@ from typing import Any
 
 from landfall.api.spec import GroupSpec, s3
 from landfall.api.spec.roots import URL_PATTERN
+from landfall.api.spec.stores import PLACE_SECTIONS
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
 from landfall_operator.api.compact_rules import COMPACT_RULES
 from landfall_operator.api.definition import definition, resource_schema
@@ -74,6 +75,12 @@ LATER_SECTIONS = (
 )
 """Sections that came after the first release, with all that is in them."""
 
+_CHECKED_LATER: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+"""Sections with the fields of the same section of ``spec.output``, which the operator checks.
+
+``kubectl apply`` keeps the definition in an annotation, whose size is limited, so it has them once.
+"""
+
 COLUMNS = (
     ("Phase", "string", ".status.phase", "Summary of the conditions", 0),
     ("Generation", "integer", ".status.activeGeneration", "Generation that lands", 0),
@@ -101,11 +108,12 @@ COLUMNS = (
 )
 """Columns of ``kubectl get``: name, type, JSON path, description, priority (1: ``-o wide``)."""
 
+_ROOTS = ("output", "ledger")
 _STORE_RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "": (
         (
             (
-                "has(self.store) || !self.url.contains('://')"
+                "has(self.store) || !has(self.url) || !self.url.contains('://')"
                 f" || self.url.matches('^({URL_PATTERN})$')"
             ),
             (
@@ -213,7 +221,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
                 ),
             ),
         )
-        for root in ("output", "ledger")
+        for root in _ROOTS
     },
     "spec.compact": COMPACT_RULES,
     "spec": (
@@ -227,7 +235,7 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     **{
         f"spec.{root}.{field}".rstrip("."): rules
-        for root in ("output", "ledger")
+        for root in _ROOTS
         for field, rules in _STORE_RULES.items()
     },
     "spec.autoscaling": (
@@ -250,6 +258,7 @@ EXTRAS: Mapping[str, Schema] = {
     "spec.source.files": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["topic"]},
     "spec.output.url": {"maxLength": 2048},
     "spec.ledger.url": {"maxLength": 2048},
+    "spec.badRecords.url": {"maxLength": 2048},
     "spec.route.pattern": {"maxLength": 1024},
     "spec.route.topicPath": {"maxLength": 1024},
     **{
@@ -266,7 +275,7 @@ EXTRAS: Mapping[str, Schema] = {
             "maxProperties": s3.MAX_TAGS,
             "additionalProperties": {"type": "string", "maxLength": 256},
         }
-        for root in ("output", "ledger")
+        for root in _ROOTS
     },
     "spec.uploadPolicy.overrides": {"maxItems": 200},
     "spec.transforms": {"maxItems": 100},
@@ -316,6 +325,14 @@ def schema() -> Schema:
         GroupSpec,
         GroupStatus,
     )
+    letters = root["properties"]["spec"]["properties"]["badRecords"]["properties"]
+    for section in PLACE_SECTIONS:
+        letters[section] = {"description": letters[section]["description"], **_CHECKED_LATER}
+    letters["formerPlaces"]["items"] = {
+        **_CHECKED_LATER,
+        "required": ["url"],
+        "properties": {"url": {"type": "string"}},
+    }
     for path, keywords in EXTRAS.items():
         at(root, path).update(keywords)
     for path, rules in RULES.items():

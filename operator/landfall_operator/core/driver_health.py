@@ -33,11 +33,12 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.IMAGE_PULL: ("image",),
     Reason.UNSCHEDULABLE: ("driver",),
     Reason.POD_REFUSED: ("driver",),
-    Reason.CONFIG_ERROR: ("image", "source", "output", "ledger", "driver"),
+    Reason.CONFIG_ERROR: ("image", "source", "output", "ledger", "badRecords", "driver"),
     Reason.SECRET_MISSING: (
         "source",
         "output",
         "ledger",
+        "badRecords",
         "decode",
         "transforms",
         "topics",
@@ -48,14 +49,18 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.DEPENDENCY_UNAVAILABLE: (
         "image",
         "source",
-        *(f"{root}.{section}" for root in ("output", "ledger") for section in SCHEMES.values()),
+        *(
+            f"{root}.{section}"
+            for root in ("output", "ledger", "badRecords")
+            for section in SCHEMES.values()
+        ),
         "driver",
         "executor",
         "tuning",
     ),
-    Reason.STORE_UNAVAILABLE: ("output", "ledger", "driver", "executor"),
-    Reason.STORE_DENIED: ("output", "ledger", "driver", "executor"),
-    Reason.STORE_UNSAFE: ("output", "ledger"),
+    Reason.STORE_UNAVAILABLE: ("output", "ledger", "badRecords", "driver", "executor"),
+    Reason.STORE_DENIED: ("output", "ledger", "badRecords", "driver", "executor"),
+    Reason.STORE_UNSAFE: ("output", "ledger", "badRecords"),
     Reason.SOURCE_UNAVAILABLE: ("source", "driver", "executor"),
     Reason.SOURCE_DENIED: ("source", "driver", "executor"),
     Reason.SCHEMAS_UNAVAILABLE: ("decode", "driver", "executor"),

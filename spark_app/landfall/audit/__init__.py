@@ -69,6 +69,7 @@ class Unchecked(StrEnum):
     COMPACTED = "landed records may have been compacted away in Kafka"
     VERSION = "their file is gone, or has another version"
     DEAD_LETTERS_EXPIRED = "their dead letters have expired during the audit"
+    LETTERS_UNREACHABLE = "their dead letters are in a place that the spec does not name"
     FILE = "their file is of a kind that the auditor cannot read, or damaged"
 
     @property

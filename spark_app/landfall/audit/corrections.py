@@ -113,7 +113,7 @@ class Corrections:
         """Let the dead letters that slots up to this one name have expired."""
         expired = self._rows.execute(
             "UPDATE named SET expired = 1 WHERE slot <= ? AND retired = -1 "
-            "AND key GLOB '_landfall/*/dead-letters/*'",
+            "AND key GLOB '_landfall/*/dead-letters[/@]*'",
             (through,),
         )
         self._any = self._any or expired.rowcount > 0

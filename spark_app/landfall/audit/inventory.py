@@ -261,7 +261,7 @@ class Inventory:
 
     def has_expired(self, key: str) -> bool:
         """Whether an object that is gone is dead letters that have expired by now."""
-        query = "SELECT slot FROM named WHERE key = ? AND key GLOB '_landfall/*/dead-letters/*'"
+        query = "SELECT slot FROM named WHERE key = ? AND key GLOB '_landfall/*/dead-letters[/@]*'"
         named = [slot for (slot,) in self._select(query, (key,))]
         return bool(named) and named[0] <= self.expired_through()
 
@@ -297,7 +297,8 @@ class Inventory:
 
     def _list_objects(self) -> None:
         letters = re.compile(
-            rf"_landfall/{re.escape(self._group)}/dead-letters/[A-Za-z0-9._-]+/{_NAME}"
+            rf"_landfall/{re.escape(self._group)}/dead-letters(@[0-9a-f]{{16}})?/"
+            rf"[A-Za-z0-9._-]+/{_NAME}"
         )
         for key, size in self._bucket.visible():
             if (letters if key.startswith("_landfall/") else _DATA).fullmatch(key):

@@ -45,6 +45,9 @@ _UNCHECKED_TEXTS = {
     Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
     Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
     Unchecked.DEAD_LETTERS_EXPIRED: "of objects with dead letters that expired during the audit",
+    Unchecked.LETTERS_UNREACHABLE: (
+        "of objects with dead letters in a place that badRecords of the spec does not name"
+    ),
     Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
 }
 """What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""

@@ -121,7 +121,7 @@ def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator
     with store.open(key) as stream:
         if is_system and key.endswith(".json"):
             yield stream.read()  # a record of the ledger, or a snapshot
-        elif is_system and "/dead-letters/" in key:
+        elif is_system and ("/dead-letters/" in key or object_names.letters_place(key)):
             # Parquet, whatever format the group's data objects have.
             for letter in read_back.dead_letters(stream):
                 fields = {name: printable(value) for name, value in letter.items()}

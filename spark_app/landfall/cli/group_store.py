@@ -18,7 +18,7 @@ from landfall.driver.startup import check_secrets, explain_later, store_servers
 from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
-from landfall.ledger import Record, State
+from landfall.ledger import Record, State, object_names
 from landfall.store import Store
 
 Item = TypeVar("Item")
@@ -81,7 +81,9 @@ class GroupStore:
 
     def url(self, key: str) -> str:
         """The full URL of an object, as people and other tools need it."""
-        return f"{self.group.spec.output.url.rstrip('/')}/{key}"
+        spec, place = self.group.spec, object_names.letters_place(key)
+        letters = {each.id: each.url for each in spec.bad_records.places}
+        return f"{letters.get(place, spec.output.url).rstrip('/')}/{key}"
 
     def records(self) -> Iterator[Record]:
         """The whole ledger from slot 0, one record at a time."""

@@ -30,6 +30,7 @@ from landfall.api.verbs import Answer, LeaseRequest, Outcome, Request
 from landfall.driver.deps import DriverDeps
 from landfall.driver.existing_objects import check_root_free
 from landfall.driver.known_ledger import check_anchor, check_known
+from landfall.driver.letters_places import check_letters_places
 from landfall.driver.loop import Driver
 from landfall.driver.status import (
     DriverProgress,
@@ -333,8 +334,10 @@ class LaneContender:
         """The digest of what objects are made by; it is stored before an OPEN names it.
 
         Raises:
-            Stalled: SPEC_INVALID, this revision began with another file for a decoder.
+            Stalled: SPEC_INVALID, this revision began with another file for a decoder, or dead
+                letters are due in a place that the spec does not name.
         """
+        check_letters_places(state, self.group.spec)
         while True:
             try:
                 self._spec = self._spec or store_spec(self.deps.store, self.group, self._lane.name)

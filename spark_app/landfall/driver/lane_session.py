@@ -41,6 +41,7 @@ from landfall.driver.file_requests import (
     why_no_feed,
 )
 from landfall.driver.lease_sessions import SESSION, carry_out_lease
+from landfall.driver.letters_places import check_letters_places
 from landfall.driver.lost_ranges import lost_end
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promoting import Promoting, promote
@@ -253,6 +254,7 @@ class LaneSession:
         return max(state.generation, self.group.spec.generation)
 
     def _open(self, state: State) -> LaneWriter:
+        check_letters_places(state, self.group.spec)
         # The owner's revision: a driver that is restarted after this may open the lane by itself.
         spec = store_spec(self.store, self.group, self.lane.name)
         request = OpenRequest(

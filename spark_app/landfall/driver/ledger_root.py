@@ -24,7 +24,7 @@ def check_roots(store: Store, spec: GroupSpec) -> None:
         Retry: a store does not answer.
     """
     check_marks(store, spec)
-    if isinstance(store, RoutedStore):
+    if isinstance(store, RoutedStore) and store.is_apart:
         for key, url, _ in _marks(spec):
             if store.read(key) is None:
                 store.create(key, json.dumps({"url": url.rstrip("/")}).encode())
@@ -33,7 +33,7 @@ def check_roots(store: Store, spec: GroupSpec) -> None:
 
 def check_marks(store: Store, spec: GroupSpec) -> None:
     """Return if the marks that are there name each other. Raises as ``check_roots``."""
-    if not isinstance(store, RoutedStore):
+    if not isinstance(store, RoutedStore) or not store.is_apart:
         if body := store.read(LEDGER_MARK):
             raise Stalled(
                 Reason.SPEC_INVALID,

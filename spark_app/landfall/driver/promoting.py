@@ -26,7 +26,7 @@ from landfall.driver.promotion import Lanes, prepare_promotion
 from landfall.driver.replay import Steps
 from landfall.driver.side_lane import SidePlan, read_plan
 from landfall.driver.undo import ReplacingEffects, found_again
-from landfall.errors import LandfallError, Retry, Stalled
+from landfall.errors import LandfallError, LettersUnreachable, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Decision, roots
 from landfall.ledger.task_results import ObjectKind
@@ -129,7 +129,10 @@ class Promoting:
     def _why_not_retired(self, each: CountingObject) -> str:
         """Why an object cannot retire: the driver would stop at it, and keep no copy."""
         upload = each.landed.upload
-        stat = self.store.stat(upload.key)
+        try:
+            stat = self.store.stat(upload.key)
+        except LettersUnreachable as unreachable:
+            return f"backfill: {unreachable}"
         if stat is None or is_made_by(upload, stat):
             return ""
         return (

@@ -68,6 +68,12 @@ class LostSlice:
         return LandingRules.PAYLOADS if rules is UNSET else LandingRules.of(rules)
 
     @property
+    def letters_place(self) -> str:
+        """The place that its dead letters are in, see ``object_names.letters_place``."""
+        places = (object_names.letters_place(o.upload.key) for o in self.before.objects)
+        return next(filter(None, places), "")
+
+    @property
     def keys(self) -> frozenset[str]:
         """The keys of the lost objects."""
         return frozenset(o.upload.key for o in self.lost)
@@ -163,20 +169,23 @@ def land_again(
 
     All are of one origin. So no two have the same range, for a generation names no object twice.
     What was read from another group's objects, because the log had lost it, is read there again.
-    Slices that were cut into objects by other rules are landed by these, in jobs of their own.
+    Slices that were cut into objects by other rules are landed by these, in jobs of their own, and
+    so are those whose dead letters were in another place.
     ``topic_ids`` are those of the members of the lane.
     """
-    by_rules: defaultdict[LandingRules, list[LostSlice]] = defaultdict(list)
+    alike: defaultdict[tuple[LandingRules, str], list[LostSlice]] = defaultdict(list)
     for s in lost:
-        by_rules[s.rules].append(s)
+        alike[s.rules, s.letters_place].append(s)
     return [
         result
-        for rules, of_rules in sorted(by_rules.items())
-        for result in _land_by_rules(replace(batch, rules=rules), runner, of_rules, topic_ids)
+        for (rules, place), some in sorted(alike.items())
+        for result in _land_alike(
+            replace(batch, rules=rules, letters_place=place), runner, some, topic_ids
+        )
     ]
 
 
-def _land_by_rules(
+def _land_alike(
     batch: Batch,
     runner: Runner,
     lost: Sequence[LostSlice],

@@ -167,14 +167,16 @@ class Replayer:
         return [object_names.origin(self.group.metadata.name, key) for key in state.replayed]
 
     def _named(self, request: ReplayRequest) -> Iterator[tuple[str, Origin]]:
-        prefix = object_names.dead_letters_prefix(self.group.metadata.name, request.topic)
-        for stat in self.store.list_after(prefix):
-            try:
-                origin = object_names.origin(self.group.metadata.name, stat.key)
-            except ValueError:
-                continue  # nothing that Landfall has written
-            if request.partition in {None, origin.partition}:
-                yield stat.key, origin
+        name = self.group.metadata.name
+        for place in ("", *(each.id for each in self.group.spec.bad_records.places)):
+            prefix = object_names.dead_letters_prefix(name, request.topic, place=place)
+            for stat in self.store.list_after(prefix):
+                try:
+                    origin = object_names.origin(name, stat.key)
+                except ValueError:
+                    continue  # nothing that Landfall has written
+                if request.partition in {None, origin.partition}:
+                    yield stat.key, origin
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.peers import is_any_working
 from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.ledger_root import check_roots
+from landfall.driver.letters_places import claim_letters_place
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
 from landfall.driver.pinned_spec import pinned_spec
@@ -143,6 +144,7 @@ def _wait_for_store(store: Store, group: ConsumerGroup) -> None:
             probe(store)
             check_roots(store, group.spec)
             claim_output_root(store, group.full_name)
+            claim_letters_place(store, group)
 
 
 def drive(

@@ -166,7 +166,10 @@ def side_spec(group: ConsumerGroup, name: str) -> GroupSpec:
     ledger = spec.ledger and spec.ledger.model_copy(
         update={"url": f"{spec.ledger.url.rstrip('/')}/{below}"}
     )
-    return spec.model_copy(update={"output": output, "ledger": ledger})
+    letters = spec.bad_records
+    if letters.url:
+        letters = letters.model_copy(update={"url": f"{letters.url.rstrip('/')}/{below}"})
+    return spec.model_copy(update={"output": output, "ledger": ledger, "bad_records": letters})
 
 
 def side_group(

@@ -76,8 +76,9 @@ def _time(failure: Failure) -> datetime:
 
 
 def fail_fast(spec: GroupSpec) -> GroupSpec:
-    """The same spec, with timeouts of seconds at its stores and without a second attempt."""
-    return spec.model_copy(update={root.section: _impatient(root) for root in spec.roots})
+    """The same spec, with timeouts of seconds and no second attempt, but for dead letters."""
+    roots = [spec.output, spec.ledger] if spec.ledger else [spec.output]
+    return spec.model_copy(update={root.section: _impatient(root) for root in roots})
 
 
 def _impatient(root: Root) -> Root:

@@ -25,6 +25,7 @@ from landfall.store import Slots
 
 _SECTIONS = ("decode", "transforms", "route", "badRecords")
 """What objects are made by, without where they are (``PLACE``)."""
+_LETTERS_PLACES = PLACE | {"formerPlaces"}
 
 
 def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
@@ -36,6 +37,7 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
     spec = group.spec.model_dump(mode="json", by_alias=True)
     output = group.spec.output.model_dump(mode="json", by_alias=True, exclude=set(PLACE))
     kept = {name: spec[name] for name in _SECTIONS} | {"output": output}
+    kept["badRecords"] = {k: v for k, v in spec["badRecords"].items() if k not in _LETTERS_PLACES}
     if spec["topics"]:  # software that does not know the field can read what is stored without it
         topics = group.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)["topics"]
         kept["topics"] = [
@@ -157,6 +159,7 @@ def unchecked_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> 
     files = [{**feed, **feeds.get(feed["topic"], {})} for feed in present["source"]["files"]]
     kept["source"] = present["source"] | {"files": files}
     kept["output"] |= {name: present["output"][name] for name in PLACE}
+    kept["badRecords"] |= {name: present["badRecords"][name] for name in _LETTERS_PLACES}
     try:
         spec = GroupSpec.model_validate(present | kept)
     except ValidationError:  # stored by software that knew other fields

@@ -8,6 +8,7 @@ all be there. Who must not take "not known to be visible" for "absent" asks here
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 
+from landfall.errors import LettersUnreachable
 from landfall.ledger import State
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import ObjectStat, is_made_by
@@ -43,10 +44,17 @@ class SeenObjects:
         if not unseen:
             return
         with self._new_pool(min(PARALLEL_LOOKS, len(unseen))) as pool:
-            stats = pool.map(self._stat, [each.upload.key for each in unseen])
+            stats = pool.map(self._found, [each.upload.key for each in unseen])
             for each, stat in zip(unseen, stats, strict=True):
                 if is_made_by(each.upload, stat):
                     self._seen.add(_name(each))
+
+    def _found(self, key: str) -> ObjectStat | None:
+        """The visible object; None also for one that cannot be seen from here."""
+        try:
+            return self._stat(key)
+        except LettersUnreachable:
+            return None  # the ledger confirms it, if its driver goes on or when it ends
 
     def has(self, landed: LandedObject) -> bool:
         """Whether the object was seen."""

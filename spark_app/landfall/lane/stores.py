@@ -1,13 +1,16 @@
-"""Opens the stores of a group: one, or two if its ledger is not in its output root."""
+"""Opens the stores of a group as one: of its objects, its ledger, and its dead letters."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from landfall.api.spec import GroupSpec
-from landfall.ledger import roots
+from landfall.ledger import object_names, roots
 from landfall.store import Store
-from landfall.store.routed import RoutedStore, Routing
+from landfall.store.routed import LettersStore, RoutedStore, Routing
 from landfall.store.urls import open_store
 
 
-def open_stores(spec: GroupSpec) -> Store:
+def open_stores(spec: GroupSpec) -> RoutedStore:
     """The store of a group's ledger and objects, without a request to it.
 
     A process needs only one.
@@ -17,7 +20,34 @@ def open_stores(spec: GroupSpec) -> Store:
         StoreDenied: credentials are missing.
     """
     objects = open_store(spec.output)
-    return with_ledger(open_store(spec.ledger), objects) if spec.ledger else objects
+    ledger = open_store(spec.ledger) if spec.ledger else objects
+    letters = {
+        place.id: LettersStore(open_store(place), f"spec.{place.section}.url")
+        for place in spec.bad_records.places
+    }
+    return as_one(objects, ledger, letters)
+
+
+def as_one(
+    objects: Store,
+    ledger: Store | None = None,
+    letters: Mapping[str, LettersStore] = MappingProxyType({}),
+) -> RoutedStore:
+    """The stores of a group as one.
+
+    Args:
+        objects: the store of all that is in none of the others.
+        ledger: the store of the ledger, if that is another one.
+        letters: the places of dead letters that are known, by their ids.
+    """
+    routing = Routing(
+        roots.is_ledger_key,
+        roots.may_be_of_ledger,
+        roots.may_be_of_objects,
+        object_names.letters_place,
+        roots.may_be_of_letters,
+    )
+    return RoutedStore(routing, ledger or objects, objects, letters)
 
 
 def with_ledger(ledger: Store, objects: Store) -> Store:
@@ -27,5 +57,4 @@ def with_ledger(ledger: Store, objects: Store) -> Store:
         ledger: the store of the ledger.
         objects: the store of all else.
     """
-    routing = Routing(roots.is_ledger_key, roots.may_be_of_ledger, roots.may_be_of_objects)
-    return RoutedStore(routing, ledger, objects)
+    return as_one(objects, ledger)

@@ -29,6 +29,8 @@ which no topic may be called::
         closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
         dead letters
+    _landfall/<group>/dead-letters@<place>/<topic>/…
+        dead letters in a place of their own, which has the same keys: ``letters_place``
     _landfall/<group>/side/<name>/…       the output root of a backfill: all of the above, below it
 
 A destination is one or more folders with ``=`` in their names, which no topic has: the first folder
@@ -73,6 +75,13 @@ _PLAN = re.compile(r"\.r(0|[1-9][0-9]*)(?![^.])")
 _BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
 _SLOT = re.compile(r"([0-9]{10})/([0-9]{10})\.json")
 _REGISTRY = re.compile(r"[0-9a-f]{16}")
+_PLACE = re.compile("[0-9a-f]{16}")
+_LETTERS = re.compile("dead-letters(@[0-9a-f]{16})?/")
+# In a root or the root of a side lane, as it was landed or as a copy.
+_IN_A_PLACE = re.compile(
+    f"({SYSTEM}/[^/]+/{SIDE}/[^/]+/)?({SYSTEM}/[^/]+/[^/]+-retired/[0-9]+/)?"
+    f"{SYSTEM}/[^/]+/dead-letters@([0-9a-f]{{16}})/"
+)
 _SCHEMA_ID = re.compile(r"0|[1-9][0-9]{0,9}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -142,7 +151,9 @@ def parse_key(key: str) -> ObjectName:
     )
 
 
-def dead_letter_key(group: str, topic: str, generation: int, partition: int, start: int) -> str:
+def dead_letter_key(  # noqa: PLR0913  # a part of the name each
+    group: str, topic: str, generation: int, partition: int, start: int, *, place: str = ""
+) -> str:
     """The key of a dead-letter object; ``origin`` parses it.
 
     Raises:
@@ -150,17 +161,44 @@ def dead_letter_key(group: str, topic: str, generation: int, partition: int, sta
     """
     _check_numbers(generation, partition, start)
     name = f"{generation}_{partition}_{start:020d}.parquet"
-    return f"{dead_letters_prefix(group, topic)}{name}"
+    return f"{dead_letters_prefix(group, topic, place=place)}{name}"
 
 
-def dead_letters_prefix(group: str, topic: str) -> str:
-    """The prefix that the dead-letter objects of a topic have, and no other key.
+def dead_letters_prefix(group: str, topic: str, *, place: str = "") -> str:
+    """The prefix that the dead-letter objects of a topic have in a place, and no other key.
+
+    Args:
+        group: name of the group.
+        topic: name of the topic.
+        place: as of ``letters_place``.
 
     Raises:
         ValueError: a part is not legal.
     """
     check_topic(topic)
-    return f"{group_prefix(group)}dead-letters/{topic}/"
+    if place and not _PLACE.fullmatch(place):
+        raise ValueError(f"not 16 hexadecimal digits, which name a place: {place!r}")
+    return f"{group_prefix(group)}dead-letters{'@' if place else ''}{place}/{topic}/"
+
+
+def letters_place(key: str) -> str:
+    """The place of their own that these dead letters are in, 16 hexadecimal digits.
+
+    It is empty for dead letters in the output root, and for all that are none. A copy of dead
+    letters is in their place, and so are those of a backfill.
+    """
+    match = _IN_A_PLACE.match(key)
+    return match[3] if match else ""
+
+
+def is_dead_letter_key(group: str, key: str) -> bool:
+    """Whether a key is that of dead letters of this group, in whatever place.
+
+    Raises:
+        ValueError: the group's name is not legal.
+    """
+    prefix = group_prefix(group)
+    return key.startswith(prefix) and bool(_LETTERS.match(key, len(prefix)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +222,13 @@ def origin(group: str, key: str) -> Origin:
     Raises:
         ValueError: the key is neither.
     """
-    prefix = f"{group_prefix(group)}dead-letters/"
-    if not key.startswith(prefix):
+    prefix = group_prefix(group)
+    letters = _LETTERS.match(key, len(prefix)) if key.startswith(prefix) else None
+    if not letters:
         name = parse_key(key)
         plan, _ = split_plan(name.extension)
         return Origin(name.topic, name.generation, name.partition, name.start, plan)
-    topic, _, basename = key.removeprefix(prefix).partition("/")
+    topic, _, basename = key[letters.end() :].partition("/")
     match = _BASENAME.fullmatch(basename)
     if not match:
         raise ValueError(f"not the key of a dead-letter object: {key!r}")

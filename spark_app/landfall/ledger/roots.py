@@ -10,7 +10,7 @@ import re
 from landfall.ledger.documents import parse_document
 from landfall.ledger.object_names import LANE_NAME, SIDE, SYSTEM, group_prefix
 
-_DEAD_LETTERS = "dead-letters"
+_DEAD_LETTERS = "dead-letters(@[0-9a-f]{16})?"
 """As in ``object_names.dead_letters_prefix``."""
 _RETIRED = "-retired"
 """As in ``retired_names.retired_prefix``."""
@@ -51,6 +51,18 @@ def marked_ledger(objects_url: str, mark: bytes) -> str:
 def _server(url: str) -> tuple[str, str]:
     scheme, _, path = url.partition("://")
     return scheme, path.partition("/")[0]
+
+
+def may_be_of_letters(prefix: str) -> bool:
+    """Whether dead letters in places of their own may have this prefix."""
+    if side := _SIDE_ROOT.match(prefix):
+        return may_be_of_letters(prefix[side.end() :])
+    system, *below = prefix.split("/", 3)
+    if not below or system != SYSTEM:
+        return not below and SYSTEM.startswith(system)
+    # A folder whose name may go on may be that of any place, or of any lane's copies.
+    is_open = len(below) < 3 or below[1] == SIDE
+    return is_open or below[1].startswith("dead-letters@") or below[1].endswith(_RETIRED)
 
 
 def side_root(group: str, name: str) -> str:

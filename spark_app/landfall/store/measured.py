@@ -5,6 +5,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import BinaryIO, TypeVar
 
 from landfall.errors import Retry, StoreDenied
@@ -176,11 +177,18 @@ def measured(store: Store, kinds: Sequence[str], calls: StoreCalls) -> Store:
     """The store, with its calls counted.
 
     Args:
-        store: one store, or two.
-        kinds: of the objects' store, and of the ledger's if it is another one.
+        store: one store, or several.
+        kinds: of the objects' store, of the ledger's if it is another one, and of the places of
+            dead letters.
         calls: where to count.
     """
-    if isinstance(store, RoutedStore):
-        ledger = MeasuredStore(store.ledger, kinds[-1], calls)
-        return RoutedStore(store.routing, ledger, MeasuredStore(store.objects, kinds[0], calls))
-    return MeasuredStore(store, kinds[0], calls)
+    if not isinstance(store, RoutedStore):
+        return MeasuredStore(store, kinds[0], calls)
+    objects = MeasuredStore(store.objects, kinds[0], calls)
+    ledger = MeasuredStore(store.ledger, kinds[1], calls) if store.is_apart else objects
+    of_places = zip(store.letters.items(), kinds[1 + store.is_apart :], strict=True)
+    letters = {
+        place: replace(known, store=MeasuredStore(known.store, kind, calls))
+        for (place, known), kind in of_places
+    }
+    return RoutedStore(store.routing, ledger, objects, letters)

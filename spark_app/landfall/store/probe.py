@@ -41,9 +41,9 @@ def probe(store: Store) -> None:
         Retry: the store failed.
     """
     folder = f"{PREFIX}0/{uuid4().hex}/"
-    ledger, objects = (
-        (store.ledger, store.objects) if isinstance(store, RoutedStore) else (store, store)
-    )
+    ledger = objects = store
+    if isinstance(store, RoutedStore) and store.is_apart:
+        ledger, objects = store.ledger, store.objects
     try:
         _check_slots(ledger, folder)
         if objects is not ledger:
@@ -55,6 +55,15 @@ def probe(store: Store) -> None:
         _delete(ledger, [*slots, *listed])
         if objects is not ledger:
             _delete(objects, listed)
+
+
+def probe_uploads(store: Store) -> None:
+    """Return if the store keeps objects, as a place of dead letters must.
+
+    Raises:
+        Stalled, Retry: as ``probe``.
+    """
+    _check_uploads(store, f"{PREFIX}0/{uuid4().hex}/")
 
 
 def probe_replacing(store: Store, name: str) -> None:

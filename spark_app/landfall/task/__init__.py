@@ -58,6 +58,8 @@ class Batch:
             keys of those objects; empty in every batch but a replay.
         lists: of feeds, the lists with the parts of all slices.
         from_backup: slices to read from what another group has landed, instead of from the log.
+        letters_place: the place of dead letters, see ``object_names.letters_place``; None for the
+            present one. What was committed is made again where it was.
         rules: by which slices are cut into chunks and objects; those of before where what was
             committed is made again.
     """
@@ -70,4 +72,13 @@ class Batch:
     dead_letters: tuple[tuple[Slice, str], ...] = ()
     lists: tuple[tuple[TopicPartition, PartList], ...] = ()
     from_backup: tuple[tuple[Slice, FromBackup], ...] = ()
+    letters_place: str | None = None
     rules: LandingRules = CURRENT_RULES
+
+    @property
+    def new_letters_place(self) -> str:
+        """The place of the dead letters that this batch makes; empty for the output root."""
+        if self.letters_place is not None:
+            return self.letters_place
+        present = self.group.spec.bad_records.present_place
+        return present.id if present else ""

@@ -420,7 +420,12 @@ class _SliceLanding:
     def _open_dead_letters(self, start: int) -> ObjectWriter:
         tp = self._slice.topic_partition
         key = object_names.dead_letter_key(
-            self._group.metadata.name, tp.topic, self._group.spec.generation, tp.partition, start
+            self._group.metadata.name,
+            tp.topic,
+            self._group.spec.generation,
+            tp.partition,
+            start,
+            place=self._context.batch.new_letters_place,
         )
         return ObjectWriter(
             tp,

@@ -197,3 +197,28 @@ def test_an_object_that_takes_the_place_of_another_has_its_name_with_the_plan(
     assert object_names.renamed(key, 9) == new
     assert object_names.origin("clicks", new) == object_names.origin("clicks", key)
     assert object_names.origin("clicks", new).plan == 9
+
+
+def test_dead_letters_in_a_place_of_their_own_have_its_name_and_the_same_origin() -> None:
+    place = "0123456789abcdef"
+    key = object_names.dead_letter_key("clicks", "web", 3, 7, 9, place=place)
+    plain = object_names.dead_letter_key("clicks", "web", 3, 7, 9)
+
+    assert key == f"_landfall/clicks/dead-letters@{place}/web/3_7_00000000000000000009.parquet"
+    assert object_names.origin("clicks", key) == object_names.origin("clicks", plain)
+    assert object_names.letters_place(object_names.renamed(key, 5)) == place
+    assert (
+        object_names.letters_place(f"_landfall/clicks/0-retired/00000000000000000007/{key}")
+        == place
+    )
+    assert object_names.letters_place(f"_landfall/clicks/side/fix/{key}") == place
+    assert object_names.letters_place(plain) == ""
+    assert object_names.letters_place(f"web/dt=1/{key}") == ""
+
+
+@pytest.mark.parametrize(
+    "place", ["x", "0123456789ABCDEF", "0123456789abcde/", "../../../../../.."]
+)
+def test_a_place_has_a_name_of_hexadecimal_digits(place: str) -> None:
+    with pytest.raises(ValueError, match="16 hexadecimal digits"):
+        object_names.dead_letter_key("clicks", "web", 3, 7, 9, place=place)

@@ -1,18 +1,33 @@
 """A ledger in one store and its objects in another: which keys are where, and what is refused."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import pytest
 
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.ledger_root import check_roots
-from landfall.errors import Reason, Stalled
+from landfall.errors import (
+    LettersAway,
+    LettersUnreachable,
+    Reason,
+    Stalled,
+    StoreAway,
+    StoreDenied,
+)
 from landfall.lane import claim_output_root
-from landfall.lane.stores import open_stores, with_ledger
-from landfall.ledger import object_names, retired_names
+from landfall.lane.seen import SeenObjects
+from landfall.lane.stores import as_one, open_stores, with_ledger
+from landfall.ledger import State, object_names, retired_names
+from landfall.ledger.roots import side_root
+from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.objects import Upload
 from landfall.store import Created, Store
 from landfall.store.copying import copied
+from landfall.store.fault_injection import Call, Fault, NoFaults
 from landfall.store.memory import MemoryStore
 from landfall.store.probe import probe, probe_replacing
-from landfall.store.routed import RoutedStore
+from landfall.store.routed import LettersStore, RoutedStore
 from tests.support.fakes import group
 from tests.support.stores import uploaded
 
@@ -190,6 +205,109 @@ def test_roots_are_not_in_each_other(ledger: str, output: str) -> None:
 def test_a_group_opens_one_store_or_two() -> None:
     both = open_stores(elsewhere().spec)
 
-    assert isinstance(both, RoutedStore)
+    assert both.is_apart
     assert repr(both.ledger) == "FileStore(/ledger)"
-    assert not isinstance(open_stores(group(output={"url": "file:///out"}).spec), RoutedStore)
+    assert not open_stores(group(output={"url": "file:///out"}).spec).is_apart
+
+
+PLACE, FORMER = "0123456789abcdef", "fedcba9876543210"
+SIDE = side_root("clicks", "fix")
+COPY = retired_names.retired_key(
+    "clicks", "0", 7, object_names.dead_letter_key("clicks", "orders", 1, 0, 9, place=PLACE)
+)
+LETTERS_KEYS = [
+    COPY,
+    object_names.dead_letter_key("clicks", "orders", 1, 0, 0, place=PLACE),
+    f"{SIDE}/{COPY}",
+    f"{SIDE}/{object_names.dead_letter_key('clicks', 'orders', 2, 0, 0, place=PLACE)}",
+]
+UNKNOWN = object_names.dead_letter_key("clicks", "orders", 1, 0, 0, place=FORMER)
+
+
+def with_letters(*places: str) -> tuple[RoutedStore, Mapping[str, MemoryStore]]:
+    stores = {name: MemoryStore() for name in ("objects", "ledger", *places)}
+    letters = {place: LettersStore(stores[place], "spec.badRecords.url") for place in places}
+    return as_one(stores["objects"], stores["ledger"], letters), stores
+
+
+@pytest.mark.parametrize("key", LETTERS_KEYS)
+def test_dead_letters_and_their_copies_are_in_their_own_place(key: str) -> None:
+    store, stores = with_letters(PLACE, FORMER)
+    upload = uploaded(store, key)
+    assert [each.key for each in store.open_uploads("_landfall/clicks/")] == [key]
+
+    store.complete(upload)
+
+    assert [name for name in stores if keys(stores[name])] == [PLACE]
+    assert (store.read(key), store.read_range(key, 1, 2)) == (b"body", b"od")
+    for prefix in (key[:end] for end in range(len(key) + 1)):
+        assert keys(store, prefix) == [key], prefix
+    store.retire(upload)
+    assert store.stat(key) is None
+    store.abort(key, uploaded(store, key).upload_id)
+    assert not [*store.open_uploads("")]
+    assert not stores["objects"].requests.keys() - {"list", "open-uploads"}
+
+
+def test_one_listing_and_one_deletion_have_the_keys_of_all_stores() -> None:
+    store, stores = with_letters(PLACE)
+    for key in [*LEDGER_KEYS, *OBJECT_KEYS]:
+        store.create(key, b"x")
+    for key in LETTERS_KEYS:
+        store.complete(uploaded(store, key))
+    everything = sorted([*LEDGER_KEYS, *OBJECT_KEYS, *LETTERS_KEYS])
+
+    assert keys(store) == everything
+    store.delete_slots([LEDGER_KEYS[0], OBJECT_KEYS[0], LETTERS_KEYS[0]])
+    assert len(keys(store)) == len(everything) - 3
+    assert keys(stores[PLACE]) == sorted(LETTERS_KEYS[1:])
+
+
+def test_a_copy_from_another_place_is_sent_from_here() -> None:
+    store, stores = with_letters(PLACE, FORMER)
+    store.complete(uploaded(store, UNKNOWN))
+
+    store.complete(copied(store, UNKNOWN, 4, LETTERS_KEYS[1], "token-2"))
+
+    assert stores[PLACE].read(LETTERS_KEYS[1]) == b"body"
+
+
+@pytest.mark.parametrize("ledger", [None, MemoryStore()])
+def test_what_is_in_an_unknown_place_is_unreachable_and_not_absent(ledger: Store | None) -> None:
+    objects = MemoryStore()
+    objects.create(UNKNOWN, b"left in the wrong store")
+    store = as_one(objects, ledger)
+    upload = Upload(UNKNOWN, "id", (), "token")
+
+    for call in (
+        lambda: store.stat(UNKNOWN),
+        lambda: store.read(UNKNOWN),
+        lambda: store.open(UNKNOWN),
+        lambda: store.begin(UNKNOWN, "token"),
+        lambda: store.complete(upload),
+        lambda: store.retire(upload),
+        lambda: store.abort(UNKNOWN, "id"),
+        lambda: store.delete_slots([UNKNOWN]),
+    ):
+        with pytest.raises(LettersUnreachable, match=f"unreachable, not lost: .* {FORMER}"):
+            call()
+    assert keys(store) == []
+    letters = LandedObject(upload, ObjectKind.DEAD_LETTERS, 1, 0, 0, 0)
+    state = State(seq=7, applied_through=6, unapplied=MappingProxyType({7: (letters,)}))
+    assert SeenObjects(store.stat).through(state) == 6
+
+
+class Refuses(NoFaults):
+    def before(self, call: Call) -> Fault | None:
+        raise StoreDenied(f"{call.operation} {call.key}: 403 AccessDenied")
+
+
+def test_a_place_that_refuses_is_named_and_is_no_outage_of_the_store() -> None:
+    letters = {PLACE: LettersStore(MemoryStore(plan=Refuses()), "spec.badRecords.url")}
+    store = as_one(MemoryStore(), letters=letters)
+
+    with pytest.raises(LettersAway, match=r"spec\.badRecords\.url: begin .* 403") as refused:
+        store.begin(LETTERS_KEYS[1], "token")
+
+    assert not isinstance(refused.value, StoreAway)
+    store.begin(OBJECT_KEYS[-2], "token")

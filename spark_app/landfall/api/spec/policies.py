@@ -1,12 +1,17 @@
 """The policies of a group: when to upload, bad records, autoscaling, upgrades, tuning."""
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from landfall.api.pod_spec import Model
+from landfall.api.spec.roots import LettersPlace, PresentPlace, StoreType, Url
+from landfall.api.spec.s3 import S3
+from landfall.api.spec.shared import distinct
+from landfall.api.spec.stores import Azure, Gcs, Hdfs
 from landfall.api.spec.trials import Canary, Shadow
 from landfall.api.values import Bytes, Duration, DurationOrZero, Pattern, Ratio
 
@@ -38,6 +43,8 @@ class UploadPolicy(Model):
     """Upload policies for some topics. The first whose pattern matches applies."""
 
 
+MAX_FORMER_PLACES = 8
+"""As many sections of each store are in the definition of the resource once only."""
 MAX_OVERRIDES = 200
 """The API server checks each of them by rules, whose cost it limits."""
 
@@ -55,6 +62,15 @@ class BadRecordsOverride(Model):
     """Replaces the group's ``minCount`` for these topics."""
     window: Duration | None = None
     """Replaces the group's ``window`` for these topics."""
+
+
+_UNSET: Mapping[str, Model | None] = {
+    "store": None,
+    "s3": S3(),
+    "azure": Azure(),
+    "gcs": Gcs(),
+    "hdfs": Hdfs(),
+}
 
 
 class BadRecords(Model):
@@ -81,6 +97,53 @@ class BadRecords(Model):
     """
     overrides: Annotated[tuple[BadRecordsOverride, ...], Field(max_length=MAX_OVERRIDES)] = ()
     """Limits for some topics, at most 200. The first whose pattern matches applies."""
+    url: Url | None = None
+    """Root of a place for dead letters alone, such as ``s3://letters/clicks``, apart from the other
+    roots. Under ``output.url`` if not set.
+    """
+    store: StoreType | None = None
+    """Import path of a custom store for ``url``."""
+    s3: S3 = S3()
+    """Access to ``url``, as ``output.s3``."""
+    azure: Azure = Azure()
+    """As ``output.azure``."""
+    gcs: Gcs = Gcs()
+    """As ``output.gcs``."""
+    hdfs: Hdfs = Hdfs()
+    """As ``output.hdfs``."""
+    former_places: Annotated[tuple[LettersPlace, ...], Field(max_length=MAX_FORMER_PLACES)] = ()
+    """Where dead letters were before. Those of a place that is not named cannot be reached."""
+
+    @property
+    def present_place(self) -> PresentPlace | None:
+        """The place of new dead letters; None if that is the output root."""
+        if not self.url:
+            return None
+        return PresentPlace(
+            url=self.url,
+            store=self.store,
+            s3=self.s3,
+            azure=self.azure,
+            gcs=self.gcs,
+            hdfs=self.hdfs,
+        )
+
+    @property
+    def places(self) -> tuple[LettersPlace, ...]:
+        """The places of dead letters, the present one first, without the output root."""
+        present = self.present_place
+        return (present, *self.former_places) if present else self.former_places
+
+    @model_validator(mode="after")
+    def _places_are_known(self) -> "BadRecords":
+        if self.url:
+            _ = self.present_place  # which refuses a URL of no store
+        elif section := next((s for s, unset in _UNSET.items() if getattr(self, s) != unset), ""):
+            raise ValueError(
+                f"{section}: url is not set, so dead letters are where the objects are"
+            )
+        distinct(tuple(f"{place.url} ({place.id})" for place in self.places))
+        return self
 
     def for_topic(self, topic: str) -> "BadRecords":
         """The limits of a topic: those of the first override that matches, else the group's."""

@@ -1,5 +1,7 @@
 """The roots of a group: where its objects are, and its ledger, in which stores."""
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, TypeAlias, TypedDict
@@ -19,6 +21,13 @@ Url: TypeAlias = Annotated[
 ]
 
 
+_SIDE = re.compile("/_landfall/[^/]+/side/[^/]+$")
+"""The root of a backfill, in another root: ``ledger.roots.side_root``."""
+
+
+StoreType: TypeAlias = Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")]
+
+
 class Access(TypedDict, total=False):
     """How stores are accessed, for those that are accessed otherwise than by default."""
 
@@ -36,7 +45,7 @@ class Root(Model):
 
     url: Url
     """URL of the root."""
-    store: Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")] | None = None
+    store: StoreType | None = None
     """Import path of a custom store, which interprets ``url`` itself."""
     s3: S3 = S3()
     """How to access an S3 bucket. Without credentials here, boto3's default chain is used."""
@@ -89,6 +98,31 @@ class Ledger(Root):
     """Root of the ledger, such as ``s3://ledgers/clicks``, for this group alone. It is not in the
     output root, nor the output root in it.
     """
+
+
+class LettersPlace(Root):
+    """Where dead letters were before."""
+
+    section: ClassVar[str] = "badRecords.formerPlaces"
+
+    url: Url
+    """Root of the place, as ``badRecords.url`` was."""
+
+    @property
+    def id(self) -> str:
+        """What the keys of dead letters call this place: by its URL and its server.
+
+        The root of a backfill in it has the same.
+        """
+        url = _SIDE.sub("", self.url.rstrip("/"))
+        text = json.dumps([url, self.access.endpoint or ""])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class PresentPlace(LettersPlace):
+    """``spec.badRecords.url``, with how it is accessed."""
+
+    section: ClassVar[str] = "badRecords"
 
 
 def roots_above(url: str) -> Iterator[str]:

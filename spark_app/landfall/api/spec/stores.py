@@ -15,7 +15,9 @@ SCHEMES: Mapping[str, str] = MappingProxyType(
     {"s3": "s3", "abfss": "azure", "gs": "gcs", "hdfs": "hdfs"}
 )
 """The section of ``spec.output`` for each scheme of ``output.url``; ``file`` needs none."""
-PLACE = frozenset({"url", "store", *SCHEMES.values()})
+PLACE_SECTIONS = tuple(SCHEMES.values())
+"""The sections of all stores."""
+PLACE = frozenset({"url", "store", *PLACE_SECTIONS})
 """The fields of ``spec.output`` that name a store and say how it is accessed."""
 
 

@@ -5,16 +5,19 @@ Nothing is ever written.
 
 import heapq
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 from urllib.parse import unquote
 
 from landfall.api.spec import GroupSpec, Root
+from landfall.audit import Unchecked
+from landfall.audit.sources import CannotCompare
 from landfall.errors import Reason, Stalled
 
-_IN_LEDGER = re.compile(r"_landfall/(?![^/]+/(dead-letters|0-retired)/)")
+_IN_LEDGER = re.compile(r"_landfall/(?![^/]+/(dead-letters(@[0-9a-f]{16})?|0-retired)/)")
+_PLACE = re.compile(r"(_landfall/[^/]+/0-retired/[0-9]+/)?_landfall/[^/]+/dead-letters@([^/]+)/")
 
 
 class Bucket(Protocol):
@@ -52,14 +55,50 @@ class WithLedger:
         return (self.ledger if _IN_LEDGER.match(key) else self.objects).open(key)
 
 
+@dataclass(frozen=True)
+class WithLetters:
+    """A group's root or roots, and the places of dead letters by the names that keys give them."""
+
+    rest: Bucket
+    letters: Mapping[str, Bucket]
+
+    def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+        """Keys of all that are known."""
+        places: list[tuple[str, Bucket]] = [("", self.rest), *self.letters.items()]
+        yield from heapq.merge(*(self._of(place, it, prefix) for place, it in places))
+
+    def _of(self, place: str, bucket: Bucket, prefix: str) -> Iterator[tuple[str, int]]:
+        return (each for each in bucket.visible(prefix) if _place(each[0]) == place)
+
+    def open(self, key: str) -> BinaryIO:
+        """A stream of an object's bytes.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+            CannotCompare: it is in a place that is not known.
+        """
+        if not (place := _place(key)):
+            return self.rest.open(key)
+        if place not in self.letters:
+            raise CannotCompare(Unchecked.LETTERS_UNREACHABLE)
+        return self.letters[place].open(key)
+
+
+def _place(key: str) -> str:
+    match = _PLACE.match(key)
+    return match[2] if match else ""
+
+
 def open_buckets(spec: GroupSpec) -> Bucket:
-    """The output root of a group, with its ledger if that is elsewhere.
+    """The output root of a group, with its ledger and dead letters if they are elsewhere.
 
     Raises:
         Stalled, StoreDenied: as ``open_bucket``.
     """
     objects = open_bucket(spec.output)
-    return WithLedger(open_bucket(spec.ledger), objects) if spec.ledger else objects
+    rest = WithLedger(open_bucket(spec.ledger), objects) if spec.ledger else objects
+    letters = {place.id: open_bucket(place) for place in spec.bad_records.places}
+    return WithLetters(rest, letters)
 
 
 def open_bucket(root: Root) -> Bucket:
