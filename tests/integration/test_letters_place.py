@@ -151,9 +151,6 @@ def test_letters_of_a_former_place_are_reached_if_it_is_named(
     former = {"url": letters.url, "s3": own["badRecords"]["s3"]}
     named = spec(scene, None, formerPlaces=[former])
     assert checks(scene, tmp_path, **named) == [ExitCode.OK] * 3
-    new = {"generation": 2, "decode": {"format": "Raw"}, "route": {"pattern": "all"}}
-    file = str(scene.file(tmp_path, **{**named, **new}))
-    assert main(["replay-dead-letters", file, topic, "--why", "mended"]) == ExitCode.OK
     assert letters.keys() == before
 
 
