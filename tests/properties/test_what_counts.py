@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from landfall.landed import pieces
 from landfall.landed.pieces import Counting
 from landfall.landed.stretches import first_stretch
-from landfall.ledger import Commit, Hole, Replace
+from landfall.ledger import Commit, Hole, Replace, Replay
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.segments import entries_of
@@ -109,7 +109,7 @@ def counted(history: History, of: TopicPartition, offsets: OffsetRange) -> Count
     for record, listed in history.records:
         seq = record.header.seq
         about = (e for e in entries_of(GROUP, record) if TopicPartition(e.topic, e.partition) == of)
-        if seq <= began or not isinstance(record, Commit | Hole | Replace):
+        if seq <= began or not isinstance(record, Commit | Hole | Replay | Replace):
             continue
         if any(e.start < offsets.end and offsets.start < e.end for e in about):
             records.append(record)
@@ -227,3 +227,54 @@ def test_each_rule_is_needed(purpose: str, monkeypatch: pytest.MonkeyPatch) -> N
 
     with pytest.raises(AssertionError):
         check(history, tp(0), OffsetRange(0, 10))
+
+
+def _merged_after_a_replay() -> tuple[History, str]:
+    """Record 2 was a dead letter; a replay has landed it, and its object was merged."""
+    history = History().add(0).commit(0, ["a", "a", "-", "a"]).commit(0, ["a"] * 2)
+    letters = next(key for key in history.applied().objects if "dead-letters" in key)
+    history.replay(letters, "a").applied()
+    history.merge([key for key in history.now.objects if "/dt=a/" in key])
+    history.applied()
+    return history, letters
+
+
+@pytest.mark.parametrize(
+    ("offsets", "rows"),
+    [
+        ((0, 6), ((0, 3), (3, 5))),
+        ((0, 3), ((0, 3),)),
+        ((2, 3), ((0, 3),)),
+        ((3, 6), ((0, 3), (3, 5))),
+        ((4, 6), ((3, 5),)),
+    ],
+)
+def test_a_record_that_was_replayed_is_read_once_also_after_a_merge(
+    offsets: tuple[int, int], rows: tuple[tuple[int, int], ...]
+) -> None:
+    history, letters = _merged_after_a_replay()
+
+    held = pieces.held(counted(history, tp(0), OffsetRange(*offsets)))
+
+    merged = [piece.rows for piece in held.pieces if piece.key != letters]
+    assert (held.end, held.why, merged) == (offsets[1], None, [rows])
+    has_letters = any(piece.key == letters for piece in held.pieces)
+    assert has_letters == (offsets[0] <= 2 < offsets[1])  # else no row of it is wanted
+
+
+def test_what_a_backfill_lands_instead_of_a_replay_is_read_and_not_once_it_is_undone() -> None:
+    history = History().add(0).commit(0, ["a", "a", "-", "a"])
+    letters = next(key for key in history.applied().objects if "dead-letters" in key)
+    history.replay(letters, "b").applied()
+    side = History().open(3).add(0).commit(0, ["a", "a", "b", "a"])
+    history.open(3)
+    slot = history.backfill(side, [*history.now.objects])
+    history.applied()
+
+    again = pieces.held(counted(history, tp(0), OffsetRange(0, 4)))
+    history.undo(slot)
+    history.applied()
+    undone = pieces.held(counted(history, tp(0), OffsetRange(0, 4)))
+
+    assert [(p.landed.rows, p.is_dead_letters) for p in again.pieces] == [(3, False), (1, False)]
+    assert [(p.landed.rows, p.is_dead_letters) for p in undone.pieces] == [(3, False), (1, True)]

@@ -141,7 +141,7 @@ class History:
         return self._begun[tp]
 
     def records(self, tp: TopicPartition, life: Life, offsets: OffsetRange) -> list[Record]:
-        """The COMMITs, HOLEs and REPLACEs about these offsets in this life, in order.
+        """The COMMITs, HOLEs, REPLAYs and REPLACEs about these offsets in this life, in order.
 
         Raises:
             Stalled, Retry: as ``life``.
@@ -152,7 +152,7 @@ class History:
             found += _decoded(segment, seqs)
         live = {e.at for e in self._live.get(tp, ()) if _concerns(e, life, offsets)}
         found += [self.record(seq) for seq in sorted(live)]
-        return [record for record in found if isinstance(record, Commit | Hole | Replace)]
+        return [record for record in found if isinstance(record, Commit | Hole | Replay | Replace)]
 
     def record(self, seq: int) -> Record:
         """The record in a slot.

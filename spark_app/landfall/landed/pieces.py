@@ -4,13 +4,16 @@ A COMMIT names the objects of its ranges. By a REPLACE that is applied, others h
 place: of a merged object, *sections* say which rows come from which topic partition. A backfill
 takes the place of the ranges themselves, too, and what undoes it brings them back. What was
 superseded is no more a reason to refuse a range than it is one to read it.
+
+Records that a REPLAY has landed are read from their dead letters, which hold them as they were. So
+their rows in data objects are left out, also where they were merged with those of COMMITs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Commit, Hole, Record, Replace, object_names
+from landfall.ledger import Commit, Hole, Record, Replace, Replay, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.replacing import changes_rows
@@ -103,6 +106,8 @@ class Counting:
     faults: list[FoundRange] = field(default_factory=list)
     _before: dict[int, "_Before"] = field(default_factory=dict)
     _sources: dict[str, "_Source"] = field(default_factory=dict)
+    _replayed: dict[str, frozenset["Bounds"]] = field(default_factory=dict)
+    _used_letters: set[str] = field(default_factory=set)
 
     @property
     def found(self) -> Iterator[FoundRange]:
@@ -128,6 +133,8 @@ class Counting:
                         self._commit(record.header.seq, landed)
             case Hole():
                 self.faults.append((record.piece.offsets, _skipped(self.group, record)))
+            case Replay():
+                self._replay(record)
             case Replace() if listed is not None:
                 self._replace(record, listed)
             case _:
@@ -140,20 +147,36 @@ class Counting:
             self.pieces[each.upload.key] = Piece(seq, each, *bounds, None, seq)
             self._sources[each.upload.key] = _Source(frozenset([bounds]), seq)
 
+    def _replay(self, record: Replay) -> None:
+        own = (s for s in record.slices if s.piece.topic_partition == self.slice_.topic_partition)
+        for again in own:
+            self._used_letters.add(again.dead_letters)
+            for each in again.objects:
+                bounds = frozenset([(each.first_offset, each.last_offset)])
+                self._replayed[each.upload.key] = bounds
+
     def _replace(self, record: Replace, listed: Replaced) -> None:
         seq, retired = record.header.seq, dict[str, _Source]()
+        replayed = frozenset[Bounds]()
         for key in (each.landed.upload.key for each in listed.retire):
             self.pieces.pop(key, None)
             self.mixed.pop(key, None)
+            replayed |= self._replayed.pop(key, frozenset())
             if source := self._sources.pop(key, None):
                 retired[object_names.renamed(key, 0)] = source
         before = self._before.get(record.undoes, _Before(self._landed_again(seq, listed), {}))
         if changes_rows(record.purpose, record.undoes):
-            self._before[seq] = _Before(self._swapped(record, before.ranges), retired)
+            letters = self._without_letters(record)
+            swapped = self._swapped(record, before.ranges)
+            self._before[seq] = _Before(swapped, retired, replayed, letters)
+            for key, (piece, source) in before.letters.items():
+                self.pieces[key], self._sources[key] = piece, source
+        # A backfill lands the records themselves again: none of its rows is of a REPLAY.
+        left_out = frozenset() if listed.made_by else replayed | before.replayed
         # Copies have the names of what they are copies of, but for the plan.
         copied = {**retired, **before.objects}
         for new in listed.objects:
-            if found := self._rows_of(new):
+            if found := self._rows_of(new, left_out):
                 made_by = seq if listed.made_by else _made_by(new, found.bounds, copied, seq)
                 self._put(seq, new, found, made_by)
 
@@ -161,6 +184,19 @@ class Counting:
         tp = self.slice_.topic_partition
         pieces = (each for each in listed.landed_again if each.piece.topic_partition == tp)
         return [CountingRange(seq, each) for each in pieces]
+
+    def _without_letters(self, record: Replace) -> "Mapping[str, tuple[Piece, _Source]]":
+        """Leave out the dead letters of REPLAYs in ranges that are landed again, and return them.
+
+        No REPLACE names them: a REPLAY has used them up. But they were read instead of its objects.
+        """
+        tp = self.slice_.topic_partition
+        spans = [slice_.offsets for slice_ in record.slices if slice_.topic_partition == tp]
+        return {
+            key: (self.pieces.pop(key), self._sources.pop(key))
+            for key in self._used_letters & self.pieces.keys()
+            if any(self.pieces[key].first_offset in span for span in spans)
+        }
 
     def _swapped(self, record: Replace, again: Iterable[CountingRange]) -> list[CountingRange]:
         """Put ranges in the place of those that a REPLACE concerns, and return the latter."""
@@ -170,21 +206,34 @@ class Counting:
         self.ranges = [r for r in self.ranges if r not in gone] + [*again]
         return gone
 
-    def _rows_of(self, new: NewObject) -> "_Rows | None":
-        """Which rows of a new object are of the topic partition; None if none is."""
+    def _rows_of(self, new: NewObject, left_out: frozenset["Bounds"]) -> "_Rows | None":
+        """Which rows of a new object are of the topic partition; None if none is.
+
+        Sections with these bounds are left out, and so are those outside of the slice: nobody asks
+        for them, and a REPLAY that landed them is not among the records.
+        """
         tp, key = self.slice_.topic_partition, new.landed.upload.key
         if object_names.origin(self.group, key).topic != tp.topic:
             return None
         at, rows, bounds = 0, list[RowRange](), list[Bounds]()
         for section in new.sections:
+            own = (section.first_offset, section.last_offset)
             if section.partition == tp.partition and section.rows:
-                rows.append((at, at + section.rows))
-                bounds.append((section.first_offset, section.last_offset))
+                if own in left_out:
+                    again = self._replayed.get(key, frozenset())
+                    self._replayed[key] = again | {own}
+                elif self._is_wanted(own):
+                    rows.append((at, at + section.rows))
+                    bounds.append(own)
             at += section.rows
         if not rows:
             return None
         is_whole = len(rows) == len(new.sections)
         return _Rows(frozenset(bounds), None if is_whole else tuple(rows))
+
+    def _is_wanted(self, bounds: "Bounds") -> bool:
+        offsets = self.slice_.offsets
+        return bounds[0] < offsets.end and offsets.start <= bounds[1]
 
     def _put(self, seq: int, new: NewObject, rows: "_Rows", made_by: int) -> None:
         key = new.landed.upload.key
@@ -229,6 +278,8 @@ class _Before:
 
     ranges: list[CountingRange]
     objects: Mapping[str, _Source]
+    replayed: frozenset[Bounds] = frozenset()
+    letters: Mapping[str, tuple[Piece, _Source]] = field(default_factory=dict)
 
 
 def _made_by(
@@ -254,7 +305,7 @@ def counting(
     Args:
         group: the name of the group that landed it.
         slice_: the range.
-        records: the COMMITs, HOLEs and REPLACEs about it, in order.
+        records: the COMMITs, HOLEs, REPLAYs and REPLACEs about it, in order.
         lists: of the REPLACEs that are applied, by slot.
     """
     found = Counting(group, slice_)
