@@ -13,7 +13,7 @@ So the contents of ranges are known as well, by the slot of the backfill that la
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from landfall.driver.decide.counting import output_partition, unplanned
 from landfall.ledger import Add, Drop, Purpose, Replace
@@ -28,11 +28,10 @@ _LANDED = -1
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """Offsets with one content, and the slot of the record that put it there."""
+    """Offsets with one content."""
 
     offsets: OffsetRange
     content: int
-    slot: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,7 @@ class Contents:
     _ranges: dict[TopicPartition, list[_Span]] = field(default_factory=dict)
     _before: dict[int, dict[Slice, list[_Span]]] = field(default_factory=dict)
     _after: dict[int, dict[Slice, list[_Span]]] = field(default_factory=dict)
+    _lives: dict[TopicPartition, int] = field(default_factory=dict)
 
     def take(self, record: Add | Drop | Replace, listed: Replaced | None = None) -> None:
         """Take in the next ADD or DROP, or REPLACE that is applied and was not given up."""
@@ -113,11 +113,23 @@ class Contents:
         for slice_, made in self._after.get(slot, {}).items():
             now = self._cut(slice_)
             for at, end in _parts(made, now):
-                if _content(made, at) != _content(now, at):
-                    last = next(each.slot for each in now if at in each.offsets)
+                if (content := _content(made, at)) != _content(now, at):
+                    last = self._gone_at(slice_.topic_partition, at, content)
                     where = f"{slice_.topic_partition} {OffsetRange(at, end)}"
                     found.append(Obstacle(last, where, last in self._records))
         return max(found, key=lambda each: each.slot, default=None)
+
+    def _gone_at(self, tp: TopicPartition, offset: int, content: int) -> int:
+        """The slot of the last record that took a content away from an offset."""
+        taken = (
+            slot
+            for slot, before in self._before.items()
+            for slice_, spans in before.items()
+            if slice_.topic_partition == tp
+            and offset in slice_.offsets
+            and _content(spans, offset) == content != _content(self._after[slot][slice_], offset)
+        )
+        return max(chain([self._lives.get(tp, -1)], taken))
 
     def _made_in(self, slot: int, folders: Collection[str]) -> Iterator[str]:
         return (content for content in self._made[slot] if _folder(content) in folders)
@@ -153,23 +165,23 @@ class Contents:
         slot, back = record.header.seq, self._before.get(record.undoes, {})
         self._before[slot] = {each: self._cut(each) for each in record.slices}
         for slice_ in record.slices:
-            spans = back.get(slice_) or [_Span(slice_.offsets, slot, slot)]
-            self._put(slice_, [_Span(each.offsets, each.content, slot) for each in spans])
+            self._put(slice_, back.get(slice_) or [_Span(slice_.offsets, slot)])
         self._after[slot] = {each: self._cut(each) for each in record.slices}
 
     def _live(self, slot: int, tps: Iterable[TopicPartition]) -> None:
         """Let topic partitions enter or leave: what was landed of them is of a former life."""
         for tp in tps:
-            self._ranges[tp] = [_Span(_ALL, -2 - slot, slot)]
+            self._ranges[tp] = [_Span(_ALL, -2 - slot)]
+            self._lives[tp] = slot
 
     def _cut(self, slice_: Slice) -> list[_Span]:
         """What a range has, without a gap."""
-        spans = self._ranges.get(slice_.topic_partition, [_Span(_ALL, _LANDED, -1)])
+        spans = self._ranges.get(slice_.topic_partition, [_Span(_ALL, _LANDED)])
         return list(_within(spans, slice_.offsets))
 
     def _put(self, slice_: Slice, spans: Iterable[_Span]) -> None:
         tp, offsets = slice_.topic_partition, slice_.offsets
-        old = self._ranges.get(tp, [_Span(_ALL, _LANDED, -1)])
+        old = self._ranges.get(tp, [_Span(_ALL, _LANDED)])
         kept = list(spans)
         for start, end in ((_ALL.start, offsets.start), (offsets.end, _ALL.end)):
             kept += _within(old, OffsetRange(start, end)) if start < end else ()
@@ -207,7 +219,7 @@ def _within(spans: Iterable[_Span], offsets: OffsetRange) -> Iterator[_Span]:
         start = max(each.offsets.start, offsets.start)
         end = min(each.offsets.end, offsets.end)
         if start < end:
-            yield _Span(OffsetRange(start, end), each.content, each.slot)
+            yield _Span(OffsetRange(start, end), each.content)
 
 
 def _parts(one: Iterable[_Span], other: Iterable[_Span]) -> Iterator[tuple[int, int]]:
