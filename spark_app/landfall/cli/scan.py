@@ -11,7 +11,7 @@ from landfall.api.contract import ExitCode
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.scan_backup import Backup
-from landfall.cli.scan_objects import InScope, Window, objects_in_scope
+from landfall.cli.scan_objects import InScope, Window, objects_in_scope, replaced_lists
 from landfall.cli.scan_reading import Scanner
 from landfall.ledger import State, object_names
 from landfall.ledger.task_results import ObjectKind
@@ -61,8 +61,9 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
     window = Window(
         arguments.topic, arguments.start, arguments.until, arguments.output_partition.strip("/")
     )
-    scanner = Scanner(opened, arguments.plugin)
-    found = map_concurrently(scanner.examine, objects_in_scope(opened, state, window))
+    lists = replaced_lists(opened, state)
+    scanner = Scanner(opened, lists, arguments.plugin)
+    found = map_concurrently(scanner.examine, objects_in_scope(opened, state, window, lists))
     if arguments.backup:
         found = Backup(GroupStore.of(arguments.backup), opened).compared(found)
     result = ScanResult(unconfirmed=_unconfirmed(opened.name, state, arguments.topic))

@@ -1,6 +1,6 @@
 """The landed objects of a topic that were committed in a stretch of time, by the ledger alone."""
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -8,12 +8,15 @@ from fnmatch import fnmatchcase
 from landfall.checks.corrections import Corrections, corrections
 from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore
+from landfall.landed.pieces import counting
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import Commit, Replace, Replay, State, object_names
+from landfall.ledger import Commit, Hole, Replace, Replay, State, object_names
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, ObjectKind
+
+_END = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class InScope:
         landed: the object.
         ranges: what it was landed with.
         origin: what its name says.
+        made_by: the slot whose spec it was made by, which merges and copies keep.
         is_whole: its COMMIT names all that was landed of its range, and nothing has changed since:
             no object was given up or has retired, and no dead letters were replayed.
     """
@@ -68,6 +72,7 @@ class InScope:
     landed: LandedObject
     ranges: tuple[Slice, ...]
     origin: Origin
+    made_by: int
     is_whole: bool = False
 
     @property
@@ -76,15 +81,19 @@ class InScope:
         return self.landed.upload.key.rpartition("/")[0]
 
 
-def objects_in_scope(opened: GroupStore, state: State, window: Window) -> Iterator[InScope]:
+def objects_in_scope(
+    opened: GroupStore, state: State, window: Window, lists: Mapping[int, Replaced]
+) -> Iterator[InScope]:
     """The visible data objects in a window, in the order in which they were decided.
+
+    ``lists`` are those of ``replaced_lists``.
 
     Raises:
         Stalled: LEDGER_BROKEN.
         Retry: the store does not answer.
     """
     through = state.applied_through
-    lists = _lists(opened, through) if state.replaced else {}
+    makers = _makers(opened, window.topic, lists)
     retired = {r.landed.upload.key for listed in lists.values() for r in listed.retire}
     is_corrected = state.totals.lost_objects or state.totals.replayed
     by = corrections(opened.records(), through) if is_corrected else Corrections()
@@ -110,20 +119,42 @@ def objects_in_scope(opened: GroupStore, state: State, window: Window) -> Iterat
             is_there = key not in changed
             if landed.kind is ObjectKind.DATA and is_there and window.has_key(key):
                 origin = object_names.origin(opened.name, key)
-                yield InScope(seq, time, landed, ranges, origin, is_whole)
+                made_by = makers.get(key, seq)
+                yield InScope(seq, time, landed, ranges, origin, made_by, is_whole)
 
 
 def _is_whole(objects: Iterable[LandedObject], changed: Container[str]) -> bool:
     return not any(each.upload.key in changed for each in objects)
 
 
-def _lists(opened: GroupStore, through: int) -> dict[int, Replaced]:
-    """The lists of all REPLACEs that are applied, by slot."""
+def replaced_lists(opened: GroupStore, state: State) -> dict[int, Replaced]:
+    """The lists of all REPLACEs that are applied, by slot.
+
+    Raises:
+        Stalled: LEDGER_BROKEN.
+        Retry: the store does not answer.
+    """
+    if not state.replaced:
+        return {}
     replacements = (record for record in opened.records() if isinstance(record, Replace))
     return {
         record.header.seq: read_replaced(opened.store, record.header.seq, record.listed)
-        for record in applied(replacements, through)
+        for record in applied(replacements, state.applied_through)
     }
+
+
+def _makers(opened: GroupStore, topic: str, lists: Mapping[int, Replaced]) -> dict[str, int]:
+    """By the keys of objects that count, the slots whose specs they were made by."""
+    keys = (new.landed.upload.key for listed in lists.values() for new in listed.objects)
+    origins = (object_names.origin(opened.name, key) for key in keys)
+    tps = {TopicPartition(topic, each.partition) for each in origins if each.topic == topic}
+    kinds = Commit | Hole | Replay | Replace
+    records = [record for record in opened.records() if isinstance(record, kinds)] if tps else []
+    makers = dict[str, int]()
+    for tp in sorted(tps):
+        found = counting(opened.name, Slice(tp, OffsetRange(0, _END)), records, lists)
+        makers |= {key: piece.made_by for key, piece in found.pieces.items()}
+    return makers
 
 
 def _ranges(group: str, new: NewObject) -> tuple[Slice, ...]:

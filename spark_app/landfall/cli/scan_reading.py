@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from landfall.api.spec import GroupSpec
@@ -13,6 +13,7 @@ from landfall.formats import Row
 from landfall.landed.history import History
 from landfall.landed.specs import LandedBy
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import Replaced
 from landfall.pipeline.records import Records
 from landfall.registry import Allowed, output_format, plug_ins
 from landfall.task.partitioning import PartitionedChunk, Partitioners
@@ -58,11 +59,14 @@ class Counted:
 class Scanner:
     """Reads objects by the spec that landed them, and decodes their rows by today's."""
 
-    def __init__(self, opened: GroupStore, plugins: Collection[str] = ()) -> None:
+    def __init__(
+        self, opened: GroupStore, lists: Mapping[int, Replaced], plugins: Collection[str] = ()
+    ) -> None:
         """Read the ledger as far as it goes.
 
         Args:
             opened: the group.
+            lists: of all REPLACEs that are applied, by slot.
             plugins: formats that may be imported, besides those that the group's file names.
         """
         self._plugins = plug_ins(opened.group.spec) | frozenset(plugins)
@@ -70,6 +74,8 @@ class Scanner:
         self._history = History(opened.lane, opened.store.stat)
         self._history.follow()
         self._landed_by = LandedBy(self._history)
+        for seq, listed in lists.items():
+            self._landed_by.learn(seq, listed)
         self._partitioners = Partitioners(opened.group.spec)
         self._lock = threading.Lock()
 
@@ -77,8 +83,8 @@ class Scanner:
         """The object, and what is wrong with it."""
         topic = scope.origin.topic
         with self._lock:  # neither specs nor stages are for several threads
-            made_by = self._made_by(scope.slot, topic)
-            allowed = Allowed(self._plugins, self._landed_by.file(scope.slot), _REMEDY)
+            made_by = self._made_by(scope.made_by, topic)
+            allowed = Allowed(self._plugins, self._landed_by.file(scope.made_by), _REMEDY)
             allowed.check_format(made_by.output)
             today = self._opened.specs.for_topic(topic)
         is_parsed_only = not can_be_decoded(today, made_by)

@@ -210,6 +210,22 @@ def test_what_was_given_up_is_not_scanned(
     assert capsys.readouterr().out == "scanned 1 object with 100 rows: nothing is wrong\n"
 
 
+def test_a_merged_object_is_read_by_the_spec_that_landed_its_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = Scene(tmp_path / "root", SEQUENCE_FILES, route={"pattern": "dt={date}"})
+    merge = merge_of(scene.landed)
+    scene.landed.open(output={**JSON, "url": f"file://{scene.root}"})
+    merge.record().complete()
+    for each in merge.retire:
+        (scene.root / each.landed.upload.key).unlink()
+    scene.landed.settle()
+    scene.write()
+
+    assert scene.scan() == ExitCode.OK
+    assert capsys.readouterr().out == "scanned 1 object with 100 rows: nothing is wrong\n"
+
+
 def test_an_object_is_scanned_in_the_place_of_those_that_have_retired(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
