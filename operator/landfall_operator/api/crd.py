@@ -331,7 +331,9 @@ def schema() -> Schema:
     letters["formerPlaces"]["items"] = {
         **_CHECKED_LATER,
         "required": ["url"],
-        "properties": {"url": {"type": "string"}},
+        "properties": {
+            "url": {"type": "string", "description": "Root of the place, as `badRecords.url` was."}
+        },
     }
     for path, keywords in EXTRAS.items():
         at(root, path).update(keywords)

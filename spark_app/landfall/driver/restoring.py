@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.driver.planned_replacement import PlannedReplacement
-from landfall.errors import LandfallError, Reason, Stalled
+from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, Replace, State, object_names
@@ -140,9 +140,12 @@ def read_list(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced]:
     Raises:
         ValueError: there is no REPLACE in this slot.
         Stalled: LEDGER_BROKEN, its list is missing or damaged.
-        Retry: the store does not answer.
+        Retry: the store does not answer, or the slot was rolled up since the ledger was read.
     """
-    body = lane.read_slot(state, slot) if 0 <= slot <= state.seq else None
+    is_there = 0 <= slot <= state.seq
+    body = lane.read_slot(state, slot) if is_there else None
+    if is_there and body is None:
+        raise Retry(f"slot {slot} was rolled up since the ledger was read: try again")
     record = ledger.decode(slot, body) if body else None
     if not isinstance(record, ledger.Replace):
         raise ValueError(f"slot {slot} is no REPLACE")  # noqa: TRY004  # of the number

@@ -19,7 +19,9 @@ from tests.support.api_objects import KEY, OWNER, deployed, resource, stored
 from tests.support.cluster_model import SITE, START, World, decided, group
 
 SHARED = {each["kind"]: each for each in manifests.shared_objects(OWNER, ["clicks-driver"], SITE)}
-ATOMIC = frozenset({"rules", "subjects", "roleRef", "ingress", "podSelector", "selector", "items"})
+ATOMIC = frozenset(
+    {"rules", "subjects", "roleRef", "ingress", "podSelector", "selector", "items", "tolerations"}
+)
 """Fields that the API server manages as a whole, in the kinds of these tests."""
 
 
