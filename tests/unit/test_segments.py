@@ -32,6 +32,7 @@ from landfall.store.memory import MemoryStore
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies
 
 TP, OTHER = TopicPartition("clicks", 0), TopicPartition("views", 3)
+LATE = TopicPartition("late", 0)
 
 
 def landed(commits: int, start: int = 0, sample: SampleLedger | None = None) -> SampleLedger:
@@ -274,3 +275,44 @@ def test_an_offset_among_many_segments_takes_few_requests() -> None:
         assert records_in_segments(lane(sample), TP, offset)
         # Two more in a ledger of more than ``GROUP_SIZE`` segments, 1.3 million slots.
         assert store.requests.total() <= 8 + 2
+
+
+def test_a_ledger_is_read_backwards_from_slots_and_segments() -> None:
+    sample = landed(5).add(LATE).roll()
+    landed(3, 50, sample).add(TopicPartition("later", 0)).roll().snapshot()
+    forwards = [decode(seq, body) for seq, body in lane(sample).bodies()]
+
+    assert [*lane(sample).records_back(sample.state)] == forwards[::-1]
+
+
+def test_slots_that_were_rolled_up_meanwhile_are_read_backwards() -> None:
+    sample = landed(5).add(LATE)
+    before = sample.state
+    forwards = [decode(seq, body) for seq, body in lane(sample).bodies()]
+    slots = keys(sample, object_names.ledger_prefix(GROUP, LANE))
+    sample.roll()
+
+    assert [*lane(sample).records_back(before)] == forwards[::-1]
+
+    deleted = [key for key in slots if sample.store.read(key) is None]
+    sample.store.create(deleted[-1], b"of a driver that was frozen")
+    assert [*lane(sample).records_back(before)] == forwards[::-1]
+
+
+def test_large_segments_are_read_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "BLOCK_BYTES", 700)
+    monkeypatch.setattr("landfall.lane.segments.READ_BYTES", 900)
+    sample = landed(20).add(LATE)
+    forwards = [decode(seq, body) for seq, body in lane(sample).bodies()]
+
+    sample.roll()
+
+    assert [*lane(sample).records_back(sample.state)][1:] == forwards[::-1]
+
+
+def test_a_missing_slot_is_seen_backwards() -> None:
+    sample = landed(5)
+    sample.store.delete_slots([object_names.slot_key(GROUP, LANE, 1, 3)])
+
+    with pytest.raises(Stalled, match="slot 4: missing"):
+        [*lane(sample).records_back(sample.state)]

@@ -16,7 +16,8 @@ With --backup, each range is also decoded from the payloads that another group h
 and every row is compared, whatever it was made of.
 
 Which objects there are, the ledger says. --from and --until are times at which they were
-committed: those of a deployment with bad code, and of its end.
+committed: those of a deployment with bad code, and of its end, as `landfall log --kind open` lists
+them.
 
 examples:
   landfall scan group.yaml --topic clicks

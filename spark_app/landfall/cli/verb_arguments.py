@@ -185,9 +185,10 @@ def _undo(new: NewCommand) -> None:
         """\
 Bring back the objects that the REPLACE in a slot of the ledger has retired, as by compaction. They
 are copied from where they are kept (spec.tuning.retainReplaced), and get new names. What took their
-place retires, and is kept in turn: an undoing can be undone. `landfall locate` of a record in a new
-object names the slot, as does `landfall cat` of an object that has retired. Without a running
-driver, an undoing is recorded here and carried out by the next one.
+place retires, and is kept in turn: an undoing can be undone. `landfall log --kind replace` lists
+the slots, `landfall locate` of a record in a new object names its own, as does `landfall cat` of an
+object that has retired. Without a running driver, an undoing is recorded here and carried out by
+the next one.
 
 If the same output partitions were replaced again since, the answer says which slot to undo first.
 What was undone is no obstacle. Of a merge, some output partitions can be undone, and the others

@@ -7,7 +7,7 @@ from itertools import islice
 from landfall import ledger
 from landfall.errors import Reason, Stalled
 from landfall.lane.segments import StoredSegment
-from landfall.ledger import State, Visible, object_names, segment_names
+from landfall.ledger import Record, State, Visible, object_names, segment_names
 from landfall.ledger.documents import parse_document
 from landfall.ledger.snapshot import decode_state
 from landfall.store import Slots
@@ -76,6 +76,48 @@ class Lane:
                 is_live = False
             else:
                 return
+
+    def records_back(self, state: State) -> Iterator[Record]:
+        """The records up to ``state``, the last one first, each with the hash that the next names.
+
+        A window of slots is held at a time, as by ``bodies``.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or is not the one that the next follows.
+        """
+        tip, at = state.tip, state.seq
+        for body in self._live_back(state):
+            if ledger.digest(body) != tip:
+                break  # rolled up since ``state`` was read, and created again by a frozen driver
+            record = ledger.decode(at, body)
+            yield record
+            tip, at = record.header.prev, at - 1
+        for body in self._rolled_back(at):
+            if ledger.digest(body) != tip:
+                break
+            record = ledger.decode(at, body)
+            yield record
+            tip, at = record.header.prev, at - 1
+        if at >= 0:
+            raise ledger.ledger_error(at, "missing, or the next slot does not follow from it")
+
+    def _live_back(self, state: State) -> Iterator[bytes]:
+        """The bytes of live slots, the last one first, up to one that is gone."""
+        seqs = range(state.seq, state.epochs[0] - 1, -1)
+        keys = (self.slot_key(*state.place(seq)) for seq in seqs)
+        with self._new_pool(PARALLEL_READS) as pool:
+            for _, body in _read_ahead(pool, self.slots.read, keys):
+                if body is None:
+                    return
+                yield body
+
+    def _rolled_back(self, at: int) -> Iterator[bytes]:
+        """The bytes of slots in segments, from ``at`` down to the first."""
+        for name in reversed(self.segments(0) if at >= 0 else []):
+            if name.first <= at <= name.last:
+                key = segment_names.segment_key(self.group, self.name, name)
+                yield from (body for _, body in StoredSegment(self.slots, key).bodies_back(at))
+                at = name.first - 1
 
     def segments(self, start: int) -> list[segment_names.SegmentName]:
         """The stored segments that hold slot ``start`` and, without a gap, those after it.

@@ -1,6 +1,6 @@
 """Reads segments by ranges, stores new ones, and deletes the slots that they hold."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from landfall import ledger
 from landfall.errors import Stalled
@@ -61,13 +61,32 @@ class StoredSegment:
             some = [wanted.pop(0)]
             while wanted and wanted[0].start + wanted[0].length - some[0].start <= READ_BYTES:
                 some.append(wanted.pop(0))
-            at = some[0].start
-            read = self._read(at, some[-1].start + some[-1].length - at)
-            for block in some:
-                packed = read[block.start - at : block.start - at + block.length]
+            for block, packed in self._packed(some):
                 for seq, body in enumerate(self._block(packed), block.first):
                     if seq >= start:
                         yield seq, body
+
+    def bodies_back(self, last: int) -> Iterator[tuple[int, bytes]]:
+        """Numbers and bytes of its slots from ``last`` down to its first, as ``bodies``.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, the segment is gone or damaged.
+        """
+        wanted = [block for block in self.directory.blocks if block.first <= last]
+        while wanted:
+            some = [wanted.pop()]
+            while wanted and some[0].start + some[0].length - wanted[-1].start <= READ_BYTES:
+                some.append(wanted.pop())
+            for block, packed in reversed(self._packed(some[::-1])):
+                for seq, body in reversed([*enumerate(self._block(packed), block.first)]):
+                    if seq <= last:
+                        yield seq, body
+
+    def _packed(self, blocks: Sequence[segments.Block]) -> list[tuple[segments.Block, bytes]]:
+        """Blocks that follow each other, with their bytes, read with one request."""
+        start, last = blocks[0].start, blocks[-1]
+        read = self._read(start, last.start + last.length - start)
+        return [(b, read[b.start - start : b.start - start + b.length]) for b in blocks]
 
     def body(self, seq: int) -> bytes:
         """The bytes of one of its slots."""

@@ -1,0 +1,89 @@
+"""The arguments of ``log``, which lists the records of a group's ledger."""
+
+import argparse
+from pathlib import Path
+
+from landfall.cli.numbers import natural
+from landfall.cli.scan_arguments import time
+from landfall.cli.topic_arguments import NewCommand
+
+KINDS = (
+    *("OPEN", "ADD", "DROP", "COMMIT", "REPAIR", "HOLE", "LOST", "BLOCK", "UNBLOCK", "REPLAY"),
+    *("FINALIZE", "RUN", "DISCOVER", "LEASE", "EXTEND", "OUTCOME", "REPLACE", "RETIRED"),
+    *("SNAPSHOT", "APPLIED", "SEGMENT", "YIELD"),
+)
+"""The tags of the ledger's records."""
+
+_ABOUT = """\
+List the records of the group's ledger, the last one first: slot, time (UTC), kind, what it says,
+its numbers, and who asked for it and why if somebody did. Of a REPLACE, which puts merged,
+backfilled or restored objects into use, also whether it is applied and whether it was undone; its
+slot is what `landfall undo` takes. Nothing is changed, and a driver may be running.
+
+kinds: OPEN and YIELD (a driver takes the lane, gives it up), ADD and DROP (topic partitions enter,
+leave), COMMIT (records are landed), HOLE (offsets are skipped), REPLAY (dead letters are landed
+again), REPLACE and RETIRED, REPAIR and LOST (uploads that were lost are made again, given up),
+BLOCK and UNBLOCK, FINALIZE (hours are complete), RUN (a closed range is landed), DISCOVER (files),
+LEASE, EXTEND and OUTCOME (of files that others process), APPLIED, SNAPSHOT and SEGMENT.
+
+examples:
+  landfall log group.yaml -n 20
+  landfall log group.yaml --decisions                # what somebody asked for, and why
+  landfall log group.yaml --kind replace --topic clicks
+  landfall log group.yaml --since 2026-11-21 --until 2026-11-22 --reverse
+  landfall log group.yaml --kind commit --json | jq .counts.records
+"""
+
+
+def add_log(new_command: NewCommand) -> None:
+    """Add the command."""
+    command = new_command(
+        "log", "list the records of the ledger, who asked for them and why", _ABOUT
+    )
+    command.add_argument(
+        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
+    )
+    command.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        type=_kind,
+        metavar="KIND",
+        help="only records of this kind; may be given several times",
+    )
+    command.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="only records about this topic; may be given several times",
+    )
+    command.add_argument(
+        "--since",
+        type=time,
+        metavar="TIME",
+        help="only records that were written at this time or later; UTC if it has no time zone",
+    )
+    command.add_argument(
+        "--until", type=time, metavar="TIME", help="only records that were written before"
+    )
+    command.add_argument(
+        "--decisions", action="store_true", help="only what somebody asked for, by a command"
+    )
+    command.add_argument(
+        "-n", "--limit", type=natural, metavar="N", help="only the last N of these records"
+    )
+    command.add_argument("--reverse", action="store_true", help="print the oldest record first")
+    command.add_argument("--json", action="store_true", help="print one JSON object per record")
+
+
+def _kind(text: str) -> str:
+    """The tag of a kind of record, however it is capitalized.
+
+    Raises:
+        ArgumentTypeError: there is no such kind.
+    """
+    if text.upper() not in KINDS:
+        known = ", ".join(KINDS)
+        raise argparse.ArgumentTypeError(f"no kind of record: {text!r}; there are {known}")
+    return text.upper()
