@@ -12,16 +12,20 @@ from landfall import ledger
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.log_arguments import KINDS
+from landfall.cli.log_entries import Outcome, kind_of, log_entry
 from landfall.errors import Reason
 from landfall.ledger import Decision, Header, Purpose
 from landfall.ledger.object_names import snapshot_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
+from landfall.objects import Upload
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge, Undo
 from tests.unit.cli.conftest import TP, Landed
 
 Captured = pytest.CaptureFixture[str]
 VIEWS = TopicPartition("views", 2)
+HEADER = Header(9, "", 1, "w1", "2026-11-21T05:00:00+00:00", 8)
 SKIP = Decision("skip", "kim", "poison, see INC-12", "2026-11-21T05:59:00+00:00")
 
 
@@ -257,6 +261,137 @@ def test_records_without_a_range_are_in_words(scene: Scene, capsys: Captured) ->
         ("BLOCK", "blocks clicks/0 (BadRecordsOverLimit: too many)"),
     ]
     assert [entry["slot"] for entry in entries(scene, capsys, "--topic", "views")] == [7, 4, 3]
+
+
+FEED = TopicPartition("hits", 0)
+PARTS = ledger.PartList("k", "0" * 64, 7, 10, 2, 900)
+AT = 1763683200000
+LANDED = LandedObject(
+    Upload("clicks/dt=2026-11-21/1_0_00000000000000000000.json", "u", (), "t"),
+    ObjectKind.DATA,
+    *(3, 0, 2, 1),
+)
+LETTERS = "_landfall/shop/dead-letters/clicks/1_0_00000000000000000000.parquet"
+REPLAYED = ReplayedSlice(LETTERS, Slice(TP, OffsetRange(0, 3)), 4, (LANDED,), 3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("record", "topics", "summary", "counts"),
+    [
+        (
+            ledger.Repair(header=HEADER, commit=4, objects=(LANDED,)),
+            ("clicks",),
+            f"new uploads of slot 4: {LANDED.upload.key}",
+            {"objects": 1, "records": 3},
+        ),
+        (
+            ledger.Lost(header=HEADER, commit=4, objects=(LANDED,), decision=SKIP),
+            ("clicks",),
+            f"gives up lost objects of slot 4: {LANDED.upload.key}",
+            {"objects": 1, "records": 3},
+        ),
+        (
+            ledger.Replay(header=HEADER, token="t", slices=(REPLAYED,), decision=SKIP),
+            ("clicks",),
+            "lands dead letters again: clicks/0[0, 3)",
+            {
+                "dead_letter_objects": 1,
+                "records": 3,
+                "dead_letters": 0,
+                "filtered": 1,
+                "objects": 1,
+                "output_partitions": 1,
+            },
+        ),
+        (
+            ledger.Finalize(
+                header=HEADER, delay=0, looked=0, entries=(ledger.Horizon("clicks", AT),)
+            ),
+            ("clicks",),
+            "complete: clicks up to 2025-11-21T00:00:00Z",
+            {"topics": 1},
+        ),
+        (
+            ledger.Run(
+                header=HEADER,
+                until=2**62,
+                began="t",
+                topics=(ledger.ClosedTopic("clicks", ()),),
+                left=("views",),
+            ),
+            ("clicks", "views"),
+            f"the range until {2**62} ms is landed; not landed: views",
+            {"topics": 1},
+        ),
+        (
+            ledger.Discover(header=HEADER, topic_partition=FEED, listed=PARTS),
+            ("hits",),
+            "hits: parts 7 to 9 of files are found",
+            {
+                "parts": 3,
+                "files": 2,
+                "bytes": 900,
+                "numbered_again": 0,
+                "replaced": 0,
+                "ignored": 0,
+            },
+        ),
+        (
+            ledger.Discover(header=HEADER, topic_partition=FEED, ignored=(7,), decision=SKIP),
+            ("hits",),
+            "hits: no new parts of files",
+            {"numbered_again": 0, "replaced": 0, "ignored": 1},
+        ),
+        (
+            ledger.Lease(header=HEADER, topic_partition=FEED, numbers=(7, 8), holder="w", until=AT),
+            ("hits",),
+            "hits: parts are leased to w until 2025-11-21T00:00:00Z",
+            {"parts": 2},
+        ),
+        (
+            ledger.Extend(header=HEADER, topic_partition=FEED, lease=5, until=AT),
+            ("hits",),
+            "hits: lease 5 is extended until 2025-11-21T00:00:00Z",
+            {},
+        ),
+        (
+            ledger.LeaseOutcome(
+                header=HEADER, topic_partition=FEED, lease=5, at=AT, failed=(7,), why="not JSON"
+            ),
+            ("hits",),
+            "hits: parts of lease 5 are back: not JSON",
+            {"done": 0, "failed": 1, "returned": 0, "expired": 0},
+        ),
+        (
+            ledger.Retired(header=HEADER, slots=(4, 6)),
+            (),
+            "the old objects of the REPLACE in slot 4, 6 are deleted",
+            {"replaces": 2},
+        ),
+        (
+            ledger.Yield(header=HEADER, reason="drain"),
+            (),
+            "the driver gives the lane up: drain",
+            {},
+        ),
+    ],
+    ids=lambda value: kind_of(value) if hasattr(value, "header") else "",
+)
+def test_other_records_are_in_words_and_numbers(
+    record: ledger.Record, topics: tuple[str, ...], summary: str, counts: dict[str, int]
+) -> None:
+    entry = log_entry(GROUP, record, Outcome())
+
+    assert (entry.topics, entry.summary, entry.counts) == (topics, summary, counts)
+    assert entry.decision == getattr(record, "decision", None)
+
+
+def test_many_names_are_counted() -> None:
+    entries = tuple(ledger.Entry(TopicPartition("clicks", n), "id", 0) for n in range(1004))
+
+    entry = log_entry(GROUP, ledger.Add(header=HEADER, entries=entries), Outcome())
+
+    assert entry.summary == "enter: clicks/0 at 0, clicks/1 at 0, clicks/10 at 0 and 1,001 more"
 
 
 def test_without_a_ledger_or_topic_there_is_nothing_to_list(
