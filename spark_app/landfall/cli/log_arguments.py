@@ -1,4 +1,4 @@
-"""The arguments of ``log``, which lists the records of a group's ledger."""
+"""The arguments of ``log``, which lists a ledger's records, and of ``ls``, which lists groups."""
 
 import argparse
 from pathlib import Path
@@ -75,6 +75,28 @@ def add_log(new_command: NewCommand) -> None:
     )
     command.add_argument("--reverse", action="store_true", help="print the oldest record first")
     command.add_argument("--json", action="store_true", help="print one JSON object per record")
+
+
+_ABOUT_LS = """\
+List the groups whose ledgers are in a root: the state of the lane (held by a driver, or yielded),
+the generation, how many topics are landed, how many slots the ledger has, and when something was
+landed last. URL is spec.output.url of a group, or spec.ledger.url, where many groups
+may have theirs. No group file is needed: the store is opened by the environment's credentials.
+Roots in folders below it are not searched for.
+
+Exit code 6: a ledger is broken. 7: no group has its ledger there.
+
+examples:
+  landfall ls s3://logs/parsed
+  landfall ls s3://logs/ledgers --json | jq -r .group
+"""
+
+
+def add_ls(new_command: NewCommand) -> None:
+    """Add the command."""
+    command = new_command("ls", "list the groups whose ledgers are in a root", _ABOUT_LS)
+    command.add_argument("url", metavar="URL", help="an output root, or the root of ledgers")
+    command.add_argument("--json", action="store_true", help="print one JSON object per group")
 
 
 def _kind(text: str) -> str:

@@ -402,10 +402,15 @@ def group_prefix(group: str) -> str:
     Raises:
         ValueError: the group's name is not legal.
     """
-    # A group "owner.json" would put its folder where the owner's object is.
-    if not _GROUP.fullmatch(group) or len(group) > 63 or group == "owner.json":
+    if not is_group_name(group):
         raise ValueError(f"not a group name: {group!r}")
     return f"{SYSTEM}/{group}/"
+
+
+def is_group_name(name: str) -> bool:
+    """Whether a group may have this name."""
+    # A group "owner.json" would put its folder where the owner's object is.
+    return bool(_GROUP.fullmatch(name)) and len(name) <= 63 and name != "owner.json"
 
 
 def lane_prefix(group: str, lane: str) -> str:

@@ -11,7 +11,16 @@ Readers import no Kafka client and no Spark; ``pyspark_landfall`` makes this a s
 """
 
 from landfall.reading.files import Choice, File
-from landfall.reading.groups import LandedGroup, open_group
+from landfall.reading.groups import LandedGroup, open_group, open_ledgers
 from landfall.reading.scans import RowSource, Scan, read_elsewhere
 
-__all__ = ["Choice", "File", "LandedGroup", "RowSource", "Scan", "open_group", "read_elsewhere"]
+__all__ = [
+    "Choice",
+    "File",
+    "LandedGroup",
+    "RowSource",
+    "Scan",
+    "open_group",
+    "open_ledgers",
+    "read_elsewhere",
+]

@@ -241,6 +241,30 @@ def open_group(
     return LandedGroup(store, output, (named, lane), plugins=plugins)
 
 
+def open_ledgers(url: str, lane: str = LANE, **access: Unpack[Access]) -> Iterator[Lane]:
+    """The ledgers in the root of a ledger, or in the one that an output root names, by group.
+
+    Each costs one listing: what a group has stored is passed over. Folders of groups that have
+    stored no ledger are among them; their state is empty.
+
+    Raises:
+        Stalled: SPEC_INVALID, it is no URL of a store.
+        Retry: the store does not answer.
+    """
+    output = _output(url, access)
+    store = _with_ledger(open_store(output), output.url, access)
+    prefix = after = f"{object_names.SYSTEM}/"
+    while stat := next(iter(store.list_after(prefix, after)), None):
+        name, slash, _ = stat.key.removeprefix(prefix).partition("/")
+        after = f"{prefix}{name}{_AFTER_SLASH}" if slash else stat.key
+        if slash and object_names.is_group_name(name):
+            yield Lane(store, name, lane)
+
+
+_AFTER_SLASH = chr(ord("/") + 1)
+"""What sorts directly after all keys in a folder."""
+
+
 def _output(url: str, access: Access) -> Output:
     try:
         return Output(url=url, **access)

@@ -9,7 +9,7 @@ from landfall.cli.arguments import EXIT_CODES, parser
 
 COMMANDS = (
     *("run", "status", "fsck", "locate", "cat", "verify", "audit"),
-    *("explain", "try", "import-offsets", "migrate", "files", "log"),
+    *("explain", "try", "import-offsets", "migrate", "files", "log", "ls"),
     *(verb for verb in VERBS if not verb.startswith("files-")),
 )
 
