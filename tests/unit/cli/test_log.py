@@ -192,9 +192,7 @@ def test_what_earlier_software_undid_is_read_from_the_list(scene: Scene, capsys:
     }
 
 
-def test_an_undoing_that_was_undone_or_superseded_undoes_nothing(
-    scene: Scene, capsys: Captured
-) -> None:
+def test_an_undoing_that_was_superseded_undoes_nothing(scene: Scene, capsys: Captured) -> None:
     merge = scene.merge()
     undo = scene.undo(merge, unmerges=merge.slot)
     scene.sample.append(
@@ -212,6 +210,17 @@ def test_an_undoing_that_was_undone_or_superseded_undoes_nothing(
     assert superseded["replace"]["outcome"]["superseded_by"] == last["slot"]
     assert "superseded by slot" in superseded["summary"]
     assert first["replace"]["outcome"]["undone"] == []
+
+
+def test_an_undoing_that_was_undone_undoes_nothing(scene: Scene, capsys: Captured) -> None:
+    merge = scene.merge()
+    undo = scene.undo(merge, unmerges=merge.slot).complete().keep_copies()
+    again = scene.undo(undo, unmerges=undo.slot)
+
+    found = entries(scene, capsys, "--kind", "replace")
+
+    undone = [each["replace"]["outcome"]["undone"] for each in found]
+    assert undone == [[], [{"slot": again.slot, "folders": ["clicks/dt=2026-11-21"]}], []]
 
 
 def test_a_rolled_ledger_is_listed_as_before(scene: Scene, capsys: Captured) -> None:
