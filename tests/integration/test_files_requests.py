@@ -129,13 +129,13 @@ def test_what_cannot_be_decided_is_refused_by_name(
     assert files.land() is ExitCode.OK
     slot = files.state().seq
 
-    assert main(["files", "retry", group, "hits", "a.json", "x.json"]) is ExitCode.STALLED
+    assert main(["files", "retry", group, "hits", "a.json", "x.json"]) is ExitCode.REFUSED
     said = capsys.readouterr().err
     assert "no file has a number and the name x.json" in said
     assert "nothing is parked of a.json, and no other version is there" in said
-    assert main(["files", "retry", group, "hits"]) is ExitCode.STALLED
+    assert main(["files", "retry", group, "hits"]) is ExitCode.REFUSED
     assert "no file is parked" in capsys.readouterr().err
-    assert main(["files", "retry", group, "views"]) is ExitCode.STALLED
+    assert main(["files", "retry", group, "views"]) is ExitCode.REFUSED
     assert "no feed views: it has hits" in capsys.readouterr().err
     assert main(["files", "ignore", group, "hits", *WHY]) is ExitCode.USAGE
     assert main(["files", "ls", group, "hits", "x.json"]) is ExitCode.NOTHING

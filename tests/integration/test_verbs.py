@@ -203,7 +203,7 @@ def test_what_was_dropped_comes_back_by_a_reset(on_call: OnCall) -> None:
     assert len(landed(scene, topic)) == 500
 
     back = ["reset", str(on_call.file), f"{topic}/0", "--to", "500", *BY]
-    assert main(back) is ExitCode.STALLED  # the names of generation 1 are taken
+    assert main(back) is ExitCode.REFUSED  # the names of generation 1 are taken
     on_call.edit(generation=2)
     assert main(back) is ExitCode.OK
 
@@ -220,13 +220,13 @@ def test_dead_letters_are_landed_by_a_mended_decoder(on_call: OnCall) -> None:
     assert on_call.land().code is ExitCode.OK
     assert scene.state().totals.dead_lettered == 50
     replay = ["replay-dead-letters", str(on_call.file), topic, *BY]
-    assert main(replay) is ExitCode.STALLED  # only in a new generation
+    assert main(replay) is ExitCode.REFUSED  # only in a new generation
 
     mended = {"field": "ts", "unit": "Milliseconds", "missing": "KafkaTimestamp"}
     on_call.edit(generation=2, decode={"format": "Json", "timestamp": mended})
     assert main([*replay, "--dry-run"]) is ExitCode.OK
     assert main(replay) is ExitCode.OK
-    assert main(replay) is ExitCode.STALLED  # each dead letter once
+    assert main(replay) is ExitCode.REFUSED  # each dead letter once
 
     totals = scene.state().totals
     assert (totals.landed, totals.replayed, totals.dead_lettered) == (200, 50, 50)
@@ -291,9 +291,9 @@ def test_a_pod_is_asked_over_its_control_port(
     assert "HOLE" in capsys.readouterr().out
     pod.until(lambda s: s["lag_records"] == 0 and not s["commits"]["unapplied"], "all is landed")
     refused = ["skip", str(on_call.file), f"{topic}/0", *BY]
-    assert main(refused) is ExitCode.STALLED  # a driver has the lane
+    assert main(refused) is ExitCode.REFUSED  # a driver has the lane
     assert "--take-over" in capsys.readouterr().err
-    assert main([*refused, "--until", "1500", "--take-over"]) is ExitCode.STALLED  # and all landed
+    assert main([*refused, "--until", "1500", "--take-over"]) is ExitCode.REFUSED  # and all landed
     pod.popen.terminate()
     assert pod.end() == ExitCode.OK, pod.said
     on_call.lands_all(topic, [*range(1000), *range(1200, 1500)])

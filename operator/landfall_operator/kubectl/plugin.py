@@ -59,7 +59,8 @@ examples:
   kubectl landfall status clicks
   kubectl landfall skip clicks clicks/3 --why 'expired, see INC-12'
 
-exit codes: 0 done, 4 refused by the operator, 5 no answer in time; other commands end as in the pod
+exit codes: 0 done, 10 refused by the operator, 5 no answer in time; other commands end as in the
+pod
 """
 
 
@@ -188,7 +189,7 @@ def _ask(kubectl: Kubectl, arguments: argparse.Namespace) -> int:
         kubectl.annotate(name, f"{annotation(verb)}-")
     accepted = bool(answer["accepted"])
     print(f"{name}: {answer['message']}", file=sys.stdout if accepted else sys.stderr)
-    return ExitCode.OK if accepted else ExitCode.STALLED
+    return ExitCode.OK if accepted else ExitCode.REFUSED
 
 
 def _value(revision: str) -> str:

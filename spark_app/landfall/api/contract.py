@@ -156,6 +156,8 @@ class ExitCode(IntEnum):
     """An audit found no fault, and some records could not be checked."""
     UNFINISHED = 9
     """A run with an end was stopped before it; the next one lands the rest."""
+    REFUSED = 10
+    """A request, such as an undo, was refused, and nothing was recorded; the message says why."""
 
 
 class Phase(StrEnum):

@@ -42,12 +42,13 @@ exit codes:
   1  an unexpected error: please report it
   2  the command line or the group file is invalid; the message names the field
   3  fenced: another driver took over, and this one wrote nothing after that
-  4  stalled: landing cannot continue until someone acts; the message says on what
+  4  stalled: nothing can continue until someone acts; the message says on what
   5  the store, Kafka or Spark is unavailable; trying again may succeed
   6  a check found a fault
   7  a check had nothing to check: no ledger, no such topic, or nothing landed
   8  audit found no fault, and could not check everything
   9  stopped before the end that was given; run it again to land the rest
+ 10  a request, such as undo or promote, was refused; nothing was recorded
 """
 
 _LOCAL = r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]{0,3})?\])?"

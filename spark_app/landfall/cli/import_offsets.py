@@ -73,7 +73,7 @@ def import_offsets(arguments: argparse.Namespace) -> ExitCode:
             console.print_error(
                 str(Outcome.REFUSED), "a driver has the lane: stop it, or give --take-over"
             )
-            return ExitCode.STALLED
+            return ExitCode.REFUSED
         asked_by = arguments.who or who()
         now = session.clock().isoformat()
         decision = Decision("import-offsets", asked_by, arguments.why, now)

@@ -71,7 +71,7 @@ def _done(new: NewCommand) -> None:
         "say that files of a lease are processed",
         f"""\
 Say that files of a lease are processed, all that are left of it unless some are named. What you
-made of them counts once this succeeds. If the lease is over, it is refused with exit code 4: then
+made of them counts once this succeeds. If the lease is over, it is refused with exit code 10: then
 the files may be somebody else's, and what you made of them must not count.
 {WAYS}
 examples:

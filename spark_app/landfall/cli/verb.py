@@ -49,7 +49,7 @@ EXIT_CODES: Mapping[Outcome, ExitCode] = {
     Outcome.DONE: ExitCode.OK,
     Outcome.DRY_RUN: ExitCode.OK,
     Outcome.WAITING: ExitCode.UNAVAILABLE,
-    Outcome.REFUSED: ExitCode.STALLED,
+    Outcome.REFUSED: ExitCode.REFUSED,
     Outcome.FAILED: ExitCode.UNAVAILABLE,
 }
 

@@ -170,7 +170,7 @@ def test_what_is_promoted_is_not_compared_any_more(
     scene.live.open(2)
     by = ("--why", "INC-12", "--who", "kim")
 
-    assert main(["promote", str(scene.path), "fix", *by]) == ExitCode.STALLED
+    assert main(["promote", str(scene.path), "fix", *by]) == ExitCode.REFUSED
     assert "a driver has the lane" in capsys.readouterr().err
     assert main(["promote", str(scene.path), "fix", *by, "--take-over"]) == ExitCode.OK
 
@@ -183,6 +183,25 @@ def test_what_is_promoted_is_not_compared_any_more(
     assert printed(capsys)["promoted_in"] == slot
     assert scene.run("compare") == ExitCode.USAGE
     assert "is promoted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("undo", "1000"), "slot 1000 is no REPLACE"),
+        (("promote", "nosuch"), "nosuch"),
+    ],
+)
+def test_a_refused_request_is_not_called_stalled(
+    tmp_path: Path, words: tuple[str, str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = Scene(tmp_path, "Text")
+    verb, named = words
+
+    code = main([verb, str(scene.path), named, "--why", "INC-12", "--take-over"])
+
+    assert code == ExitCode.REFUSED
+    assert message in capsys.readouterr().err
 
 
 def test_the_same_rows_compare_well(scene: Scene) -> None:

@@ -54,10 +54,10 @@ def test_a_script_takes_files_and_says_what_became_of_them(
     lease = str(taken["lease"])
 
     assert main(["files", "extend", group, lease, "--lease", "2h"]) == ExitCode.OK
-    assert main(["files", "done", group, lease, "b.json"]) == ExitCode.STALLED
+    assert main(["files", "done", group, lease, "b.json"]) == ExitCode.REFUSED
     assert "has no file b.json" in capsys.readouterr().err
     assert main(["files", "done", group, lease, "a.json"]) == ExitCode.OK
-    assert main(["files", "done", group, lease]) == ExitCode.STALLED
+    assert main(["files", "done", group, lease]) == ExitCode.REFUSED
     assert f"lease {lease} is over" in capsys.readouterr().err
 
 

@@ -332,7 +332,7 @@ def test_the_command_line_asks_the_driver_and_prints_what_it_recorded(
         "kim",
         "INC-12",
     )
-    assert main(["drop", "clicks/3", "--why", "refused", *to_driver]) is ExitCode.STALLED
+    assert main(["drop", "clicks/3", "--why", "refused", *to_driver]) is ExitCode.REFUSED
     assert main(["drop", "clicks/3", "--why", "failed", *to_driver]) is ExitCode.UNAVAILABLE
 
 

@@ -101,6 +101,21 @@ def test_a_named_revision_is_a_request_of_its_own_each_time(kubectl: Path) -> No
     assert values[0] != values[1]
 
 
+def test_a_refused_request_ends_with_a_code_of_its_own(
+    kubectl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The group has not stalled: the request has only not been carried out."""
+    last = {"verb": "retry", "accepted": False, "message": "nothing to try again"}
+    answered = {**GROUP, "status": {**GROUP["status"], "lastRequest": last}}
+    program = tmp_path / "kubectl"
+    of_annotate = f'case "$*" in *annotate*) cp {tmp_path / "answered"} {tmp_path / "group"};; esac'
+    program.write_text(f"{program.read_text()}{of_annotate}\n")
+    (tmp_path / "answered").write_text(json.dumps(answered))
+
+    assert run(kubectl, "retry", "clicks", "--timeout", "20")[0] == ExitCode.REFUSED
+    assert "nothing to try again" in capsys.readouterr().err
+
+
 def test_an_operator_that_does_not_answer_is_reported(
     kubectl: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
