@@ -23,6 +23,14 @@ PATIENCE = 2.5
 MAX_ADDRESSES = 8
 """The number of addresses that are looked at."""
 _TLS_ALERT = b"\x15\x03"
+_HTTP = b"HT"
+NO_TLS = "does not speak TLS, which this client is configured for"
+_NO_TLS_REASONS = frozenset(
+    {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"}
+)
+_OWN_ERRORS = frozenset({"builtins", "socket", "ssl"})
+"""Modules of errors whose text is the system's: that of a client may quote a URL with a password.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +61,44 @@ def trouble(addresses: Iterable[Address], hello: bytes) -> str:
     return "; ".join(f"{address}: {look.result()}" for look, address in looks.items())
 
 
+def connection_fault(error: BaseException) -> str:
+    """Why a client's connection failed: what the socket said; empty if the cause is none of that.
+
+    It is the first error of a socket in the chain, and quotes nothing that a client wrote.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and _is_of_a_socket(cause):
+            return _described(cause)
+        cause = cause.__cause__ or cause.__context__
+    return ""
+
+
+def _is_of_a_socket(error: OSError) -> bool:
+    is_named = isinstance(error, TimeoutError | ssl.SSLError) or error.strerror is not None
+    return is_named and error.filename is None and type(error).__module__ in _OWN_ERRORS
+
+
+def _described(error: OSError) -> str:
+    match error:
+        case socket.gaierror():
+            return f"no such host ({error.strerror})"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted ({error.verify_message})"
+        case ssl.SSLError() if error.reason in _NO_TLS_REASONS:
+            return NO_TLS
+        case TimeoutError():
+            return "no answer in time"
+    return f"{error.strerror or error}".lower()
+
+
 def _trouble(address: Address, hello: bytes) -> str:
     try:
         plain = socket.create_connection((address.host, address.port), PATIENCE)
-    except socket.gaierror as error:
-        return f"no such host ({error.strerror})"
     except TimeoutError:
         return f"silent: no connection within {PATIENCE:g} s"
     except OSError as error:
-        return f"{error.strerror or error}".lower()
+        return _described(error)
     with plain:
         return _handshake(plain, address) if address.tls else _unanswered(plain, hello)
 
@@ -78,7 +115,7 @@ def _handshake(plain: socket.socket, address: Address) -> str:
     except TimeoutError:
         return "accepts connections, but does not answer a TLS handshake"
     except OSError:
-        return "does not speak TLS, which this client is configured for"
+        return NO_TLS
 
 
 def _unanswered(plain: socket.socket, hello: bytes) -> str:
@@ -94,6 +131,8 @@ def _unanswered(plain: socket.socket, hello: bytes) -> str:
         pass
     if answer == _TLS_ALERT:
         return "speaks TLS, which this client is not configured for"
+    if answer == _HTTP and not hello.startswith(b"HEAD "):
+        return "is an HTTP server"
     with suppress(OSError):
         plain.shutdown(socket.SHUT_RDWR)
     return "" if answer else "closes connections at once"

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from landfall import network
-from landfall.network import Address, trouble
+from landfall.network import Address, connection_fault, trouble
 
 HELLO = b"hello"
 
@@ -145,3 +145,30 @@ def test_a_login_without_encryption_is_warned_of_once(
 
     said = [record for record in caplog.records if "without encryption" in record.message]
     assert len(said) == count
+
+
+def test_an_http_server_is_no_broker() -> None:
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        address = Address("127.0.0.1", port)
+
+        assert trouble([address], HELLO) == f"{address}: is an HTTP server"
+        assert trouble([address], b"HEAD / HTTP/1.1\r\n\r\n") == ""
+
+
+def test_the_first_error_of_a_socket_in_a_chain_says_why() -> None:
+    client = RuntimeError("http://kim:secret@h/")
+    client.__cause__ = OSError("http://kim:secret@h/")
+    refused = client.__cause__.__context__ = ConnectionRefusedError(111, "Connection refused")
+    refused.__context__ = TimeoutError("timed out")  # what was handled before
+
+    assert connection_fault(client) == "connection refused"
+    file = FileNotFoundError(2, "No such file or directory", "/etc/key")
+    assert connection_fault(file) == ""
+    assert connection_fault(RuntimeError("http://kim:secret@h/")) == ""
+
+
+def test_the_text_of_a_clients_own_error_is_not_quoted() -> None:
+    class ClientError(OSError):
+        pass
+
+    assert connection_fault(ClientError("http://kim:secret@h/")) == ""

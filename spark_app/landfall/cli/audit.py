@@ -18,7 +18,8 @@ from landfall.audit.feed_log import FeedFiles
 from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console
-from landfall.driver.startup import check_secrets, explain_later, store_servers
+from landfall.cli.group_store import explain_waits
+from landfall.driver.startup import check_secrets
 from landfall.errors import Reason, Stalled
 
 MAX_SHOWN = 20
@@ -69,8 +70,7 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
     group = group_file.load(arguments.group, os.environ)
     _require_own_source(group)
     check_secrets(group.spec.roots)
-    for root in group.spec.roots:
-        explain_later(store_servers(root), console.print_waiting)
+    explain_waits(group, kafka=True)
     bucket, log = open_buckets(group.spec), KafkaLog(group) if group.spec.source.kafka else None
     scope = Scope(frozenset(arguments.topics), arguments.generation)
     err = console.err()

@@ -14,7 +14,7 @@ from landfall.api import group_file
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.cli import console
-from landfall.driver.startup import check_secrets, explain_later, store_servers
+from landfall.driver.startup import check_secrets, explain_later, kafka_servers, store_servers
 from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
@@ -46,8 +46,7 @@ class GroupStore:
         group = group_file.load(path, os.environ)
         check_secrets(group.spec.roots)
         store = open_stores(group.spec)
-        for root in group.spec.roots:
-            explain_later(store_servers(root), console.print_waiting)
+        explain_waits(group)
         return cls(group, store)
 
     @cached_property
@@ -88,6 +87,20 @@ class GroupStore:
     def records(self) -> Iterator[Record]:
         """The whole ledger from slot 0, one record at a time."""
         return (ledger.decode(seq, body) for seq, body in self.lane.bodies())
+
+
+def explain_waits(group: ConsumerGroup, *, kafka: bool = False) -> None:
+    """Print soon why the store, or Kafka if it is asked, does not answer; at once returns."""
+    for root in group.spec.roots:
+        explain_later(store_servers(root), console.print_waiting)
+    if kafka:
+        explain_kafka(group)
+
+
+def explain_kafka(group: ConsumerGroup) -> None:
+    """Print soon why Kafka does not answer, if the group has it."""
+    if group.spec.source.kafka:
+        explain_later(kafka_servers(group), console.print_waiting)
 
 
 def map_concurrently(

@@ -15,7 +15,7 @@ from landfall.api.next_steps import next_step
 from landfall.api.spec.publish import PublisherEntry
 from landfall.cli import console
 from landfall.cli.feed_progress import read_feeds, show_feeds
-from landfall.cli.group_store import GroupStore
+from landfall.cli.group_store import GroupStore, explain_kafka
 from landfall.errors import LandfallError, Retry
 from landfall.ledger import State, Totals
 from landfall.ledger.feeds import unlanded
@@ -113,6 +113,7 @@ def status(arguments: argparse.Namespace) -> ExitCode:
     from landfall.landed.opening import open_log  # noqa: PLC0415  # other commands need no Kafka client
 
     opened = GroupStore.of(arguments.group)
+    explain_kafka(opened.group)
     log = open_log(opened.group, opened.lane.read())
     progress = read_progress(opened, log, str(arguments.group))
     if arguments.json:

@@ -19,10 +19,10 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, Feed, GroupSpec, TopicSpecs
 from landfall.cli import console
 from landfall.cli.explain import not_landed
+from landfall.cli.group_store import explain_kafka
 from landfall.cli.printable import printable
 from landfall.cli.try_files import from_files
 from landfall.cli.try_records import RecordFile, Wish, from_log
-from landfall.driver.startup import explain_later, kafka_servers
 from landfall.errors import PartUnreadable, Reason, Stalled
 from landfall.ledger import folders
 from landfall.ledger.offsets import TopicPartition
@@ -121,7 +121,7 @@ def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) ->
     wish = Wish(topic, arguments.partition, arguments.offset, arguments.limit)
     if group.spec.source.landed:
         return from_log(open_log(group), open_reader(group.spec.source.landed), wish)
-    explain_later(kafka_servers(group), console.print_waiting)
+    explain_kafka(group)
     reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
     return from_log(open_log(group), reader, wish)
 

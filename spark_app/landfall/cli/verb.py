@@ -37,7 +37,7 @@ from landfall.api.verbs import (
 )
 from landfall.cli import console
 from landfall.cli.driver_control import DriverControl
-from landfall.cli.group_store import GroupStore
+from landfall.cli.group_store import GroupStore, explain_kafka
 from landfall.clock import SteadyClock
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import TopicPartition
@@ -78,6 +78,7 @@ def lane_session(path: Path) -> "Iterator[LaneSession]":
 
     opened = GroupStore.of(path)
     group = pinned_spec(opened.group, uuid4().hex)
+    explain_kafka(group)
     source = open_log(group, opened.lane.read())
     try:
         yield LaneSession(

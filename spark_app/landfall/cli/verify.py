@@ -25,7 +25,7 @@ from landfall.checks.coverage import (
 )
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
-from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.cli.group_store import GroupStore, explain_kafka, map_concurrently
 from landfall.cli.replaced_objects import Changed, changed
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
@@ -121,6 +121,7 @@ def _kafka_reader(opened: GroupStore, topics: Collection[str]) -> Reader:
             "JSON made of other payloads land other bytes than Kafka holds; landfall audit "
             "compares what can be",
         )
+    explain_kafka(group)
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaError, KafkaException
 
 from landfall.errors import LandfallError, Reason, SourceAway, Stalled
+from landfall.network import NO_TLS
 
 _DENIED = frozenset(
     {
@@ -37,6 +38,11 @@ _ABSENT = frozenset(
 _UNREACHED = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE})  # noqa: SLF001  # as above
 _NOISE = re.compile(r"/(bootstrap|\d+)(?=: )| \(after \d+ms in state .*\)$")
 _CONNECT = re.compile(r"Connect to \S+ failed: ")
+_RESOLVE = re.compile(r"Failed to resolve '[^']*': (.+)")
+_NO_TLS = re.compile(
+    r"^(?:\w+://)?(?P<server>[^/\s]+?)(?:/\w+)?: SSL handshake failed: .*"
+    r"(?:wrong version number|packet length too long|record layer failure|http request)"
+)
 
 _FIRST_TIMEOUT_SECONDS = 2.0
 
@@ -47,7 +53,9 @@ def translate_error(error: KafkaError | KafkaException, operation: str) -> Landf
     ``operation`` says what failed, such as ``clicks/3[40, 50)``, and begins the message.
     """
     cause = error.args[0] if isinstance(error, KafkaException) else error
-    message = f"{operation}: {cause.str()}"
+    plain = _NO_TLS.match(cause.str())
+    why = f"{plain['server']}: {NO_TLS}" if plain else cause.str()
+    message = f"{operation}: {why}"
     if cause.code() in _DENIED:
         return Stalled(Reason.SOURCE_DENIED, message)
     if cause.code() in _ABSENT:
@@ -84,7 +92,7 @@ class ErrorTracker:
         if self.last is None or self.last.code() not in _UNREACHED:
             return ""
         text = _NOISE.sub("", self.last.str())
-        return _CONNECT.sub("", text)
+        return _RESOLVE.sub(r"no such host (\1)", _CONNECT.sub("", text))
 
     @property
     def denial(self) -> KafkaError | None:

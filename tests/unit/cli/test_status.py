@@ -7,12 +7,14 @@ import yaml
 from msgspec.structs import replace
 
 from landfall import ledger
+from landfall.api.contract import ExitCode
 from landfall.cli import main, status
 from landfall.cli.group_store import GroupStore
 from landfall.cli.status import PartitionProgress, PublisherProgress, read_progress
 from landfall.errors import LandfallError, Retry, SourceAway
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets, Watermarks
+from tests.support.groups import document
 from tests.support.played_publisher import PLAYED
 from tests.support.sample_ledger import replace_header
 from tests.unit.cli.conftest import TP, Landed
@@ -152,3 +154,20 @@ def test_up_to_when_topics_are_complete(landed: Make, capsys: pytest.CaptureFixt
 
     assert progress.complete_until == {"clicks": "2027-01-15T08:00:00+00:00"}
     assert "2027-01-15T08:00:00+00:00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["status", "audit", "fsck", "verify"])
+def test_a_store_that_refuses_is_named_by_every_command(
+    tmp_path: Path,
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    s3 = {"endpoint": "http://127.0.0.1:9", "pathStyle": True, "maxAttempts": 1}
+    file = tmp_path / "group.yaml"
+    file.write_text(yaml.safe_dump(document(output={"url": "s3://logs/root", "s3": s3})))
+
+    assert main([command, str(file)]) == ExitCode.UNAVAILABLE
+    assert ": 127.0.0.1:9: connection refused" in capsys.readouterr().err

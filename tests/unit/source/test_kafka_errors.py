@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from landfall.source.kafka_errors import ErrorTracker, fetch_metadata
+from landfall.network import NO_TLS
+from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 
 
 @dataclass
@@ -63,7 +64,7 @@ def test_a_denial_is_reported_without_waiting_for_the_timeout(
                 "nosuch:9092/7: Failed to resolve 'nosuch:9092': Name or service not known "
                 "(after 12ms in state CONNECT)"
             ),
-            "nosuch:9092: Failed to resolve 'nosuch:9092': Name or service not known",
+            "nosuch:9092: no such host (Name or service not known)",
         ),
         (KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down", ""),
         (KafkaError._SSL, "ssl://h:1/bootstrap: SSL handshake failed", ""),
@@ -78,3 +79,15 @@ def test_the_cause_is_the_address_and_what_is_wrong_with_it(
     errors.record(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
 
     assert errors.cause == cause
+
+
+@pytest.mark.parametrize("address", ["ssl://h:1/bootstrap", "sasl_ssl://h:1/3", "h:1/bootstrap"])
+def test_a_broker_without_tls_is_named_in_plain_words(address: str) -> None:
+    text = (
+        f"{address}: SSL handshake failed: error:0A00010B:SSL routines::wrong version number "
+        "(after 8ms in state SSL_HANDSHAKE)"
+    )
+
+    assert str(translate_error(KafkaError(KafkaError._SSL, text), "topics")) == (
+        f"topics: h:1: {NO_TLS}"
+    )

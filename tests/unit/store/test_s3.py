@@ -3,6 +3,7 @@ is in behaviour/.
 """
 
 import hashlib
+import re
 from collections import Counter
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ import pytest
 
 from landfall.api import spec
 from landfall.errors import Reason, Retry, Stalled, StoreAway, StoreDenied, cause
+from landfall.network import NO_TLS
 from landfall.objects import Part
 from landfall.store import Created
 from landfall.store.s3.store import S3Store
@@ -25,7 +27,6 @@ from tests.support.scripted_s3 import OK, Script, head
         error(403, "AccessDenied"),
         error(403, "InvalidAccessKeyId"),
         error(403, "SignatureDoesNotMatch"),
-        error(404, "NoSuchBucket"),
         error(400, "InvalidToken"),
         error(400, "ExpiredToken"),
         error(400, "InvalidRequest"),
@@ -38,6 +39,15 @@ def test_a_refusal_is_said_and_may_pass(script: Script, answer: Answer) -> None:
         script(answer).store.begin("data/1", "token-1")
 
     assert cause(denied.value, "") == Reason.STORE_DENIED
+
+
+def test_a_bucket_that_does_not_exist_is_named(script: Script) -> None:
+    with pytest.raises(StoreDenied) as denied:
+        script(error(404, "NoSuchBucket")).store.begin("data/1", "token-1")
+
+    assert str(denied.value) == (
+        "begin s3://logs/root/data/1: NoSuchBucket (404): the bucket logs does not exist"
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,8 +116,34 @@ def test_nobody_at_the_address_is_to_be_retried(keys: None) -> None:
         gone = spec.S3(endpoint=server.endpoint, path_style=True, max_attempts=1)
     store = S3Store("logs", "", gone)
 
-    with pytest.raises(Retry, match="EndpointConnectionError"):
+    address = re.escape(server.endpoint.removeprefix("http://"))
+    with pytest.raises(Retry, match=f"^open s3://logs/slots/0: {address}: connection refused$"):
         store.read("slots/0")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "proxy", "why"),
+    [
+        ("http://nosuch.invalid:9000", "", "nosuch.invalid:9000: no such host (…)"),
+        ("https://PLAIN", "", f"PLAIN: {NO_TLS}"),
+        ("http://h:1", "http://kim:secret@127.0.0.1:9", "proxy 127.0.0.1:9: connection refused"),
+    ],
+)
+def test_a_server_that_is_not_reached_is_named_with_the_cause(
+    keys: None, monkeypatch: pytest.MonkeyPatch, endpoint: str, proxy: str, why: str
+) -> None:
+    """In every command, for every command reads by the same store."""
+    monkeypatch.setenv("http_proxy", proxy)
+    with scripted([Answer(400)] * 3) as server:
+        plain = server.endpoint.removeprefix("http://")
+        options = spec.S3(endpoint=endpoint.replace("PLAIN", plain), path_style=True)
+        store = S3Store("logs", "", options.model_copy(update={"max_attempts": 1}))
+
+        with pytest.raises(StoreAway) as away:
+            store.read("slots/0")
+
+    said = re.sub(r"no such host \(.+\)", "no such host (…)", str(away.value))
+    assert said == f"open s3://logs/slots/0: {why.replace('PLAIN', plain)}"
 
 
 def test_throttling_is_waited_out_and_every_attempt_is_counted(script: Script) -> None:

@@ -20,6 +20,7 @@ from http import HTTPStatus
 from azure.core import exceptions as azure
 
 from landfall.errors import LandfallError, Reason, Stalled, StoreAway, StoreDenied
+from landfall.network import connection_fault
 
 _TEMPORARY = frozenset(
     {
@@ -68,8 +69,9 @@ def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]
     except azure.HttpResponseError as error:
         raise _translate_response(error, request, hint) from error
     except (azure.AzureError, OSError) as error:
-        # Only the error's type: its text may quote a URL with a signature.
-        raise StoreAway(f"{request}: {type(error).__name__}") from error
+        # Never the client's text: it may quote a URL with a signature.
+        fault = connection_fault(error) or type(error).__name__
+        raise StoreAway(f"{request}: {fault}") from error
 
 
 def _translate_response(error: azure.HttpResponseError, request: str, hint: str) -> LandfallError:

@@ -26,6 +26,7 @@ from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from urllib3.exceptions import HTTPError
 
 from landfall.errors import LandfallError, Reason, Stalled, StoreAway, StoreDenied
+from landfall.network import connection_fault
 
 _TEMPORARY = frozenset(
     {
@@ -77,12 +78,14 @@ def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]
     except google.RetryError as error:
         raise StoreAway(f"{request}: {_cause(error)}") from error
     except auth.TransportError as error:
-        raise StoreAway(f"{request}: no token: {type(error).__name__}") from error
+        fault = connection_fault(error) or type(error).__name__
+        raise StoreAway(f"{request}: no token: {fault}") from error
     except auth.GoogleAuthError as error:
         kind = StoreAway if error.retryable else StoreDenied
         raise kind(f"{request}: {_first_line(error)}") from error
     except (DataCorruption, InvalidResponse, HTTPError, HTTPException, OSError) as error:
-        raise StoreAway(f"{request}: {type(error).__name__}") from error
+        fault = connection_fault(error) or type(error).__name__
+        raise StoreAway(f"{request}: {fault}") from error
 
 
 def _translate_response(error: google.GoogleAPICallError, request: str, hint: str) -> LandfallError:

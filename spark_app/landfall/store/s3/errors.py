@@ -16,10 +16,12 @@ quote the store's error code and text, neither of which contains a secret.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from botocore import exceptions as boto
 
 from landfall.errors import LandfallError, Reason, Stalled, StoreAway, StoreDenied
+from landfall.network import Address, connection_fault
 
 _TEMPORARY = frozenset(
     {
@@ -115,9 +117,23 @@ def translate_errors(
     except _NO_CREDENTIALS as error:
         raise StoreDenied(f"{operation} {url}: {error}") from error
     except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
-        # Only the error's type: its text quotes the URL of proxy or endpoint, which may contain a
-        # password.
-        raise StoreAway(f"{operation} {url}: {type(error).__name__}") from error
+        raise StoreAway(f"{operation} {url}: {_connection(error)}") from error
+
+
+def _connection(error: Exception) -> str:
+    """Which server was not reached, and why; else the error's type.
+
+    Its text quotes the URL of proxy or endpoint, which may contain a password.
+    """
+    fault, named = connection_fault(error), getattr(error, "kwargs", {})
+    if not fault:
+        return type(error).__name__
+    proxy = named.get("proxy_url")
+    parts = urlsplit(str(proxy or named.get("endpoint_url") or ""))
+    if not parts.hostname:
+        return fault
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{'proxy ' if proxy else ''}{Address(parts.hostname, port)}: {fault}"
 
 
 def _translate_response(
@@ -125,6 +141,8 @@ def _translate_response(
 ) -> LandfallError:
     code, status = code_of(error), status_of(error)
     text = error.response.get("Error", {}).get("Message", "")
+    if code == "NoSuchBucket":
+        text = f"the bucket {urlsplit(request.partition(' ')[2]).netloc} does not exist"
     message = f"{request}: {code} ({status}): {text}".rstrip(": ")
     if status != 501 and _is_temporary(status, code):
         return StoreAway(message)
