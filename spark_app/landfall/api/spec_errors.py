@@ -65,7 +65,9 @@ def _describe(error: Mapping[str, Any], known_fields: Collection[str]) -> str:
         case "model_type" | "model_attributes_type" | "dict_type":
             return f"must be a mapping of fields, got {_kind(found)}"
         case "tuple_type" | "list_type":
-            return f"must be a list, got {_kind(found)}"
+            is_pattern = error["loc"][-1] == "topics" and _PATTERN.search(str(found))
+            hint = ", did you mean topicPattern?" if is_pattern else ""
+            return f"must be a list, got {_kind(found)}{hint}"
     return f"{_rule(error)}, got {_abbreviate(found)}{_nearest(error)}"
 
 
@@ -85,10 +87,18 @@ def _rule(error: Mapping[str, Any]) -> str:
 
 def _nearest(error: Mapping[str, Any]) -> str:
     """The allowed word that is meant, if there are words to choose from and one is much like it."""
+    if own := _OWN_WORDS.get(error["type"]):
+        return did_you_mean(str(error["input"]), own)
     words = re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
     return did_you_mean(str(error["input"]), words)
 
 
+_PATTERN = re.compile(r"[*?+|^$()\\]")
+_OWN_WORDS: Mapping[str, tuple[str, ...]] = {
+    "starting_offsets": ("Earliest", "Latest"),
+    "on_data_loss": ("Stall", "SkipAndRecord"),
+}
+"""The words of unions that have error types of their own."""
 _KIBI = 1024
 # pydantic gives the bound of a duration as Python writes it.
 _TIMEDELTA = re.compile(r"datetime\.timedelta\((?:days=(\d+))?(?:, )?(?:seconds=(\d+))?\)")

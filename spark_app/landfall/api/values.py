@@ -30,6 +30,31 @@ _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_0
 _MILLISECOND = timedelta(milliseconds=1)
 
 
+_QUANTITY_UNITS: Mapping[str, str] = {
+    **{f"{unit}b": unit for unit in ("k", "m", "g", "t", "p", "ki", "mi", "gi", "ti", "pi")},
+    "b": "",
+    "kilobytes": "k",
+    "megabytes": "M",
+    "gigabytes": "G",
+}
+_DURATION_UNITS: Mapping[str, str] = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+}
+
+
+def _in_units(text: str, units: Mapping[str, str]) -> str:
+    """``, did you mean 5m?`` if the unit is one of these that others write, else nothing."""
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]+)", text, re.ASCII)
+    if match is None or match[2].lower() not in units:
+        return ""
+    unit = units[match[2].lower()]
+    proper = unit if unit == "k" or units is _DURATION_UNITS else unit[:1].upper() + unit[1:]
+    return f", did you mean {match[1]}{proper}?"
+
+
 def quantity(text: object) -> int:
     """Bytes from a Kubernetes quantity: ``256Mi``, ``1.5G``, ``1e9`` or a number; rounded down.
 
@@ -42,7 +67,8 @@ def quantity(text: object) -> int:
         re.ASCII,
     )
     if not match:
-        raise ValueError(f"not a quantity such as 256Mi or 1G: {text!r}")
+        meant = _in_units(str(text), _QUANTITY_UNITS)
+        raise ValueError(f"not a quantity such as 256Mi or 1G: {text!r}{meant}")
     number, unit = Fraction(match[1]), match[2]
     return int(number * 2 ** _BINARY[unit] if unit in _BINARY else number * 10 ** _DECIMAL[unit])
 
@@ -57,7 +83,8 @@ def duration(text: object) -> timedelta:
     if isinstance(text, timedelta):
         return _whole_milliseconds(text)
     if not re.fullmatch(r"(\d{1,15}(\.\d{1,9})?(ms|s|m|h|d))+", str(text), re.ASCII):
-        raise ValueError(f"not a duration such as 90s, 5m or 1h30m: {text!r}")
+        meant = _in_units(str(text), _DURATION_UNITS)
+        raise ValueError(f"not a duration such as 90s, 5m or 1h30m: {text!r}{meant}")
     terms = re.findall(r"([\d.]+)(ms|s|m|h|d)", str(text))
     milliseconds = sum(Fraction(number) * _MILLISECONDS[unit] for number, unit in terms)
     if milliseconds % 1 or milliseconds > 365_000 * _MILLISECONDS["d"]:
@@ -248,7 +275,8 @@ def built_in(*words: str) -> Matching:
 def did_you_mean(text: str, words: Iterable[str]) -> str:
     """``, did you mean WORD?`` if one of the words is much like the text, else nothing."""
     by_lower = {word.lower(): word for word in words}
-    close = get_close_matches(text.lower(), by_lower, n=1, cutoff=0.7)
+    begun = [word for word in by_lower if len(text) > 1 and word.startswith(text.lower())]
+    close = begun if len(begun) == 1 else get_close_matches(text.lower(), by_lower, 1, 0.7)
     return f", did you mean {by_lower[close[0]]}?" if close else ""
 
 

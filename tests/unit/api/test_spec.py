@@ -207,7 +207,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.source.kafka.startingOffsets",
         "earliest",
-        f"spec.source.kafka.startingOffsets: {STARTING_OFFSETS}, got 'earliest'",
+        (
+            f"spec.source.kafka.startingOffsets: {STARTING_OFFSETS}, "
+            "got 'earliest', did you mean Earliest?"
+        ),
     ),
     (
         "spec.source.kafka.startingOffsets",
@@ -227,7 +230,7 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.source.kafka.onDataLoss",
         "Skip",
-        f"spec.source.kafka.onDataLoss: {ON_DATA_LOSS}, got 'Skip'",
+        f"spec.source.kafka.onDataLoss: {ON_DATA_LOSS}, got 'Skip', did you mean SkipAndRecord?",
     ),
     (
         "spec.source.kafka.onDataLoss",
@@ -241,7 +244,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.source.kafka.onDataLoss",
         {"readFrom": {"group": "backup", "url": "s3://b"}, "otherwise": "Skip"},
-        "spec.source.kafka.onDataLoss.otherwise: must be 'Stall' or 'SkipAndRecord', got 'Skip'",
+        (
+            "spec.source.kafka.onDataLoss.otherwise: must be 'Stall' or 'SkipAndRecord', "
+            "got 'Skip', did you mean SkipAndRecord?"
+        ),
     ),
     (
         "spec.source.kafka.properties",
@@ -333,7 +339,10 @@ REFUSED: list[tuple[str, object, str]] = [
     (
         "spec.uploadPolicy.maxBytes",
         "256MB",
-        "spec.uploadPolicy.maxBytes: not a quantity such as 256Mi or 1G: '256MB'",
+        (
+            "spec.uploadPolicy.maxBytes: not a quantity such as 256Mi or 1G: '256MB', "
+            "did you mean 256M?"
+        ),
     ),
     ("spec.uploadPolicy.maxBytes", 0, "spec.uploadPolicy.maxBytes: must be above 0, got 0"),
     (

@@ -3,6 +3,7 @@
 import pytest
 
 from landfall.api.spec import parse_group
+from landfall.api.values import did_you_mean
 from landfall.errors import Stalled
 from tests.support.groups import changed, document
 
@@ -77,3 +78,31 @@ def test_servers_have_ports(servers: str) -> None:
     written = document(source__kafka__bootstrapServers=servers)
 
     assert parse_group(written).spec.source.kafka.bootstrap_servers == servers
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "meant"),
+    [
+        ("spec.uploadPolicy.maxAge", "5min", "5m"),
+        ("spec.uploadPolicy.maxAge", "2 hours", "2h"),
+        ("spec.uploadPolicy.maxBytes", "256MB", "256M"),
+        ("spec.uploadPolicy.maxBytes", "1GiB", "1Gi"),
+        ("spec.uploadPolicy.maxBytes", "10kb", "10k"),
+        ("spec.source.kafka.startingOffsets", "earliest", "Earliest"),
+        ("spec.decode.format", "CSV", "Csv"),
+    ],
+)
+def test_the_word_that_is_meant_is_suggested(path: str, value: str, meant: str) -> None:
+    with pytest.raises(Stalled) as stalled:
+        parse_group(document(**{path.removeprefix("spec.").replace(".", "__"): value}))
+
+    assert f"did you mean {meant}?" in str(stalled.value)
+
+
+def test_a_pattern_given_as_topics_names_the_other_field() -> None:
+    with pytest.raises(Stalled, match=r"did you mean topicPattern\?"):
+        parse_group(document(source__kafka__topics="app.*"))
+
+
+def test_a_short_form_of_a_word_is_meant() -> None:
+    assert did_you_mean("gz", ("None", "Gzip", "Zstd")) == ", did you mean Gzip?"
