@@ -133,7 +133,7 @@ class Replacements:
     @property
     def note(self) -> str:
         """What goes on, and what the planner cannot do; empty if nothing."""
-        running = plural(len(self._running), "record")
+        running = plural(len(self._running), "ledger record")
         busy = f"putting objects in the place of others: {running}" if self._running else ""
         status = self.planner.status
         problem = status.problem if status else ""
