@@ -117,7 +117,7 @@ def test_a_deleted_namespace_goes_and_the_operator_stays(site: Site) -> None:
         eventually(lambda: site.phase(site.own, kept), lambda seen: seen == "Suspended", PATIENCE)
         assert operator.popen.poll() is None
         assert watched(operator, site.own.namespace) == 1
-        assert operator.metric("landfall_operator_groups") == 1
+        eventually(lambda: operator.metric("landfall_operator_groups"), lambda n: n == 1, PATIENCE)
 
 
 def test_a_namespace_without_rights_comes_back_with_them(site: Site) -> None:

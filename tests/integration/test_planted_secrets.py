@@ -211,7 +211,11 @@ def test_a_driver_shows_no_value_of_a_bad_payload(
     pod = processes.pod(careful, "discreet")
 
     status = pod.until(
-        lambda s: s["commits"]["total"] if is_landed else s["partitions"][0]["blocked"],
+        lambda s: (
+            scene.bucket.keys("_landfall/scene/dead-letters/")
+            if is_landed
+            else s["partitions"][0]["blocked"]
+        ),
         "landed or blocked",
     )
 

@@ -1,11 +1,11 @@
-"""Scenarios that together need every right: five of the operator and one of a driver's Spark.
+"""Scenarios that together need every right: six of the operator and one of a driver's Spark.
 
 The operator runs with a fake kubelet and fake drivers.
 """
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,6 +133,17 @@ def repeats(stage: Stage) -> None:
         )
 
 
+def waits(stage: Stage) -> None:
+    """No kubelet starts the driver, and the operator looks at the Events of its pod."""
+    stage.groups.create(document())
+    with _operator(stage, has_kubelet=False):
+        looked = Right("", "events", "list")
+        stage.until(
+            stage.account.asked,
+            lambda requests: any(request.right == looked for request in requests),
+        )
+
+
 def corrects(stage: Stage) -> None:
     """A Backfill of a group is started, and deleted with its side lane."""
     stage.groups.create(document())
@@ -210,6 +221,7 @@ STORIES = (
     Story(lands, OPERATOR, OPERATORS),
     Story(upgrades, OPERATOR, OPERATORS),
     Story(repeats, OPERATOR, OPERATORS),
+    Story(waits, OPERATOR, OPERATORS),
     Story(corrects, OPERATOR, OPERATORS),
     Story(tries, OPERATOR, OPERATORS),
     Story(executes, DRIVER, DRIVERS),
@@ -237,10 +249,11 @@ def play(cluster: Cluster, story: Story, rules: Rules) -> set[Right]:
 
 
 @contextmanager
-def _operator(stage: Stage) -> Iterator[Running]:
+def _operator(stage: Stage, *, has_kubelet: bool = True) -> Iterator[Running]:
     """Run an operator, and a fake kubelet with fake drivers."""
     namespace = stage.groups.cluster, stage.groups.namespace
-    with TemporaryDirectory() as folder, Kubelet(*namespace).running():
+    kubelet = Kubelet(*namespace).running() if has_kubelet else nullcontext()
+    with TemporaryDirectory() as folder, kubelet:
         operators = Operators(*namespace, Path(folder))
         with operators.clearing():
             yield operators.start()

@@ -58,6 +58,9 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
     accessed = set() if output.kind == "file" else {output.access_field}
     for section in {*SCHEMES.values()} - accessed:
         del spec["output"][section]  # of another store
+    letters = group.spec.bad_records.present_place
+    for section in {*SCHEMES.values()} - ({letters.access_field} if letters else set()):
+        del spec["badRecords"][section]
     entries = [] if entry is None else [(f"topics[{entry}]", written["topics"][entry])]
     places = [*entries, ("group", written)]
     for name in _SECTIONS:

@@ -103,10 +103,13 @@ class CleaningUp:
             del self._begun[slot]
             log.info("replaced objects are gone", extra={"slot": slot})
 
-    @property
-    def is_advancing(self) -> bool:
-        """Whether more will be gone soon; what the store has refused does not count."""
-        return any(not (one.is_done or one.failures) for one in self._begun.values())
+    def is_advancing(self, retiring: Iterable[int]) -> bool:
+        """Whether more will be gone soon; what the store has refused does not count.
+
+        ``retiring`` are the slots of REPLACEs that are applied, of which something may be left.
+        """
+        is_new = any(slot not in self._begun for slot in retiring)
+        return is_new or any(not (one.is_done or one.failures) for one in self._begun.values())
 
     @property
     def note(self) -> str:

@@ -128,7 +128,8 @@ class Replacements:
             return bool(self._running)
         state, applied = self.writer.state, self.completer.applied_through
         is_unsaid = any(slot <= applied for slot in state.replacing)  # APPLIED comes next
-        return is_unsaid or self._cleaning_up.is_advancing or self.planner.finish(state)
+        cleans_up = self._cleaning_up.is_advancing(state.retiring)
+        return is_unsaid or cleans_up or self.planner.finish(state)
 
     @property
     def note(self) -> str:
