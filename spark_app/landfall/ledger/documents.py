@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from landfall import untrusted_json
+
 
 def parse_document(body: bytes | None) -> dict[str, Any]:
     """Return the JSON object that a file of the bucket holds.
@@ -10,10 +12,7 @@ def parse_document(body: bytes | None) -> dict[str, Any]:
     Raises:
         ValueError: it holds none, or one that is nested too deeply.
     """
-    try:
-        found = json.loads(body or b"")
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+    found = untrusted_json.decode_by(json.loads, body or b"")
     if not isinstance(found, dict):
         raise ValueError(f"a {type(found).__name__}, no object")  # noqa: TRY004  # of a file
     return found
