@@ -127,9 +127,9 @@ class Replacements:
         if self._running or not merges:
             return bool(self._running)
         state, applied = self.writer.state, self.completer.applied_through
-        is_unsaid = any(slot <= applied for slot in state.replacing)  # APPLIED comes next
+        is_unrecorded = any(slot <= applied for slot in state.replacing)  # APPLIED comes next
         cleans_up = self._cleaning_up.is_advancing(state.retiring)
-        return is_unsaid or cleans_up or self.planner.finish(state)
+        return is_unrecorded or cleans_up or self.planner.finish(state)
 
     @property
     def note(self) -> str:
@@ -281,14 +281,14 @@ class Replacements:
             del self._running[slot]
             self.completer.release(slot)
             self._cleaning_up.forget([slot])
-        said = tuple(sorted(retiring.keys() & {*gone}))
-        if said and begins:
+        emptied = tuple(sorted(retiring.keys() & {*gone}))
+        if emptied and begins:
             try:
-                self.append(partial(Retired, slots=said))
+                self.append(partial(Retired, slots=emptied))
             except Retry as error:  # the next pass tries again
                 record_failure(self.deps, cause(error, "Replace"), error)
             else:
-                self._cleaning_up.forget(said)
+                self._cleaning_up.forget(emptied)
 
     def _record_plans(self) -> None:
         if len(self.writer.state.retiring) < MAX_RETIRING:
