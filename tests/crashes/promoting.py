@@ -1,14 +1,15 @@
 """Schedules in which backfills are promoted, beside merges, undoings, and replays of dead letters.
 
 What a side lane would have landed is made up here: the rows of ranges that are landed, cut into
-other slices, by another generation, which finds other records bad. What retires, and when a plan
-is too old, real code decides. What retires must have just the rows of the ranges.
+other slices, by another generation, which finds other records bad. What retires, what is cut in two
+before, and when a plan is too old, real code decides. What retires must have just the rows of the
+ranges.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import compress, pairwise
 
 from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.landed_now import LandedNow
@@ -16,6 +17,7 @@ from landfall.driver.landed_ledger import read_landed
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.errors import LandfallError
 from landfall.ledger import Purpose, object_names
+from landfall.ledger.merged_objects import Mergeable, halves
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, MadeBy, NewObject, Replaced, Section
 from landfall.ledger.task_results import LandedObject, ObjectKind
@@ -61,6 +63,8 @@ class Promoter(Merger):
             with self._schedule.judging():  # readers of the ledger are not what this is about
                 landed = read_landed(self._lane)
             found = self._found(landed)
+            if found and found.cut:
+                return self._halves(landed, found)
             return self._promotion(landed, found) if found else None
         except LandfallError as error:
             self._schedule.say(f"no promotion: {error}")
@@ -77,6 +81,28 @@ class Promoter(Merger):
             start, end = spans[first].piece.offsets.start, spans[last].piece.offsets.end
             ranges[tp] = OffsetRange(start, end)
         return covering(landed, ranges) if ranges else None
+
+    def _halves(self, landed: LandedNow, found: Backfill) -> PlannedReplacement:
+        """What is cut at the edges of the ranges before it can be promoted."""
+        schedule, token, new = self._schedule, self._deps.new_name(), list[NewObject]()
+        for each in found.cut:
+            version = each.key, each.landed.upload.token
+            topic_id, offsets = schedule.rows.of[version]
+            source = Mergeable(each.retiring.slot, each.landed, "", each.sections)
+            for half in halves(source, found.slices):
+                rows = zip(half.kept, each.sections, strict=True)
+                mask = [is_kept for is_kept, section in rows for _ in range(section.rows)]
+                kept = tuple(compress(offsets, mask))
+                made = self._upload(
+                    half.key_by(landed.applied_through), token, ObjectKind.DATA, kept
+                )
+                schedule.rows.of[made.upload.key, token] = topic_id, kept
+                new.append(NewObject(made, half.sections))
+        schedule.say(f"cuts {[each.key for each in found.cut]} for {list(map(str, found.slices))}")
+        retire = tuple(each.retiring for each in found.cut)
+        by_key = tuple(sorted(new, key=lambda each: each.landed.upload.key))
+        listed, through = Replaced(retire, by_key), landed.applied_through
+        return PlannedReplacement.of(self._lane.group, token, Purpose.COMPACT, listed, through)
 
     def _promotion(self, landed: LandedNow, found: Backfill) -> PlannedReplacement:
         schedule = self._schedule

@@ -1,13 +1,17 @@
-"""Whatever was landed, merged and replayed: what retires has exactly the rows of the ranges."""
+"""Whatever was landed, merged and replayed: what is replaced has exactly the rows of the ranges.
 
-from collections.abc import Callable
+And a range is no longer than what was chosen, but where rows of an object cannot be told apart.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.driver.decide.backfill import Choice, chosen
 from landfall.errors import Stalled
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from tests.support.landed_history import History, tp
 
@@ -39,7 +43,8 @@ def _merge(draw: st.DrawFn, history: History) -> None:
     history.applied()
     found = [key for key in sorted(history.now.objects) if f"/{folder}/" in key]
     if len(found) > 1:
-        history.merge(draw(st.lists(st.sampled_from(found), min_size=2, unique=True)))
+        chosen = draw(st.lists(st.sampled_from(found), min_size=2, unique=True))
+        history.merge(chosen, mixed=draw(st.integers(0, 4)) == 0)
 
 
 def _replay(draw: st.DrawFn, history: History) -> None:
@@ -78,7 +83,7 @@ def choices(history: History) -> st.SearchStrategy[Choice]:
 
 
 @given(histories(), st.data())
-def test_what_retires_has_exactly_the_rows_of_the_ranges(
+def test_what_is_replaced_has_exactly_the_rows_of_the_ranges(
     history: History, data: st.DataObject
 ) -> None:
     try:
@@ -87,10 +92,52 @@ def test_what_retires_has_exactly_the_rows_of_the_ranges(
         return
 
     ranges = {slice_.topic_partition: slice_.offsets for slice_ in found.slices}
+    inside = {row for row in history.rows if is_inside(row, ranges)}
     retired = {each.key for each in found.retire}
-    inside = {row for row in history.rows if tp(row[0]) in ranges and row[1] in ranges[tp(row[0])]}
-    assert {row for row, key in history.rows.items() if key in retired} == inside
-    assert sum(each.landed.rows for each in found.retire) == len(inside)
+    cut = {each.key: each for each in found.cut}
+    replaced = {row for row, key in history.rows.items() if key in retired}
+    halves = {row for row, key in history.rows.items() if key in cut and is_inside(row, ranges)}
+    assert replaced | halves == inside
+    assert replaced == {row for row in replaced if is_inside(row, ranges)}
+    concerned = (*found.retire, *found.cut)
+    assert sum(found.rows_of(each) for each in concerned) == len(inside)
+    for key, each in cut.items():
+        rows = [row for row, where in history.rows.items() if where == key]
+        assert 0 < found.rows_of(each) < len(rows) == each.landed.rows
+        assert not each.is_mixed
+
+
+def is_inside(row: tuple[int, int], ranges: Mapping[TopicPartition, OffsetRange]) -> bool:
+    found = ranges.get(tp(row[0]))
+    return found is not None and row[1] in found
+
+
+@given(histories())
+def test_a_range_reaches_from_the_first_chosen_slice_to_the_last_and_no_further(
+    history: History,
+) -> None:
+    """An hour that is landed again is an hour, whatever its objects were merged with."""
+    try:
+        found = chosen(history.now, Choice(output_partitions=("dt=a",)))
+    except Stalled:
+        return
+
+    rows = {row for row, key in history.rows.items() if "/dt=a/" in key}
+    grown = {each.topic_partition: each for each in found.growths}
+    for slice_ in found.slices:
+        partition = slice_.topic_partition
+        spans = [
+            each.piece.offsets
+            for each in history.now.present(partition)
+            if any(tp(number) == partition and at in each.piece.offsets for number, at in rows)
+        ]
+        if partition not in grown:
+            wanted = OffsetRange(spans[0].start, spans[-1].end)
+            assert slice_.offsets == wanted
+        else:
+            key = grown[partition].key
+            assert history.now.objects[key].is_mixed
+            assert grown[partition].grown == slice_.offsets != grown[partition].asked
 
 
 @given(histories())
@@ -127,3 +174,24 @@ def test_without_a_choice_all_that_is_landed_is_chosen(history: History) -> None
 
 def ends(slices: object) -> dict[TopicPartition, int]:
     return {each.topic_partition: each.offsets.end for each in slices}  # type: ignore[attr-defined]  # slices
+
+
+@given(histories(), st.data())
+def test_a_sample_is_of_slices_that_were_chosen_and_of_no_others(
+    history: History, data: st.DataObject
+) -> None:
+    """It shrinks where a plan grows: nothing is cut for it, and no row of others is compared."""
+    choice = data.draw(choices(history))
+    try:
+        sample = chosen(history.now, replace(choice, is_sample=True))
+        whole = chosen(history.now, choice)
+    except Stalled:
+        return
+
+    asked = {each.topic_partition: each.asked or each.grown for each in whole.growths}
+    asked = {each.topic_partition: each.offsets for each in whole.slices} | asked
+    assert not sample.growths
+    assert all(not each.is_mixed for each in sample.cut)
+    for slice_ in sample.slices:
+        within = asked[slice_.topic_partition]
+        assert within.start <= slice_.offsets.start < slice_.offsets.end <= within.end

@@ -194,7 +194,12 @@ class FakeRunner:
         return list(filter(None, map(self._miscounted, objects)))
 
     def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
-        return [merged(self.store, share, merge) for share in shares for merge in share.merges]
+        return [
+            result
+            for share in shares
+            for merge in share.merges
+            for result in merged(self.store, share, merge)
+        ]
 
     def _miscounted(self, landed: LandedObject) -> Miscounted | None:
         key = landed.upload.key

@@ -121,11 +121,16 @@ class History:
         return self
 
     def merge(
-        self, keys: Iterable[str], purpose: Purpose = Purpose.COMPACT, undoes: int = -1
+        self,
+        keys: Iterable[str],
+        purpose: Purpose = Purpose.COMPACT,
+        undoes: int = -1,
+        *,
+        mixed: bool = False,
     ) -> str:
         """Put one object in the place of others of a folder, and return its key.
 
-        A backfill that is promoted is called ``fix``.
+        A backfill that is promoted is called ``fix``. Rows that are mixed were sorted.
         """
         retire = [self.now.objects[key] for key in sorted(keys)]
         first = object_names.parse_key(retire[0].key)
@@ -140,7 +145,9 @@ class History:
             sections[-1].last_offset,
             0,
         )
-        listed = Replaced(tuple(each.retiring for each in retire), (NewObject(new, sections),))
+        listed = Replaced(
+            tuple(each.retiring for each in retire), (NewObject(new, sections, mixed),)
+        )
         header = self.header()
         named = Replacement("list", "0" * 64, len(retire), rows, 1, rows)
         record = ledger.Replace(

@@ -1,5 +1,6 @@
 """What counts at the end of a ledger with REPLACEs, and merges of it."""
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -49,14 +50,15 @@ def merged(store: Store, token: str, plan: int, chosen: Iterable[Current]) -> Ne
         with store.open(landed.upload.key) as stream:
             bodies.append(stream.read())
     upload_id = store.begin(key, token)
-    part = store.put_part(key, upload_id, 1, b"".join(bodies))
+    body = b"".join(bodies)
+    part = store.put_part(key, upload_id, 1, body)
     landed = LandedObject(
         Upload(key, upload_id, (part,), token),
         objects[0].kind,
         sum(each.rows for each in objects),
         objects[0].first_offset,
         objects[-1].last_offset,
-        0,
+        zlib.crc32(body),
     )
     return NewObject(landed, tuple(s for _, sections in some for s in sections))
 

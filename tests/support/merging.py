@@ -10,7 +10,7 @@ from landfall.api.spec import Keep, Output, RowDedupe
 from landfall.formats import Block, Format, Row
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.object_names import ObjectName
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from landfall.pipeline.records import Records
@@ -31,6 +31,7 @@ class MergedFolder:
         output: how its objects are made.
         dedupe: how duplicates are left out.
         sort: the field by which rows are sorted; empty if they are not.
+        ranges: of these the only object is cut; none if it is not.
         spec: what the group has besides.
         store: where it is.
         sources: its objects, in order.
@@ -41,6 +42,7 @@ class MergedFolder:
     store: MemoryStore = field(default_factory=MemoryStore)
     sources: list[Mergeable] = field(default_factory=list)
     sort: str = ""
+    ranges: tuple[Slice, ...] = ()
     spec: dict[str, object] = field(default_factory=dict)
 
     @classmethod
@@ -103,7 +105,7 @@ class MergedFolder:
     def share(self) -> MergeShare:
         """What a task is given to merge all."""
         sort = tuple(self.sort.split(".")) if self.sort else ()
-        merge = Merge(self.output, tuple(self.sources), self.dedupe, sort)
+        merge = Merge(self.output, tuple(self.sources), self.dedupe, sort, self.ranges)
         return MergeShare(group(**self.spec), "token", READ_THROUGH, (merge,))
 
     def merged(self) -> Merged:
@@ -112,6 +114,14 @@ class MergedFolder:
         assert isinstance(result, Merged), result
         self.store.complete(result.new.landed.upload)
         return result
+
+    def halves(self, *ranges: Slice) -> tuple[Merged, ...]:
+        """What the only object is cut into, which is completed."""
+        self.ranges = ranges
+        made = tuple(each for each in self.results() if isinstance(each, Merged))
+        for each in made:
+            self.store.complete(each.new.landed.upload)
+        return made
 
     def body(self, landed: LandedObject) -> bytes:
         with self.store.open(landed.upload.key) as stream:

@@ -81,18 +81,20 @@ class Readable:
         format: of what is landed next.
         route: ``spec.route`` of what is landed next.
         output: fields of ``spec.output`` beside the format, such as ``url`` and ``s3``.
+        start: the offset at which its topic partitions enter.
     """
 
     root: Path
     format: str = "Parquet"
     route: dict[str, str] = field(default_factory=lambda: {"pattern": "dt={date}/hr={hour}"})
     output: Mapping[str, Any] = field(default_factory=dict)
+    start: int = 0
 
     def __post_init__(self) -> None:
         self.store: Store = open_store(self.group.spec.output)
         claim_output_root(self.store, GROUP)
         self.ledger = SampleLedger(store=self.store)
-        self.open().ledger.add(CLICKS, ORDERS)
+        self.open().ledger.add(CLICKS, ORDERS, start=self.start)
 
     @property
     def url(self) -> str:

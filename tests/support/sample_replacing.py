@@ -1,14 +1,19 @@
 """REPLACEs in a sample ledger: objects take the place of others, step by step as a driver does it.
 
-``Merge`` makes one object of several, ``Undo`` brings back what retired by a merge.
+``Merge`` makes one object of several, ``Cut`` makes two of that, and ``Undo`` brings back what
+retired by a merge.
 """
 
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
+
+from msgspec import structs
 
 from landfall import ledger
 from landfall.ledger import Purpose, Replacement, object_names, retired_names
+from landfall.ledger.merged_objects import Mergeable, halves, offsets_of
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
     NewObject,
@@ -167,6 +172,37 @@ class Merge:
                 body = stream.read()
             self.sample.store.create(retired_names.retired_key(GROUP, LANE, self.slot, key), body)
         return self
+
+
+class Cut(Merge):
+    """A merged object cut in two: its rows of a range, and the others."""
+
+    def __init__(self, merge: Merge, range_: Slice) -> None:
+        """Upload both halves."""
+        self.merge, self.range = merge, range_
+        sample = merge.sample
+        retire = (RetiringObject(merge.slot, merge.new.landed),)
+        super().__init__(sample, retire, sample.state.applied_through)
+
+    def __post_init__(self) -> None:
+        self.token = f"cut-{self.read_through}"
+        whole, new = self.merge.new, list[NewObject]()
+        source = Mergeable(self.merge.slot, whole.landed, "", whole.sections)
+        for half in halves(source, (self.range,)):
+            rows = zip(half.kept, whole.sections, strict=True)
+            kept = [is_kept for is_kept, section in rows for _ in range(section.rows)]
+            offsets = tuple(compress(self.sample.rows[source.key], kept))
+            first, last = offsets_of(half.sections)
+            upload = structs.replace(whole.landed.upload, key=half.key)
+            named = structs.replace(whole.landed, upload=upload, first_offset=first)
+            landed = self.upload(named, self.sample.body(offsets), len(offsets), last)
+            self.sample.rows[landed.upload.key] = offsets
+            new.append(NewObject(landed, half.sections))
+            self.sample.merged[landed.upload.key] = new[-1]
+        self.listed = Replaced(
+            self.retire, tuple(sorted(new, key=lambda each: each.landed.upload.key))
+        )
+        self.slot = -1
 
 
 class Undo(Merge):

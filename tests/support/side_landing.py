@@ -5,18 +5,20 @@ from itertools import count
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.decide.backfill import Choice, chosen
+from landfall.driver.decide.backfill import Choice, chosen, covering
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.lane_session import LaneSession
 from landfall.driver.side_lane import SidePlan, side_plan, store_plan
 from landfall.driver.stored_specs import store_spec
 from landfall.lane import Lane
 from landfall.ledger import State, object_names, retired_names, roots
+from landfall.ledger.offsets import OffsetRange
 from landfall.store.below import SlotsBelow
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group, ticking
 from tests.support.landing import wait_for
+from tests.support.merged import MergesOnce
 
 GROUP, NAME = group().metadata.name, "fix"
 
@@ -29,11 +31,13 @@ class BackfillScene:
         store: everything is there.
         log: with what is landed.
         spec: fields of the spec of generation 2.
+        slices: how many slices are landed again; 0 for all.
     """
 
     store: MemoryStore = field(default_factory=MemoryStore)
     log: FakeLog = field(default_factory=lambda: FakeLog().write("a", 25))
     spec: dict[str, object] = field(default_factory=dict)
+    slices: int = 0
 
     def __post_init__(self) -> None:
         self.lane = Lane(self.store, GROUP, LANE)
@@ -41,6 +45,15 @@ class BackfillScene:
             landing = DriverThread(self.store, self.log, revision).start()
             landing.until_landed()
             landing.stop()
+
+    def merge(self) -> "BackfillScene":
+        """Merge all that is landed into one object."""
+        planner = MergesOnce(self.store, self.lane, may=True)
+        driver = DriverThread(self.store, self.log, "r1", new_planner=lambda *_: planner).start()
+        wait_for(lambda: planner.slot >= 0, "a REPLACE")
+        self.until_done()
+        driver.stop()
+        return self
 
     @property
     def group(self) -> ConsumerGroup:
@@ -57,9 +70,14 @@ class BackfillScene:
         return DriverThread(self.store, self.log, revision, self.group).start()
 
     def plan(self) -> SidePlan:
-        """Choose all that is landed."""
+        """Choose all that is landed, or the first slices of it."""
         landed = read_landed(self.lane)
-        plan = side_plan(NAME, landed, chosen(landed, Choice()), 2, NOW)
+        found = chosen(landed, Choice())
+        if self.slices:
+            (tp,) = (each.topic_partition for each in found.slices)
+            pieces = [each.piece.offsets for each in landed.present(tp)][: self.slices]
+            found = covering(landed, {tp: OffsetRange(pieces[0].start, pieces[-1].end)})
+        plan = side_plan(NAME, landed, found, 2, NOW)
         store_plan(self.root, plan)
         return plan
 

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import compress, count
 from typing import Any
 
 from landfall import ledger
 from landfall.api.verbs import Answer, Outcome, UndoRequest
-from landfall.driver.decide.backfill import covering
+from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.planned_replacement import PlannedReplacement
@@ -25,6 +25,7 @@ from landfall.driver.retiring import Retiring
 from landfall.driver.undo import ReplacingEffects, undo
 from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replace, State, object_names
+from landfall.ledger.merged_objects import Mergeable, halves, offsets_of
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
     LandedAgain,
@@ -141,7 +142,13 @@ class Undoable:
     def backfill(self, ranges: dict[TopicPartition, OffsetRange], folders: Sequence[str]) -> int:
         """Land ranges again, grown as a plan grows them: row by row into one of these folders."""
         landed, by = read_landed(self.lane), self.sample.state.applied_through
-        found, version, token = covering(landed, ranges), next(self._versions), self._name()
+        found = covering(landed, ranges)
+        if found.cut:
+            self._cut(found)
+            landed, by = read_landed(self.lane), self.sample.state.applied_through
+            found = covering(landed, ranges)
+            assert not found.cut
+        version, token = next(self._versions), self._name()
         new, again = list[NewObject](), list[LandedAgain]()
         for slice_ in found.slices:
             number, offsets = slice_.topic_partition.partition, slice_.offsets
@@ -160,6 +167,22 @@ class Undoable:
         return self._record(
             PlannedReplacement(token, Purpose.BACKFILL, listed, by, new_folders, found.slices)
         )
+
+    def _cut(self, found: Backfill) -> int:
+        """Cut the objects at the edges of ranges in two."""
+        by, token, new = self.sample.state.applied_through, self._name(), list[NewObject]()
+        for each in found.cut:
+            lines = self._lines(each.key)
+            source = Mergeable(each.retiring.slot, each.landed, "", each.sections)
+            for half in halves(source, found.slices):
+                rows = zip(half.kept, each.sections, strict=True)
+                kept = [is_kept for is_kept, section in rows for _ in range(section.rows)]
+                some, ends = [*compress(lines, kept)], offsets_of(half.sections)
+                new.append(
+                    NewObject(self._uploaded(token, half.key_by(by), some, *ends), half.sections)
+                )
+        listed = _sorted((each.retiring for each in found.cut), new)
+        return self._record(PlannedReplacement.of(GROUP, token, Purpose.COMPACT, listed, by))
 
     def undo(self, slot: int, *output_partitions: str, dry_run: bool = False) -> Answer:
         """Ask to undo a REPLACE."""
@@ -199,7 +222,7 @@ class Undoable:
     def _why_not(self, plan: PlannedReplacement) -> str:
         return plan.why_not(self.sample.state, self.sample.state.applied_through)
 
-    def _recorded(self, plan: PlannedReplacement, decision: Decision) -> State:
+    def _recorded(self, plan: PlannedReplacement, decision: Decision | None) -> State:
         self._record(plan, decision)
         return replace(self.sample.state, seq=self.replaces[-1])
 

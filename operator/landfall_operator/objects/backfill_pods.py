@@ -138,6 +138,11 @@ def network_policies(
     )
 
 
+def _compacts(group: ConsumerGroup) -> bool:
+    """Whether objects may be merged; images from before the option say nothing of it."""
+    return bool(group.spec.compact or any(topic.compact for topic in group.spec.topics))
+
+
 def landing_pod(owner: Owner, spec: BackfillSpec, lander: Lander, context: OperatorContext) -> Json:
     """The pod that lands and compares; it runs Spark, and owns its executors."""
     objects = ["--objects", f"{GROUP_FOLDER}/{OBJECTS_KEY}"] if spec.objects else []
@@ -145,6 +150,7 @@ def landing_pod(owner: Owner, spec: BackfillSpec, lander: Lander, context: Opera
     command = [
         *("land", GROUP_PATH, side_lane_name(owner.name, owner.uid)),
         *spec.choice(),
+        *(("--may-shrink",) if spec.promote == "Never" and _compacts(lander.group) else ()),
         *objects,
         *backup,
         *("--master", "configured", "--host", "0.0.0.0", "--http-port", str(HTTP_PORT)),  # noqa: S104  # the operator asks from outside

@@ -98,6 +98,8 @@ def _plan(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     plan, found = make_plan(opened, arguments, is_stored=not arguments.dry_run)
     if arguments.json:
         print(msgspec.json.encode(plan).decode())
+        for growth in found.growths:
+            console.err().print(f"grew  {escape(str(growth))}")
     else:
         _show_plan(opened, plan, found)
         if arguments.dry_run:
@@ -130,6 +132,7 @@ def make_plan(
         tuple(arguments.output_partition),
         arguments.objects,
         arguments.share,
+        arguments.may_shrink,
     )
     found = chosen(landed, choice)
     plan = side_plan(opened.name, landed, found, live.group.spec.generation, now)
@@ -150,19 +153,22 @@ def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
     out.print(table)
     retiring = plan.retiring
     folders = {output_partition(each.key) for each in found.of(ObjectKind.DATA)}
-    out.print(
-        console.facts(
-            {
-                "objects": console.count(retiring.objects),
-                "rows": console.count(retiring.rows),
-                "bytes": console.size(retiring.bytes),
-                "dead letters": console.count(retiring.dead_letters),
-                "output partitions": console.count(len(folders)),
-                "generation": plan.generation,
-                "ledger slot": plan.read_through,
-            }
-        )
-    )
+    facts = {
+        "objects": console.count(retiring.objects),
+        "rows": console.count(retiring.rows),
+        "bytes": console.size(retiring.bytes),
+        "dead letters": console.count(retiring.dead_letters),
+        "output partitions": console.count(len(folders)),
+        "generation": plan.generation,
+        "ledger slot": plan.read_through,
+    }
+    if found.cut:
+        facts["objects to cut"] = console.count(len(found.cut))
+    if found.between:
+        facts["offsets between chosen slices"] = console.count(found.between)
+    out.print(console.facts(facts))
+    for growth in found.growths:
+        out.print(f"grew  {escape(str(growth))}")
     out.print(f"root  {escape(opened.spec.output.url)}")
 
 

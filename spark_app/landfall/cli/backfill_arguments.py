@@ -66,8 +66,9 @@ def _plan(new: NewCommand) -> None:
         """\
 Choose the slices that are landed again: those for which every option here holds, or all without
 any. Per topic partition it is one range, from the first slice that is chosen to the last, with
-all between. If a merged object has rows on both sides of an edge, the range grows. Only what is
-visible is chosen.
+all between. A merged object with rows on both sides of an edge is cut in two before the backfill
+is promoted. One whose rows were sorted or rid of duplicates cannot be cut: then the range grows,
+and the plan says so. Only what is visible is chosen.
 
 Without --dry-run, the plan is written into the root of the backfill, under a name that was not
 used before.
@@ -125,6 +126,12 @@ def _add_choice(command: argparse.ArgumentParser) -> None:
         metavar="N%",
         help="only so many of the topic partitions that are chosen otherwise, at least one; which "
         "ones depends on their names alone",
+    )
+    command.add_argument(
+        "--may-shrink",
+        action="store_true",
+        help="to compare and not to promote: where a range would grow, leave slices at its edges "
+        "out instead; --share implies it",
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 
 import msgspec
+import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
@@ -13,11 +14,12 @@ from landfall.api.spec import GroupSpec, Output
 from landfall.cli import console
 from landfall.cli.backfill import OpenBackfill
 from landfall.cli.group_store import GroupStore
+from landfall.driver.decide.backfill import sections_inside
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
-from landfall.driver.decide.promotion import promotion
+from landfall.driver.decide.promotion import Promotion, promotion
 from landfall.errors import Reason, Stalled
-from landfall.reading.comparing import Difference, Lane, Sample, differences, total
+from landfall.reading.comparing import Difference, Lane, Mask, Sample, differences, total
 from landfall.reading.files import File
 from landfall.reading.specs import MadeBy
 from landfall.store import Store
@@ -59,9 +61,21 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
     ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
     found = promotion(live, side, plan.slices, ids, plan.read_through)
     spec = opened.live.group.spec
-    old = replace(_lane(opened.live.store, spec, live, found.retire), may_be_damaged=True)
+    concerned = (*found.retire, *found.cut)
+    old = replace(
+        _lane(opened.live.store, spec, live, concerned),
+        may_be_damaged=True,
+        chosen={each.key: _rows_inside(each, found) for each in found.cut},
+    )
     new = _lane(opened.store, opened.spec, side, side.objects.values())
     return differences(old, new, sample)
+
+
+def _rows_inside(each: CountingObject, found: Promotion) -> Mask:
+    """Which rows of an object with others are in the ranges."""
+    inside = frozenset(sections_inside(each, found.slices))
+    kept = [section in inside for section in each.sections]
+    return np.repeat(np.array(kept), [section.rows for section in each.sections])
 
 
 def _lane(

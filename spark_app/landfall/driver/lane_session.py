@@ -203,20 +203,30 @@ class LaneSession:
         return Answer(Outcome.DONE, (prepared.plan.text,))
 
     def _replace(self, state: State, request: UndoRequest | PromoteRequest) -> Answer:
-        """Record it. The next driver makes visible what is new, and deletes the rest."""
+        """Record it. The next driver makes visible what is new, and deletes the rest.
 
-        def record(plan: PlannedReplacement, decision: Decision) -> State:
-            writer = self._open(state)
+        What a promotion is made after, objects that are cut, is made visible here.
+        """
+        why = f"{verb_of(request)} by {request.who}"
+        now = state
+
+        def record(plan: PlannedReplacement, decision: Decision | None) -> State:
+            nonlocal now
+            writer = self._open(now)
             if refusal := plan.why_not(writer.state, writer.state.applied_through):
                 _hand_over(writer, refusal)
                 raise Retry(refusal)
+            before = writer.state
             named = plan.stored(self.store, self.lane)
             after = _append(writer, plan.record(named, decision=decision))
-            _hand_over(writer, f"{decision.verb} by {decision.who}")
+            visible = _Visible(self.store, clean=not (before.unapplied or before.replacing))
+            if decision is None:
+                visible.apply(after.seq, (new.landed for new in plan.listed.objects))
+            now = _hand_over(writer, why, visible.through)
             return after
 
         with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(THREADS) as copiers:
-            effects = ReplacingEffects(lambda: state, lambda _: "", record, pool, copiers)
+            effects = ReplacingEffects(lambda: now, lambda _: "", record, pool, copiers)
             return run(self._steps(state, request, effects))
 
     def _steps(
@@ -228,7 +238,7 @@ class LaneSession:
             return undo(request, lambda: restoring, decision, effects)
         # What the record needs to be there: the lane is opened for it, by this spec.
         specs = {self._generation(state): store_spec(self.store, self.group, self.lane.name)}
-        promoting = Promoting(self.group, self.store, self.lane, token, specs)
+        promoting = Promoting(self.group, self.store, self.lane, token, self.runner, specs)
         return promote(request, promoting, decision, effects)
 
     def _replay(self, state: State, request: ReplayRequest) -> Answer:

@@ -4,38 +4,52 @@ A generator, as ``landfall.driver.undo``: it yields what it waits for, and the t
 to the lane sends it the result. ``landfall.driver.promotion`` says what is copied, and under which
 names.
 
+Merged objects with rows inside and outside of the ranges are cut in two before that, by a REPLACE
+of its own, which changes no row. If the promotion is not made after it, compaction merges the
+halves again.
+
 The ledger knows which backfill a REPLACE promotes. So a promotion that is asked for twice is made
 once, also if the first answer was lost; once it is undone, it may be made again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from landfall.api.spec import ConsumerGroup
+from msgspec import structs
+
+from landfall.api.contract import LANE
+from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.values import plural
 from landfall.api.verbs import Answer, Outcome, PromoteRequest
+from landfall.driver.compaction_planner import SLOTS_PER_TASK
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.promotion import Promotion, promotion, why_too_large
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promotion import Lanes, prepare_promotion
 from landfall.driver.replay import Steps
+from landfall.driver.runner import Runner
 from landfall.driver.side_lane import SidePlan, read_plan
+from landfall.driver.stored_specs import allowed_plug_ins, unchecked_spec
 from landfall.driver.undo import ReplacingEffects, found_again
 from landfall.errors import LandfallError, LettersUnreachable, Retry, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Decision, roots
+from landfall.ledger import Decision, Purpose, roots
+from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import is_made_by
 from landfall.publish.building import replacement_problems
+from landfall.registry import output_format
 from landfall.store import Store
 from landfall.store.below import SlotsBelow
 from landfall.store.copying import copied
 from landfall.store.probe import probe_replacing
+from landfall.task.merging import Merge, Merged, MergeShare, NotMerged
 
 Result = TypeVar("Result")
 
@@ -86,6 +100,7 @@ class Promoting:
         store: where everything is.
         lane: the live ledger.
         token: what is in the metadata of each copy.
+        runner: cuts objects.
         specs: the stored specs that the live ledger will name, by generation, if whoever promotes
             opens the lane for it.
     """
@@ -94,6 +109,7 @@ class Promoting:
     store: Store
     lane: Lane
     token: str
+    runner: Runner
     specs: Mapping[int, str] = field(default_factory=dict)
 
     def found(self, name: str) -> _Found | int | str:
@@ -111,6 +127,52 @@ class Promoting:
         except Retry as error:
             return Answer(Outcome.FAILED, message=str(error))
         return found if isinstance(found, _Found) else _answer(name, found)
+
+    def cut(self, found: _Found) -> PlannedReplacement | str:
+        """Both halves of each object that is cut, ready to be recorded; or why there are none.
+
+        Raises:
+            Retry: the store or Spark does not answer. What was uploaded is aborted.
+        """
+        return _or_refusal(lambda: self._cut(found))
+
+    def _cut(self, found: _Found) -> PlannedReplacement:
+        promotion, token = found.promotion, f"{self.token}-cut"
+        merges = [self._merge(found, each) for each in promotion.cut]
+        tasks = max(1, self.runner.slots // SLOTS_PER_TASK)
+        shares = [
+            MergeShare(self.group, token, found.read_through, tuple(merges[at::tasks]))
+            for at in range(min(tasks, len(merges)))
+        ]
+        results = self.runner.merge(shares)
+        halves = [each for each in results if isinstance(each, Merged)]
+        made = Replaced(
+            promotion.cut_retiring,
+            tuple(sorted((each.new for each in halves), key=lambda new: new.landed.upload.key)),
+        )
+        plan = PlannedReplacement.of(
+            self.group.metadata.name, token, Purpose.COMPACT, made, found.read_through
+        )
+        for each in results:
+            if isinstance(each, NotMerged):
+                _abort(self.store, plan)
+                raise each.error
+        return plan
+
+    def _merge(self, found: _Found, each: CountingObject) -> Merge:
+        """How an object is cut: by the spec that its generation was landed by.
+
+        Raises:
+            Stalled: SPEC_INVALID, that spec names code that the present one does not.
+        """
+        spec = found.lanes.live.specs.get(each.generation, "")
+        made_by = unchecked_spec(self.store, self.group, LANE, spec).spec
+        output = TopicSpecs.of(made_by).for_topic(each.topic).output
+        output_format(output, allowed=allowed_plug_ins(self.group, LANE, spec))
+        source = Mergeable(
+            each.retiring.slot, each.landed, spec, each.sections, is_mixed=each.is_mixed
+        )
+        return Merge(output, (source,), cut=found.promotion.slices)
 
     def planned(self, found: _Found, copiers: Executor) -> PlannedReplacement | str:
         """The copies, ready to be recorded; or why there are none.
@@ -185,12 +247,36 @@ def promote(
     # Copying takes hours: nothing may be merged meanwhile that is to retire.
     release = effects.reserve(found.folders)
     try:
-        again = yield from found_again(found, partial(promoting.found_again, name), effects)
+        find = partial(promoting.found_again, name)
+        again: _Found | Answer = yield from found_again(found, find, effects)
+        cut = ""
+        if isinstance(again, _Found) and again.promotion.cut:
+            done: str | Answer = yield from _cut(again, promoting, effects)
+            if isinstance(done, Answer):
+                return done
+            cut, again = done, (yield from found_again(again, find, effects))
         if isinstance(again, Answer):
             return again
-        return (yield from _copy(name, again, promoting, decision, effects))
+        answer: Answer = yield from _copy(name, again, promoting, decision, effects)
+        return structs.replace(answer, records=(cut, *answer.records)) if cut else answer
     finally:
         release()
+
+
+def _cut(
+    found: _Found, promoting: Promoting, effects: ReplacingEffects
+) -> Generator["Future[Any]", Any, str | Answer]:
+    """Cut objects in two, and record that; returns what is recorded, or why nothing is."""
+    yield effects.pool.submit(probe_replacing, promoting.store, promoting.token)
+    plan: PlannedReplacement | str = yield effects.pool.submit(promoting.cut, found)
+    if isinstance(plan, str):
+        return Answer(Outcome.REFUSED, message=plan)
+    if refusal := effects.why_not(plan):
+        _abort(promoting.store, plan)
+        return Answer(Outcome.FAILED, message=f"{refusal}: try again")
+    after = effects.record(plan, None)
+    cut = plural(len(found.promotion.cut), "merged object")
+    return f"REPLACE in slot {after.seq}: {cut} with rows of other ranges cut in two"
 
 
 def _copy(
@@ -201,6 +287,10 @@ def _copy(
     effects: ReplacingEffects,
 ) -> Steps:
     """Make the copies, and record the REPLACE."""
+    if found.promotion.cut:
+        key = found.promotion.cut[0].key
+        message = f"backfill: {key} is not cut yet, and has rows of other ranges: try again"
+        return Answer(Outcome.FAILED, message=message)
     pool, texts = effects.pool, (_text(name, found.promotion),)
     yield pool.submit(probe_replacing, promoting.store, promoting.token)
     plan: PlannedReplacement | str = yield pool.submit(
@@ -232,11 +322,14 @@ def _abort(store: Store, plan: PlannedReplacement) -> None:
 def _text(name: str, made: Promotion) -> str:
     """What takes the place of what, in a line."""
     new = [each.source.landed for each in made.promoted]
-    old = [each.landed for each in made.retire]
+    old = made.replaced
     instead = plural(len(old), "object")
     text = f"REPLACE: {plural(len(new), 'object')} of {name}, instead of {instead}"
     for kind, what in ((ObjectKind.DATA, "rows"), (ObjectKind.DEAD_LETTERS, "dead letters")):
-        now, before = (sum(o.rows for o in some if o.kind is kind) for some in (new, old))
+        now = sum(each.rows for each in new if each.kind is kind)
+        before = sum(rows for each, rows in old if each.landed.kind is kind)
         if now or before:
             text += f"; {now} {what}, instead of {before}"
+    if made.cut:
+        text += f"; {plural(len(made.cut), 'merged object')} with rows of other ranges cut first"
     return text

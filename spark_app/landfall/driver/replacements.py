@@ -166,7 +166,7 @@ class Replacements:
     def promote(self, request: PromoteRequest, group: ConsumerGroup, decision: Decision) -> Steps:
         """Promote a backfill of the group; see ``landfall.driver.promoting``."""
         lane, token = self.writer.lane, self.deps.new_name()
-        promoting = Promoting(group, self.deps.store, lane, token)
+        promoting = Promoting(group, self.deps.store, lane, token, self.deps.runner)
         return promote(request, promoting, decision, self._effects)
 
     @property

@@ -26,6 +26,7 @@ from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, GroupSpec, parse_group
 from landfall.checks.objects import is_landfall_object
 from landfall.driver.decide.backfill import Backfill
+from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.goals import GoalType, UntilOffsets
 from landfall.errors import Reason, Stalled
@@ -71,7 +72,7 @@ class SideStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Retiring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much would retire, when the plan was made."""
+    """How much would retire, when the plan was made; of objects that are cut, their share."""
 
     objects: int
     rows: int
@@ -136,11 +137,17 @@ def side_plan(
         tuple(SideStart(tp, landed.checkpoint(tp)) for tp in others),
         Retiring(
             len(data),
-            sum(each.landed.rows for each in data),
-            sum(each.landed.upload.size for each in data),
-            sum(each.landed.rows for each in letters),
+            sum(backfill.rows_of(each) for each in data),
+            sum(_bytes_of(backfill, each) for each in data),
+            sum(backfill.rows_of(each) for each in letters),
         ),
     )
+
+
+def _bytes_of(backfill: Backfill, each: CountingObject) -> int:
+    """About how many bytes of an object its rows in the ranges have."""
+    size, rows = each.landed.upload.size, each.landed.rows
+    return size * backfill.rows_of(each) // rows if rows else size
 
 
 def side_root(group: ConsumerGroup, name: str) -> str:

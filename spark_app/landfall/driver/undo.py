@@ -57,7 +57,7 @@ class ReplacingEffects:
 
     state: Callable[[], State]
     why_not: Callable[[PlannedReplacement], str]
-    record: Callable[[PlannedReplacement, Decision], State]
+    record: Callable[[PlannedReplacement, Decision | None], State]
     pool: Executor
     copiers: Executor
     reserve: Callable[[Iterable[str]], Callable[[], None]] = _keep_nobody_off

@@ -29,10 +29,12 @@ class SequenceMerger:
         raise NotMergeableError("rows have no fields")
 
     def add(self, source: BinaryIO, kept: Mask | None = None) -> Iterator[bytes]:
-        """See ``Merger``."""
-        if kept is not None:
-            raise NotMergeableError("rows have no fields")
-        tee = Tee(source)
+        """See ``Merger``; of a block, all rows are kept or none.
+
+        So it is where an object is cut between those that were merged, which have blocks of their
+        own.
+        """
+        tee, before = Tee(source), self.rows
         file = Source(tee)  # type: ignore[arg-type]  # it reads only
         header = read_header(file)
         begun = tee.take()
@@ -46,7 +48,10 @@ class SequenceMerger:
             )
         copy = self._block if header.blocks else self._record
         while (length := file.int32_or_end()) is not None:
-            yield copy(file, header, length, tee)
+            at = self.rows - before
+            copied = copy(file, header, length, tee)
+            if kept is None or _is_kept(kept[at : self.rows - before]):
+                yield copied
 
     def finish(self) -> bytes:
         """See ``Merger``."""
@@ -71,3 +76,10 @@ class SequenceMerger:
         file.take(length)
         self.rows += 1
         return tee.take()
+
+
+def _is_kept(rows: Mask) -> bool:
+    """Whether a block is kept; a sync marker between records has no rows, and is."""
+    if rows.any() and not rows.all():
+        raise NotMergeableError("a block has rows that are kept, and others")
+    return not len(rows) or bool(rows.all())

@@ -1,14 +1,16 @@
-"""Objects that are merged into one: what is known of each, and what the new one is called. Pure.
+"""Objects that are merged into one, or cut in two: what is known of each, and the new names. Pure.
 
 A merged object is named after the object with its first rows, and by the slot that its merge was
 planned by (``object_names.Origin.plan``). It may be merged again: then the sections of the result
-are those of the objects that were landed.
+are those of the objects that were landed. If it is cut, each half has some of its sections, and is
+named after the first of them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from landfall.ledger.object_names import ObjectName, parse_key, split_plan
+from landfall.ledger.object_names import ObjectName, parse_key, renamed, split_plan
+from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.replacement_lists import RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 
@@ -80,3 +82,46 @@ def offsets_of(sections: Sequence[Section]) -> tuple[int, int]:
     """The first and the last offset in sections of the partition that the first one has."""
     own = [section for section in sections if section.partition == sections[0].partition]
     return min(s.first_offset for s in own), max(s.last_offset for s in own)
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """Some sections of an object that is cut in two.
+
+    Attributes:
+        key: of the new object, without the slot that the cut is planned by.
+        kept: for each section of the object, whether the half has its rows.
+        sections: those that it has.
+    """
+
+    key: str
+    kept: tuple[bool, ...]
+    sections: tuple[Section, ...]
+
+    def key_by(self, read_through: int) -> str:
+        """The key of the new object, by the slot up to which the ledger was read to plan it."""
+        return renamed(self.key, read_through)
+
+
+def halves(source: Mergeable, slices: Sequence[Slice]) -> tuple[Half, ...]:
+    """An object cut in two: its rows in these ranges, and the others; one if it has no others."""
+    sections = source.own_sections
+    inside = tuple(_is_inside(source.name.topic, each, slices) for each in sections)
+    outside = tuple(not each for each in inside)
+    return tuple(_half(source.name, sections, kept) for kept in (inside, outside) if any(kept))
+
+
+def _half(name: ObjectName, sections: Sequence[Section], kept: tuple[bool, ...]) -> Half:
+    own = tuple(section for section, is_kept in zip(sections, kept, strict=True) if is_kept)
+    start, _ = offsets_of(own)
+    return Half(replace(name, partition=own[0].partition, start=start).key, kept, own)
+
+
+def _is_inside(topic: str, section: Section, slices: Sequence[Slice]) -> bool:
+    tp = TopicPartition(topic, section.partition)
+    return any(
+        each.topic_partition == tp
+        and section.first_offset < each.offsets.end
+        and each.offsets.start <= section.last_offset
+        for each in slices
+    )

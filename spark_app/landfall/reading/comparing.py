@@ -11,7 +11,7 @@ and payload count, and not the error.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ _LETTERS_OUTPUT = Output(url="file:///none", format="Parquet")
 _MODULUS = 2**64
 
 Hashes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+"""Which rows of an object are compared."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,14 @@ class Lane:
         files: the objects, of data and of dead letters.
         made_by: how an object of data was made.
         may_be_damaged: objects that cannot be read are compared as far as they can be.
+        chosen: by key, which rows of an object are compared, if not all.
     """
 
     store: Store
     files: Sequence[File]
     made_by: Callable[[File], Output]
     may_be_damaged: bool = False
+    chosen: Mapping[str, Mask] = field(default_factory=dict)
 
     def by_folder(self) -> Mapping[str, list[File]]:
         """The objects by the folder that they are in, each folder's in the order of their keys."""
@@ -58,6 +62,13 @@ class Lane:
         for file in sorted(self.files, key=lambda file: file.key):
             found[file.key.rpartition("/")[0]].append(file)
         return found
+
+    def amount(self, files: Sequence[File]) -> "Amount":
+        """How much is compared of some objects; of part of one, its share of the bytes."""
+        rows = {file.key: file.rows for file in files}
+        rows |= {key: int(self.chosen[key].sum()) for key in self.chosen.keys() & rows.keys()}
+        size = sum(f.size * rows[f.key] // f.rows if f.rows else f.size for f in files)
+        return Amount(len(files), sum(rows.values()), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +78,6 @@ class Amount:
     objects: int
     rows: int
     bytes: int
-
-    @classmethod
-    def of(cls, files: Sequence[File]) -> "Amount":
-        """Add files up."""
-        return cls(len(files), sum(f.rows for f in files), sum(f.size for f in files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +169,8 @@ def _difference(
     only_old, only_new = _only(*hashes), _only(*reversed(hashes))
     return Difference(
         folder,
-        Amount.of(old[1]),
-        Amount.of(new[1]),
+        old[0].amount(old[1]),
+        new[0].amount(new[1]),
         only_old.total,
         only_new.total,
         tuple(_samples(*old, only_old, sample)),
@@ -211,8 +217,8 @@ def _only(one: Hashes, other: Hashes) -> _Only:
 
 def _hashes(lane: Lane, files: Sequence[File], damaged: dict[str, str]) -> Hashes:
     found = [
-        np.fromiter(map(hash, _identities(batch, typed=typed)), np.int64, batch.num_rows)
-        for _, batch, typed in _batches(lane, files, damaged)
+        np.fromiter(map(hash, _identities(each.batch, typed=each.typed)), np.int64)
+        for each in _batches(lane, files, damaged)
     ]
     return np.concatenate([np.empty(0, np.int64), *found])
 
@@ -220,15 +226,12 @@ def _hashes(lane: Lane, files: Sequence[File], damaged: dict[str, str]) -> Hashe
 def _samples(lane: Lane, files: Sequence[File], only: _Only, count: int) -> Iterator[Sample]:
     """The first rows with these hashes."""
     given, left = Counter[int](), min(count, only.total)
-    row, key = 0, ""
-    for file, batch, typed in _batches(lane, files, {}) if left else ():
-        row, key = row if file.key == key else 0, file.key
-        for at, identity in enumerate(_identities(batch, typed=typed)):
-            row += 1
+    for each in _batches(lane, files, {}) if left else ():
+        for at, identity in enumerate(_identities(each.batch, typed=each.typed)):
             value = hash(identity)
             if given[value] < only.count(value):
                 given[value] += 1
-                yield _sample(file, row, batch.slice(at, 1))
+                yield _sample(each.file, int(each.numbers[at]), each.batch.slice(at, 1))
                 left -= 1
                 if not left:
                     return
@@ -242,10 +245,25 @@ def _sample(file: File, row: int, one: pa.RecordBatch) -> Sample:
     return Sample(file.key, row, offset if isinstance(offset, int) else None, text)
 
 
-def _batches(
-    lane: Lane, files: Iterable[File], damaged: dict[str, str]
-) -> Iterator[tuple[File, pa.RecordBatch, bool]]:
-    """The rows of files, and whether they have columns of their own."""
+@dataclass(frozen=True)
+class _Batch:
+    """Rows of a file.
+
+    Attributes:
+        file: the object.
+        batch: the rows that are compared.
+        numbers: of these rows in the object, from 1.
+        typed: whether they have columns of their own.
+    """
+
+    file: File
+    batch: pa.RecordBatch
+    numbers: npt.NDArray[np.int64]
+    typed: bool
+
+
+def _batches(lane: Lane, files: Iterable[File], damaged: dict[str, str]) -> Iterator[_Batch]:
+    """The rows of files that are compared."""
     for body in fetched(lane.store, files):
         try:
             yield from _batches_of(lane, body)
@@ -255,14 +273,28 @@ def _batches(
             damaged[body.file.key] = str(stalled)
 
 
-def _batches_of(lane: Lane, body: Bytes) -> Iterator[tuple[File, pa.RecordBatch, bool]]:
+def _batches_of(lane: Lane, body: Bytes) -> Iterator[_Batch]:
+    before, key = 0, body.file.key
+    for batch, typed in _rows_of(lane, body):
+        numbers = np.arange(before + 1, before + 1 + batch.num_rows)
+        before += batch.num_rows
+        if (chosen := lane.chosen.get(key)) is None:
+            yield _Batch(body.file, batch, numbers, typed)
+            continue
+        # An object with more rows than the ledger says is damaged, which is raised at its end.
+        mask = np.resize(chosen[numbers[0] - 1 :][: batch.num_rows], batch.num_rows)
+        yield _Batch(body.file, batch.filter(pa.array(mask)), numbers[mask], typed)
+
+
+def _rows_of(lane: Lane, body: Bytes) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """All rows of an object, and whether they have columns of their own."""
     if object_names.is_system_key(body.file.key):
         for batch in rows.batches(body, _LETTERS_OUTPUT, _LETTERS):
-            yield body.file, batch.select(_LETTERS), False
+            yield batch.select(_LETTERS), False
     else:
         output = lane.made_by(body.file)
         for batch in rows.batches(body, output, None):
-            yield body.file, batch, output.format in _TYPED
+            yield batch, output.format in _TYPED
 
 
 def _identities(batch: pa.RecordBatch, *, typed: bool) -> Iterator[object]:

@@ -14,14 +14,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+import numpy as np
 from isal import isal_zlib
 
 from landfall.api.spec import ColumnSource, ConsumerGroup, Output, RowDedupe
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.formats import Format
 from landfall.formats.merging import Mask, Merger, Sorter
-from landfall.ledger.merged_objects import Mergeable, offsets_of
+from landfall.ledger.merged_objects import Mergeable, halves, offsets_of
 from landfall.ledger.object_names import renamed
+from landfall.ledger.offsets import Slice
 from landfall.ledger.replacement_lists import NewObject, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload
@@ -48,12 +50,14 @@ class Merge:
         sources: the objects.
         dedupe: leaves out rows whose key another row has.
         sort: the path of the field by which rows are sorted; empty if they are not.
+        cut: ranges: the only object is cut in two, its rows of these ranges and the others.
     """
 
     output: Output
     sources: tuple[Mergeable, ...]
     dedupe: RowDedupe | None = None
     sort: tuple[str, ...] = ()
+    cut: tuple[Slice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Merged:
     """A new object, and those that it takes the place of.
 
     Attributes:
-        retire: these objects.
+        retire: these objects; both halves of an object that is cut name it.
         new: the new one, not completed.
         duplicates: how many of their rows are left out.
     """
@@ -183,29 +187,63 @@ class _Merging:
 
     def _merged(self, sources: Sequence[Mergeable]) -> Iterator[Merged]:
         """Merge objects of one schema; yields nothing if there is nothing to gain."""
+        if self._merge.cut:
+            yield from self._halves(*sources)
+            return
         kept = self._kept(sources)
         if len(sources) == 1 and kept is None:
             return
         sections = tuple(chain.from_iterable(self._sections(sources, kept)))
-        upload = ObjectUpload(
-            self._uploader,
-            renamed(sources[0].key, self._share.read_through),
-            self._share.token,
+        key = renamed(sources[0].key, self._share.read_through)
+        new = self._written(sources, kept, sections, key)
+        is_mixed = (
+            kept is not None
+            or new.sorted
+            or not self._merger().keeps_order
+            or any(source.is_mixed for source in sources)
         )
-        try:
-            merged = self._written(sources, kept, sections, upload)
-        except BaseException:
-            self._uploader.abort([upload])
-            raise
-        yield merged
+        left_out = sum(source.landed.rows for source in sources) - new.landed.rows
+        retire = tuple(source.retiring for source in sources)
+        yield Merged(retire, replace(new, mixed=is_mixed), left_out)
+
+    def _halves(self, source: Mergeable) -> Iterator[Merged]:
+        """An object cut in two, each half with the rows of its sections, in order."""
+        if source.is_mixed or source.is_sorted or not self._merger().keeps_order:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{source.key}: its rows do not follow its sections, so it cannot be cut",
+            )
+        rows = [section.rows for section in source.own_sections]
+        found = halves(source, self._merge.cut)
+        made = list[NewObject]()
+        for half in found if len(found) > 1 else ():
+            kept: Mask = np.repeat(np.array(half.kept), rows)
+            key = half.key_by(self._share.read_through)
+            made.append(self._written([source], kept, half.sections, key))
+        yield from (Merged((source.retiring,), new) for new in made)
 
     def _written(
         self,
         sources: Sequence[Mergeable],
         kept: Mask | None,
         sections: tuple[Section, ...],
+        key: str,
+    ) -> NewObject:
+        """A new object with these rows, uploaded."""
+        upload = ObjectUpload(self._uploader, key, self._share.token)
+        try:
+            return self._sent(sources, kept, sections, upload)
+        except BaseException:
+            self._uploader.abort([upload])
+            raise
+
+    def _sent(
+        self,
+        sources: Sequence[Mergeable],
+        kept: Mask | None,
+        sections: tuple[Section, ...],
         upload: ObjectUpload,
-    ) -> Merged:
+    ) -> NewObject:
         parts = _Parts(upload, self._part_bytes(sources))
         merged = self._sorted(sources, kept) if self._merge.sort else self._in_turn(sources, kept)
         for written in merged:
@@ -214,15 +252,7 @@ class _Merging:
         kind, offsets = sources[0].landed.kind, offsets_of(sections)
         new = LandedObject(parts.end(), kind, rows, *offsets, parts.crc32)
         is_sorted = bool(self._merge.sort) or any(source.is_sorted for source in sources)
-        is_mixed = (
-            kept is not None
-            or is_sorted
-            or not self._merger().keeps_order
-            or any(source.is_mixed for source in sources)
-        )
-        retire = tuple(source.retiring for source in sources)
-        left_out = sum(source.landed.rows for source in sources) - rows
-        return Merged(retire, NewObject(new, sections, is_mixed, is_sorted), left_out)
+        return NewObject(new, sections, sorted=is_sorted)
 
     def _in_turn(self, sources: Sequence[Mergeable], kept: Mask | None) -> Iterator[bytes]:
         """The new object, with the rows of one object after the other."""

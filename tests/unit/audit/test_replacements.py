@@ -12,12 +12,13 @@ from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
 from landfall.ledger import Drop, Retired, retired_names
+from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replacement_lists import Replaced
 from tests.support.audited_group import TP, Landed, message
-from tests.support.audited_replacing import END, WHOLE, Hour, all_rows
+from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
 from tests.support.auditor_fakes import GeneratedLog
 from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge, Undo
+from tests.support.sample_replacing import Cut, Merge, Undo
 from tests.unit.audit.test_inspection import replay
 
 
@@ -74,6 +75,27 @@ def test_a_merged_object_is_merged_again(hour: Hour) -> None:
 
     assert_whole(hour)
     assert hour.findings().objects == 1
+
+
+def test_a_merged_object_is_cut_and_a_half_is_merged_again(hour: Hour) -> None:
+    cut = Cut(hour.merged(), Slice(OTHER, OffsetRange(4, 8))).record()
+    hour.retire(cut)
+
+    assert_whole(hour)
+    assert hour.findings().objects == 2
+    assert [new.landed.rows for new in cut.listed.objects] == [20, 4]
+
+    hour.retire(Merge.of(hour.sample, [(cut.slot, o.landed) for o in cut.listed.objects]).record())
+    assert_whole(hour)
+
+
+def test_a_half_must_have_the_rows_of_its_sections(lines: Hour) -> None:
+    cut = Cut(lines.merged(), Slice(OTHER, OffsetRange(4, 8)))
+    _, inside = (new.landed.upload.key for new in cut.listed.objects)
+    lines.retire(cut.record())
+    lines.path(inside).write_bytes(lines.encoded(range(8, 12)))
+
+    assert {fault.what for fault in lines.faults()} == {inside}
 
 
 def test_rows_that_are_mixed_are_compared_together(hour: Hour) -> None:

@@ -1,5 +1,6 @@
 """``landfall backfill`` without its driver: plan, status, compare and discard."""
 
+import gzip
 import json
 import re
 from datetime import datetime, timedelta
@@ -9,12 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from landfall.api.contract import ExitCode
+from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.cli import main
 from landfall.driver.side_lane import PLAN, side_spec
+from landfall.lane import Lane
 from landfall.lane.stores import open_stores
-from tests.support.readable import CLICKS, ORDERS, Readable
+from landfall.ledger import Replace, decode
+from tests.support.merged import current, merged, planned
+from tests.support.readable import BODIES, CLICKS, ORDERS, Readable
 
 ROOT = Path(__file__).parents[3]
 OLD, NEW = "dt=1970-01-01/hr=00", "dt=2026-11-21/hr=04"
@@ -39,10 +43,10 @@ class Scene:
         self.live.land(CLICKS, (OLD, ROWS[:4])).settle()
         self.live.land(CLICKS, (OLD, ROWS[4:])).land(ORDERS, (OLD, ROWS)).settle()
 
-    def land(self, *parts: tuple[str, list[dict[str, Any]]]) -> None:
+    def land(self, *parts: tuple[str, list[dict[str, Any]]], start: int = 0) -> None:
         """Land in the side lane, as its driver does."""
         url = side_spec(self.group, "fix").output.url
-        side = Readable(self.folder, self.format, output={"url": url})
+        side = Readable(self.folder, self.format, output={"url": url}, start=start)
         side.open(2).land(CLICKS, *parts).settle()
 
     def run(self, action: str, *options: str) -> int:
@@ -209,6 +213,63 @@ def test_the_same_rows_compare_well(scene: Scene) -> None:
     scene.land((OLD, ROWS))
 
     assert scene.run("compare") == ExitCode.OK
+
+
+class MergedScene(Scene):
+    """A slice has rows of two hours, and the first of them is merged by now."""
+
+    LATER = "dt=1970-01-01/hr=01"
+
+    def land_wrongly(self) -> None:
+        self.live.land(CLICKS, (OLD, ROWS[:4])).settle()
+        self.live.land(CLICKS, (OLD, ROWS[4:5]), (self.LATER, ROWS[5:])).settle()
+        lane = Lane(self.live.store, self.live.group.metadata.name, LANE)
+        state, found = current(lane)
+        some = [each for key, each in found.items() if f"/{OLD}/" in key]
+        new = merged(self.live.store, "merge", state.applied_through, some)
+        plan = planned(lane.group, "merge", state.applied_through, [some], [new])
+        record = plan.record(plan.stored(self.live.store, lane))
+        self.live.ledger.append(lambda header: record(header=header))
+        self.live.store.complete(new.landed.upload)
+        self.live.settle()
+        self.merged = new.landed.upload.key
+
+
+def test_some_rows_of_a_merged_object_are_compared_and_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene = MergedScene(tmp_path, "Text")
+
+    assert scene.run("plan", "--output-partition", "dt=1970-01-01/hr=01") == ExitCode.OK
+    out = capsys.readouterr().out
+    assert "objects 2  rows 2 " in out
+    assert "objects to cut 1" in out
+
+    scene.land((NEW, ROWS[4:]), start=4)
+    assert scene.run("compare", "--json", "--sample", "9") == ExitCode.FAULT
+    found = printed(capsys)
+    assert (found["data"]["old"]["rows"], found["data"]["new"]["rows"]) == (2, 2)
+    assert found["moved"]
+    (sample,) = found["folders"][0]["old_sample"]
+    assert (sample["key"], sample["row"], sample["text"]) == (scene.merged, 5, "4")
+
+    scene.live.open(2)
+    by = ("--why", "INC-12", "--who", "kim", "--take-over")
+    assert main(["promote", str(scene.path), "fix", *by]) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert "1 merged object with rows of other ranges cut in two" in out
+    assert "REPLACE: 1 object of fix, instead of 2 objects; 2 rows, instead of 2" in out
+    cut, _ = (each.listed for each in replaces(scene)[1:])
+    assert (cut.retired, cut.retired_rows, cut.objects, cut.rows) == (1, 5, 2, 5)
+    keys = [stat.key for stat in scene.live.store.list_after(f"clicks/{OLD}/1_0_{4:020}.r")]
+    bodies = [gzip.decompress(scene.live.store.read(key) or b"") for key in keys]
+    assert bodies == [gzip.decompress(BODIES["Text"](ROWS[4:5]))]
+
+
+def replaces(scene: Scene) -> list[Replace]:
+    lane = Lane(scene.live.store, scene.group.metadata.name, LANE)
+    records = (decode(seq, body) for seq, body in lane.bodies())
+    return [record for record in records if isinstance(record, Replace)]
 
 
 def test_a_name_is_used_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,9 @@ from landfall.checks import Invariant
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import Retired
+from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject
-from tests.support.sample_replacing import Merge
+from tests.support.sample_replacing import Cut, Merge
 from tests.unit.cli.conftest import TP, Landed
 
 
@@ -64,6 +65,24 @@ def test_a_merge_is_sound_at_every_step(scene: Scene) -> None:
 
     assert report.findings == []
     assert (report.named, report.visible, report.chain.replaces) == (1, 1, 1)
+
+
+def test_a_merged_object_that_is_cut_is_sound(scene: Scene) -> None:
+    merge = scene.merge().record().complete()
+    scene.delete_old()
+    scene.landed.sample.shown()
+    cut = Cut(merge, Slice(TP, OffsetRange(10, 20))).record()
+    assert scene.broken() == []
+
+    cut.complete()
+    scene.path(merge.new.landed).unlink()
+    scene.landed.sample.shown()
+    assert scene.broken() == []
+
+    one, two = (new.landed for new in cut.listed.objects)
+    assert (one.rows, two.rows) == (10, 10)
+    scene.path(two).unlink()
+    assert [invariant for invariant, _ in scene.broken()] == [Invariant.I6]
 
 
 def test_an_object_that_should_have_retired_is_found(scene: Scene) -> None:

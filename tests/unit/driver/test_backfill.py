@@ -53,17 +53,87 @@ def test_a_generation_is_that_of_the_objects_or_of_a_slice_without_any() -> None
     assert ranges(chosen(landed, Choice(generations=range(2, 3)))) == {0: (1, 3)}
 
 
-def test_a_range_grows_until_no_merged_object_is_on_both_sides() -> None:
+def merged_across() -> tuple[History, str]:
+    """Rows of both Kafka partitions in one merged object of ``b``, and one before it in ``a``."""
     history = History().add(0, 1)
     history.commit(0, ["a"]).commit(0, ["b"]).commit(0, ["b"]).commit(1, ["b"]).applied()
-    merged = history.merge(key for key in history.now.objects if key.startswith(B))
+    return history, history.merge(key for key in history.now.objects if key.startswith(B))
+
+
+def test_an_object_with_rows_on_both_sides_of_an_edge_is_cut_and_no_range_grows() -> None:
+    history, merged = merged_across()
 
     found = chosen(history.applied(), Choice(keys=frozenset([f"{A}/1_0_{0:020}.json"])))
-    grown = covering(history.now, {tp(1): OffsetRange(0, 1)})
+    some = covering(history.now, {tp(1): OffsetRange(0, 1)})
 
     assert ranges(found) == {0: (0, 1)}
-    assert ranges(grown) == {0: (1, 3), 1: (0, 1)}
+    assert ranges(some) == {1: (0, 1)}
+    assert (some.retire, [each.key for each in some.cut]) == ((), [merged])
+    assert [some.rows_of(each) for each in some.cut] == [1]
+    assert not some.growths
+
+
+def test_a_range_grows_to_all_rows_of_an_object_that_cannot_be_cut() -> None:
+    history = History().add(0, 1)
+    history.commit(0, ["b"]).commit(0, ["b"]).commit(1, ["b"]).applied()
+    merged = history.merge([*history.now.objects], mixed=True)
+
+    grown = covering(history.applied(), {tp(1): OffsetRange(0, 1)})
+
+    assert ranges(grown) == {0: (0, 2), 1: (0, 1)}
     assert [each.key for each in grown.retire] == [merged]
+    assert not grown.cut
+    (growth,) = grown.growths
+    assert str(growth) == (
+        f"{TOPIC}/0: [0, 2), since {merged} has rows of it and of what was chosen, and was sorted "
+        "or rid of duplicates when it was merged, so it cannot be cut"
+    )
+
+
+def test_a_sample_leaves_out_slices_that_share_an_object_with_others() -> None:
+    history = History().add(0)
+    for folder in ("a", "a", "b", "b"):
+        history.commit(0, [folder])
+    history.applied()
+    keys = sorted(history.now.objects)
+    history.merge(keys[:3], mixed=True)
+    landed = history.applied()
+    times = [each.time for each in landed.ranges[tp(0)]]
+
+    sample = chosen(landed, Choice(since=times[2], is_sample=True))
+
+    assert ranges(sample) == {0: (3, 4)}
+    assert ranges(chosen(landed, Choice(since=times[2]))) == {0: (0, 4)}
+    assert "there is no sample of these rows alone" in str(
+        refusal(history, Choice(until=times[1], is_sample=True))
+    )
+
+
+def test_what_is_between_chosen_slices_is_counted() -> None:
+    history = History().add(0).commit(0, ["a"]).commit(0, ["b"] * 3).commit(0, ["a"])
+
+    assert chosen(history.applied(), Choice(output_partitions=("dt=a",))).between == 3
+
+
+def test_one_hour_of_a_compacted_history_is_one_hour() -> None:
+    """Each full hour has a COMMIT with rows of both, and the hours before it are merged."""
+    history, hours = History().add(0), 20
+    for hour in range(hours):
+        for _ in range(3):
+            history.commit(0, [f"{hour:02}"] * 10)
+        history.commit(0, [f"{hour:02}"] * 5 + [f"{hour + 1:02}"] * 5)
+    history.applied()
+    for hour in range(hours):
+        of_hour = [key for key in history.now.objects if f"/dt={hour:02}/" in key]
+        history.merge(of_hour)
+        history.applied()
+
+    found = chosen(history.now, Choice(output_partitions=("dt=10",)))
+
+    assert ranges(found) == {0: (390, 440)}
+    assert [each.key.split("/")[1] for each in found.cut] == ["dt=09", "dt=11"]
+    assert [each.key.split("/")[1] for each in found.retire] == ["dt=10"]
+    assert sum(found.rows_of(each) for each in (*found.retire, *found.cut)) == 50
 
 
 def test_replayed_dead_letters_count_no_more_and_what_became_of_them_does() -> None:

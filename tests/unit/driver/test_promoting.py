@@ -7,10 +7,12 @@ import pytest
 from landfall.api.verbs import Answer, Outcome, PromoteRequest, UndoRequest
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.side_lane import DISCARDED
+from landfall.errors import Reason, Stalled
 from landfall.ledger import Purpose, Replace, decode
 from landfall.store.fault_injection import Fault, Operation, Scripted
+from landfall.task.merging import MergeResult, NotMerged
 from tests.support.driver_thread import DriverThread
-from tests.support.fakes import landed_offsets, written_offsets
+from tests.support.fakes import FakeRunner, landed_offsets, written_offsets
 from tests.support.side_landing import NAME, BackfillScene
 
 BY: dict[str, Any] = {"who": "kim", "why": "INC-12"}
@@ -45,6 +47,84 @@ def until_ready(scene: BackfillScene) -> DriverThread:
     driver = scene.start()
     driver.until_landed()
     return driver
+
+
+def merged_across(slices: int = 1) -> BackfillScene:
+    """All is in one merged object, and some slices of it are landed again."""
+    return BackfillScene(slices=slices).merge().land()
+
+
+@pytest.mark.parametrize("where", ["a driver", "no driver"])
+def test_a_merged_object_is_cut_before_some_of_its_rows_are_replaced(where: str) -> None:
+    scene = merged_across()
+    (before,) = scene.objects()
+
+    if where == "a driver":
+        driver = until_ready(scene)
+        answer = driver.contender.decide(asked())
+    else:
+        answer = scene.session().carry_out(asked(), take_over=False)
+        driver = scene.start()
+    scene.until_done()
+
+    merge, cut, promoted = replaces(scene)
+    assert [each.purpose for each in (merge, cut)] == [Purpose.COMPACT] * 2
+    assert (cut.listed.retired, cut.listed.objects, cut.decision) == (1, 2, None)
+    assert cut.listed.rows == cut.listed.retired_rows == 25
+    assert promoted.header.seq == slot_of(answer)
+    rows = promoted.listed.retired_rows
+    assert 0 < rows < 25
+    assert answer.records[0].startswith(f"REPLACE in slot {cut.header.seq}: 1 merged object with")
+    assert answer.records[1].endswith(f"{rows} rows, instead of {rows}")
+    assert scene.generations() == {1, 2}
+    assert before not in scene.objects()
+    assert is_whole(scene)
+    driver.stop()
+
+
+def test_a_promotion_after_a_cut_is_undone_and_then_the_cut() -> None:
+    scene = merged_across()
+    driver = until_ready(scene)
+    slot = slot_of(driver.contender.decide(asked()))
+    scene.until_done()
+
+    for each in (slot, replaces(scene)[1].header.seq):
+        slot_of(driver.contender.decide(UndoRequest(**BY, slot=each)))
+        scene.until_done()
+        assert is_whole(scene)
+
+    assert scene.generations() == {1}
+    assert len(scene.objects()) == 1
+    driver.stop()
+
+
+def test_a_dry_run_says_what_is_cut_and_cuts_nothing() -> None:
+    scene = merged_across()
+    driver = until_ready(scene)
+
+    answer = driver.contender.decide(asked(dry_run=True))
+
+    assert answer.outcome is Outcome.DRY_RUN
+    assert answer.records[0].endswith("; 1 merged object with rows of other ranges cut first")
+    assert len(replaces(scene)) == 1
+    driver.stop()
+
+
+def test_what_cannot_be_cut_is_said_and_nothing_is_recorded() -> None:
+    class Damaged(FakeRunner):
+        def merge(self, shares: object) -> list[MergeResult]:  # noqa: ARG002  # of the protocol
+            return [NotMerged("a", Stalled(Reason.OBJECT_LOST, "all: damaged"))]
+
+    scene = merged_across()
+    runner = Damaged(scene.store)
+    driver = DriverThread(scene.store, scene.log, "r2", scene.group, runner).start()
+    driver.until_landed()
+
+    answer = driver.contender.decide(asked())
+
+    assert (answer.outcome, "all: damaged" in answer.message) == (Outcome.REFUSED, True)
+    assert len(replaces(scene)) == 1
+    driver.stop()
 
 
 @pytest.mark.parametrize("where", ["a driver", "no driver"])

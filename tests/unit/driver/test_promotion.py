@@ -69,11 +69,24 @@ def refusal(of_live: History, of_side: LandedNow, planned_at: int = 99) -> str:
     return str(refused.value)
 
 
-def test_a_merge_across_the_edge_is_refused() -> None:
+def test_an_object_that_was_merged_across_the_edge_is_cut() -> None:
     history = live()
-    history.merge(f"{TOPIC}/dt=a/1_0_{start:020}.json" for start in (0, 2))
+    planned_at = history.now.slot
+    merged = history.merge(f"{TOPIC}/dt=a/1_0_{start:020}.json" for start in (0, 2))
 
-    assert "share objects with others" in refusal(history, side())
+    found = promoted(history, side(), planned_at)
+
+    assert [each.key for each in found.cut] == [merged]
+    assert merged not in {each.key for each in found.retire}
+    assert dict(found.replaced)[found.cut[0]] == 2
+    assert f"{TOPIC}/dt=a" in found.folders
+
+
+def test_a_merge_across_the_edge_is_refused_if_rows_were_sorted() -> None:
+    history = live()
+    history.merge((f"{TOPIC}/dt=a/1_0_{start:020}.json" for start in (0, 2)), mixed=True)
+
+    assert "cannot be told from those of" in refusal(history, side())
 
 
 def test_another_replacement_since_the_plan_is_refused() -> None:

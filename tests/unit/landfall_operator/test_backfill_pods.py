@@ -212,6 +212,19 @@ def test_max_cores_bounds_the_executors(
     assert f"--conf spark.executor.cores={each_has} " in arguments
 
 
+@pytest.mark.parametrize(
+    ("promote", "compact", "shrinks"),
+    [("Never", True, True), ("Never", False, False), ("Manual", True, False)],
+)
+def test_what_is_only_compared_may_shrink(promote: str, *, compact: bool, shrinks: bool) -> None:
+    live = group(completeness={}, **({"compact": {}} if compact else {}))
+    spec = BackfillSpec.model_validate({"group": "clicks", "promote": promote})
+
+    arguments = container(landing(spec, live))["args"]
+
+    assert ("--may-shrink" in arguments) is shrinks
+
+
 def test_discarding_runs_no_spark_and_asks_nobody() -> None:
     pod = discarding_pod(OWNER, SPEC, LANDER, SITE)
 

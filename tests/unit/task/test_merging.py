@@ -15,7 +15,7 @@ from msgspec import structs
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced, Section, encode_list
 from landfall.task.merging import NotMerged
 from tests.support.merging import READ_THROUGH, MergedFolder, blocks_of
@@ -200,3 +200,52 @@ def test_a_wrong_number_of_rows_is_found() -> None:
 
     assert isinstance(result, NotMerged)
     assert "4 rows were landed, and 3 are read back" in str(result.error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_object_is_cut_in_two_at_sections(kind: str) -> None:
+    objects = folder(kind)
+    rows = objects.all_rows()
+    merged = objects.merged().new
+    whole = MergedFolder(objects.output, store=objects.store)
+    whole.sources = [Mergeable(9, merged.landed, "", merged.sections, merged.mixed)]
+
+    inside, outside = whole.halves(Slice(TopicPartition("clicks", 0), OffsetRange(200, 500)))
+
+    assert inside.retire == outside.retire == (whole.sources[0].retiring,)
+    assert whole.rows(inside.new.landed) == rows[3:303]
+    assert whole.rows(outside.new.landed) == rows[:3] + rows[303:]
+    assert inside.new.sections == (Section(0, 300, 200, 499),)
+    assert outside.new.sections == (Section(0, 3, 100, 106), Section(3, 1, 7, 7))
+    assert (inside.duplicates, outside.duplicates) == (0, 0)
+    assert [inside.new.mixed, outside.new.mixed] == [False, False]
+    names = [each.new.landed.upload.key.rpartition("/")[2][:24] for each in (inside, outside)]
+    assert names == [f"4_0_{200:020}", f"4_0_{100:020}"]
+
+
+def test_an_object_whose_rows_were_sorted_is_not_cut() -> None:
+    objects = folder("Json")
+    merged = objects.merged().new
+    whole = MergedFolder(objects.output, store=objects.store)
+    whole.sources = [Mergeable(9, merged.landed, "", merged.sections, is_mixed=True)]
+
+    whole.ranges = (Slice(TopicPartition("clicks", 0), OffsetRange(200, 500)),)
+
+    (refused,) = whole.results()
+
+    assert isinstance(refused, NotMerged)
+    assert "its rows do not follow its sections" in str(refused.error)
+    assert not list(objects.store.open_uploads(""))
+
+
+def test_a_block_of_a_sequence_file_is_not_cut() -> None:
+    objects = MergedFolder.of("SequenceFile").land(0, 0, b"a", b"b")
+    landed = objects.sources[0].landed
+    sections = (Section(0, 1, 0, 0), Section(0, 1, 1, 1))  # as no merge makes them
+    objects.sources = [Mergeable(0, landed, "", sections)]
+    objects.ranges = (Slice(TopicPartition("clicks", 0), OffsetRange(0, 1)),)
+
+    (refused,) = objects.results()
+
+    assert isinstance(refused, NotMerged)
+    assert "a block has rows that are kept, and others" in str(refused.error)

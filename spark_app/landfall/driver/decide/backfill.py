@@ -1,15 +1,17 @@
 """Which ranges a backfill lands again, and which objects it would replace. Pure.
 
 A backfill lands whole slices of COMMITs again: per topic partition one range, from the first slice
-that is chosen to the last, with all between. If an object that counts has rows on both sides of an
-edge, as a merged one may, the range grows until none does. So the objects that retire have exactly
-the rows of the ranges, and others take the place of all of them.
+that is chosen to the last, with all between. The objects that it replaces have exactly the rows of
+the ranges. A merged object may have rows on both sides of an edge. It is cut in two before the
+backfill is promoted: its sections say which of its rows are inside. If its rows do not follow its
+sections, since they were sorted or duplicates were left out, it cannot be cut, and the ranges grow
+to all of its rows. Those of a sample, which is compared and replaces nothing, shrink instead.
 """
 
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from fractions import Fraction
@@ -23,7 +25,7 @@ from landfall.driver.decide.counting import (
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import RetiringObject
+from landfall.ledger.replacement_lists import RetiringObject, Section
 from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
 from landfall.ledger.task_results import ObjectKind
 
@@ -49,6 +51,7 @@ class Choice:
         keys: with rows in these objects.
         share: of so many of the topic partitions for which that holds, at least one; which ones is
             decided by their names, so that a second plan takes the same. None for all.
+        is_sample: nothing is replaced, so any slices that hold serve; a share is a sample.
     """
 
     topics: frozenset[str] = frozenset()
@@ -58,6 +61,7 @@ class Choice:
     output_partitions: tuple[str, ...] = ()
     keys: frozenset[str] = frozenset()
     share: Fraction | None = None
+    is_sample: bool = False
 
     def takes_range(self, landed: LandedRange) -> bool:
         """Whether a slice was landed in time, of a topic that is chosen."""
@@ -87,25 +91,61 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """A range that is longer than what was asked for.
+
+    Attributes:
+        topic_partition: whose range it is.
+        asked: what was asked for; None if nothing of this topic partition.
+        grown: what is landed again.
+        key: the first object that is the reason.
+    """
+
+    topic_partition: TopicPartition
+    asked: OffsetRange | None
+    grown: OffsetRange
+    key: str
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        asked = f"{self.asked} grew to " if self.asked else ""
+        return (
+            f"{self.topic_partition}: {asked}{self.grown}, since {self.key} has rows of it and of "
+            "what was chosen, and was sorted or rid of duplicates when it was merged, so it "
+            "cannot be cut"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Backfill:
     """What is landed again.
 
     Attributes:
         slices: the ranges, one per topic partition, sorted.
-        retire: the objects that count and have the rows of these ranges, by key.
+        retire: the objects that count and have only rows of these ranges, by key.
+        cut: the objects that have rows inside and outside of them, by key.
+        growths: why ranges are longer than what was asked for, one each, sorted.
+        between: how many offsets are in no chosen slice, but between two of them.
     """
 
     slices: tuple[Slice, ...]
     retire: tuple[CountingObject, ...]
+    cut: tuple[CountingObject, ...] = ()
+    growths: tuple[Growth, ...] = ()
+    between: int = 0
 
     @property
     def retiring(self) -> tuple[RetiringObject, ...]:
-        """The objects as the list of a REPLACE names them."""
+        """The objects with only rows of the ranges, as the list of a REPLACE names them."""
         return tuple(each.retiring for each in self.retire)
 
     def of(self, kind: ObjectKind) -> tuple[CountingObject, ...]:
-        """The objects that hold data, or dead letters."""
-        return tuple(each for each in self.retire if each.landed.kind is kind)
+        """The objects with rows of the ranges that hold data, or dead letters."""
+        return tuple(each for each in (*self.retire, *self.cut) if each.landed.kind is kind)
+
+    def rows_of(self, each: CountingObject) -> int:
+        """How many rows of an object are in the ranges."""
+        return sum(section.rows for section in sections_inside(each, self.slices))
 
 
 def chosen(landed: LandedNow, choice: Choice) -> Backfill:
@@ -119,7 +159,7 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
     _check_names(landed, choice)
     counting = [each for each in landed.objects.values() if not landed.is_former(each)]
     by_rows = _RowChoice(choice, counting)
-    ranges: dict[TopicPartition, OffsetRange] = {}
+    ranges, lengths = dict[TopicPartition, OffsetRange](), dict[TopicPartition, int]()
     for tp, member in landed.members.items():
         in_time = [each for each in landed.present(tp) if choice.takes_range(each)]
         taken = by_rows.of(tp, in_time) if choice.needs_objects else in_time
@@ -128,11 +168,53 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
         if taken:
             first, last = taken[0].piece.offsets, taken[-1].piece.offsets
             ranges[tp] = OffsetRange(first.start, last.end)
+            lengths[tp] = sum(len(each.piece.offsets) for each in taken)
     if not ranges:
         raise NothingChosen(
             Reason.SPEC_INVALID, "backfill: no slice is chosen that is landed and visible"
         )
-    return covering(landed, _share_of(ranges, choice.share))
+    some = _share_of(ranges, choice.share)
+    if choice.is_sample or choice.share is not None:
+        return covering(landed, _shrunk(landed, some))
+    between = sum(len(offsets) - lengths[tp] for tp, offsets in some.items())
+    return replace(covering(landed, some), between=between)
+
+
+def _shrunk(landed: LandedNow, ranges: Ranges) -> Ranges:
+    """The ranges without the slices at their edges that share objects with others.
+
+    Raises:
+        NothingChosen: no slice is left.
+    """
+    left, before = dict(ranges), dict[TopicPartition, OffsetRange]()
+    while left != before:
+        before = dict(left)
+        for each in _inside(landed, landed.objects.values(), before):
+            if each.is_mixed and _straddles(each, left):
+                for slice_ in (s for s in each.slices if _is_inside(s, left)):
+                    _leave_out(landed, slice_, left)
+    if not left:
+        raise NothingChosen(
+            Reason.SPEC_INVALID,
+            "backfill: each slice that is chosen shares objects with others, which were sorted or "
+            "rid of duplicates when they were merged, so there is no sample of these rows alone",
+        )
+    return left
+
+
+def _leave_out(landed: LandedNow, slice_: Slice, ranges: dict[TopicPartition, OffsetRange]) -> None:
+    """Take the slices out of a range that have some offsets, and what is on the shorter side."""
+    tp = slice_.topic_partition
+    whole = ranges.pop(tp)
+    spans = [each.piece.offsets for each in _touched(landed.present(tp), [slice_.offsets])]
+    first, last = (spans[0], spans[-1]) if spans else (slice_.offsets, slice_.offsets)
+    sides = (
+        OffsetRange(whole.start, max(whole.start, first.start)),
+        OffsetRange(min(last.end, whole.end), whole.end),
+    )
+    longer = max(sides, key=len)
+    if len(longer):
+        ranges[tp] = longer
 
 
 def _share_of(ranges: Ranges, share: Fraction | None) -> Ranges:
@@ -145,40 +227,64 @@ def _share_of(ranges: Ranges, share: Fraction | None) -> Ranges:
 
 
 def covering(landed: LandedNow, ranges: Ranges) -> Backfill:
-    """These ranges, grown until no object that counts has rows inside and outside.
+    """These ranges, grown to whole slices and to all rows of objects that cannot be cut.
 
     Raises:
         Stalled, Retry: as ``chosen``.
     """
-    grown = _grown(landed, ranges)
+    grown, reasons = _grown(landed, ranges)
     slices = tuple(Slice(tp, grown[tp]) for tp in sorted(grown))
-    retire = sorted(_inside(landed, landed.objects.values(), grown), key=lambda each: each.key)
-    _check_former(landed, retire)
+    concerned = sorted(_inside(landed, landed.objects.values(), grown), key=lambda each: each.key)
+    cut = tuple(each for each in concerned if _straddles(each, grown))
+    retire = tuple(each for each in concerned if not _straddles(each, grown))
+    _check_former(landed, concerned)
     for slice_ in slices:
         _check_whole(landed, slice_)
-    _check_visible(landed, grown, {each.key for each in retire})
-    folders = {each.folder for each in retire}
-    if len(retire) > MAX_OBJECTS // 2 or len(folders) > MAX_FOLDERS // 2:
+    _check_visible(landed, grown, {each.key for each in concerned})
+    objects, folders = len(retire) + 2 * len(cut), {each.folder for each in concerned}
+    if objects > MAX_OBJECTS // 2 or len(folders) > MAX_FOLDERS // 2:
         raise _refused(
-            f"{len(retire)} objects in {len(folders)} folders would retire, more than "
+            f"{objects} objects in {len(folders)} folders would retire, more than "
             f"{MAX_OBJECTS // 2} in {MAX_FOLDERS // 2}: choose less, and make several backfills"
         )
-    return Backfill(slices, tuple(retire))
+    growths = tuple(Growth(tp, ranges.get(tp), grown[tp], reasons[tp]) for tp in sorted(reasons))
+    return Backfill(slices, retire, cut, growths)
 
 
-def _grown(landed: LandedNow, ranges: Ranges) -> Ranges:
-    """The ranges, each grown to whole slices and whole objects."""
+def sections_inside(each: CountingObject, slices: Iterable[Slice]) -> tuple[Section, ...]:
+    """The sections of an object whose rows are in these ranges, in order."""
+    ranges = {slice_.topic_partition: slice_.offsets for slice_ in slices}
+    return tuple(section for section in each.sections if _is_inside(each.slice_of(section), ranges))
+
+
+def _is_inside(slice_: Slice, ranges: Ranges) -> bool:
+    found = ranges.get(slice_.topic_partition)
+    return found is not None and _overlap(slice_.offsets, found)
+
+
+def _straddles(each: CountingObject, ranges: Ranges) -> bool:
+    """Whether an object has rows inside and outside of ranges."""
+    return len({_is_inside(slice_, ranges) for slice_ in each.slices}) > 1
+
+
+def _grown(landed: LandedNow, ranges: Ranges) -> tuple[Ranges, Mapping[TopicPartition, str]]:
+    """The ranges, grown to whole slices, and for those that objects let grow the first of these."""
     grown, before = dict(ranges), dict[TopicPartition, OffsetRange]()
+    reasons = dict[TopicPartition, str]()
     while grown != before:
         before = dict(grown)
         for each in _inside(landed, landed.objects.values(), before):
-            for slice_ in each.slices:
+            is_whole = each.is_mixed and _straddles(each, before)
+            for slice_ in (s for s in each.slices if is_whole or _is_inside(s, before)):
                 tp, offsets = slice_.topic_partition, slice_.offsets
-                grown[tp] = _hull(grown.get(tp, offsets), offsets)
+                hull = _hull(grown.get(tp, offsets), offsets)
+                if is_whole and hull != grown.get(tp):
+                    reasons.setdefault(tp, each.key)
+                grown[tp] = hull
         for tp, offsets in grown.items():
             for span in _touched(landed.present(tp), [offsets]):
                 grown[tp] = _hull(grown[tp], span.piece.offsets)
-    return grown
+    return grown, reasons
 
 
 def _inside(
@@ -186,11 +292,7 @@ def _inside(
 ) -> Iterator[CountingObject]:
     """The objects with rows in these ranges, but for those of former lives."""
     for each in objects:
-        if not landed.is_former(each) and any(
-            slice_.topic_partition in ranges
-            and _overlap(slice_.offsets, ranges[slice_.topic_partition])
-            for slice_ in each.slices
-        ):
+        if not landed.is_former(each) and any(_is_inside(s, ranges) for s in each.slices):
             yield each
 
 

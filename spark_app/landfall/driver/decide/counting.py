@@ -50,6 +50,7 @@ class CountingObject:
         lives: of which lives of topic partitions its rows are: the slots in which they entered.
         purpose: of the REPLACE that put it in the place of others; None if it was landed.
         since: the slot since which these rows are there, in this object or another one.
+        is_mixed: its rows do not follow each other as its sections do.
     """
 
     retiring: RetiringObject
@@ -59,6 +60,7 @@ class CountingObject:
     lives: frozenset[tuple[TopicPartition, int]]
     purpose: Purpose | None = None
     since: int = -1
+    is_mixed: bool = False
 
     @property
     def landed(self) -> LandedObject:
@@ -78,9 +80,12 @@ class CountingObject:
     @property
     def slices(self) -> Iterator[Slice]:
         """From the first record to the last, per section."""
-        for each in self.sections:
-            tp = TopicPartition(self.topic, each.partition)
-            yield Slice(tp, OffsetRange(each.first_offset, each.last_offset + 1))
+        return map(self.slice_of, self.sections)
+
+    def slice_of(self, section: Section) -> Slice:
+        """From the first record of one of its sections to the last."""
+        tp = TopicPartition(self.topic, section.partition)
+        return Slice(tp, OffsetRange(section.first_offset, section.last_offset + 1))
 
 
 def output_partition(key: str) -> str:

@@ -324,6 +324,7 @@ class LandedNow:
             new.sections,
             frozenset(lives),
             replacing.record.purpose,
+            is_mixed=new.mixed,
         )
         before = {life for each in former if overlap(made, each) for life in each.lives}
         return replace(made, lives=made.lives | before) if before else made

@@ -1,7 +1,8 @@
 """Whether what a backfill landed may take the place of live objects, and under which names. Pure.
 
-What retires is asked of the live ledger anew: merges since the plan change which objects have the
-rows, and not the rows. Anything else that was put in the place of others, or landed again, is not
+What retires is asked of the live ledger again: merges since the plan change which objects have the
+rows, and not the rows. Merged objects with rows inside and outside of the ranges are to be cut
+first. Anything else that was put in the place of others, or landed again, is not
 in the comparison that somebody looked at, so the promotion is refused.
 """
 
@@ -10,13 +11,13 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from landfall.driver.decide.backfill import Backfill, covering
+from landfall.driver.decide.backfill import Backfill, covering, sections_inside
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Stalled
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, NewObject
+from landfall.ledger.replacement_lists import LandedAgain, NewObject, RetiringObject
 from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
 from landfall.objects import Upload
 
@@ -44,17 +45,35 @@ class Promotion:
         retire: the live objects that have the rows of the ranges.
         promoted: the objects of the side lane, in the order of their new keys.
         landed_again: the slices of the side lane, in order.
+        cut: live objects with rows inside and outside of the ranges.
     """
 
     slices: tuple[Slice, ...]
     retire: tuple[CountingObject, ...]
     promoted: tuple[Promoted, ...]
     landed_again: tuple[LandedAgain, ...] = ()
+    cut: tuple[CountingObject, ...] = ()
+
+    @property
+    def replaced(self) -> tuple[tuple[CountingObject, int], ...]:
+        """The live objects that have rows of the ranges, and how many."""
+        whole = ((each, each.landed.rows) for each in self.retire)
+        some = (
+            (each, sum(section.rows for section in sections_inside(each, self.slices)))
+            for each in self.cut
+        )
+        return (*whole, *some)
+
+    @property
+    def cut_retiring(self) -> tuple[RetiringObject, ...]:
+        """The objects that are cut, as the list of a REPLACE names them."""
+        return tuple(each.retiring for each in self.cut)
 
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders of all objects, sorted."""
-        keys = [*(each.key for each in self.retire), *(each.key for each in self.promoted)]
+        live = [each.key for each in (*self.retire, *self.cut)]
+        keys = [*live, *(each.key for each in self.promoted)]
         return tuple(sorted({key.rpartition("/")[0] for key in keys}))
 
 
@@ -132,12 +151,13 @@ def promotion(
     )
     by_key = tuple(sorted(promoted, key=lambda each: each.key))
     again = (span.landed for slice_ in now.slices for span in side.present(slice_.topic_partition))
-    return Promotion(now.slices, now.retire, by_key, tuple(again))
+    return Promotion(now.slices, now.retire, by_key, tuple(again), now.cut)
 
 
 def why_too_large(made: Promotion) -> str:
     """Why one REPLACE cannot promote it; empty if it can."""
-    objects, folders = len(made.retire) + len(made.promoted), len(made.folders)
+    objects = len(made.retire) + 2 * len(made.cut) + len(made.promoted)
+    folders = len(made.folders)
     if not objects:
         return "backfill: neither it nor the live group has any object of its ranges"
     if objects > MAX_OBJECTS or folders > MAX_FOLDERS:
@@ -154,10 +174,10 @@ def _check_unchanged(
     if {*now.slices} != {*slices}:
         other = min({*now.slices} ^ {*slices})
         raise _refused(
-            f"objects were merged since the plan, so that rows of the ranges share objects with "
-            f"others, of {other}: discard it, and plan another one"
+            f"objects were merged since the plan, and sorted or rid of duplicates, so that rows of "
+            f"the ranges cannot be told from those of {other}: discard it, and plan another one"
         )
-    for each in now.retire:
+    for each in (*now.retire, *now.cut):
         if each.since > planned_at:
             raise _refused(
                 f"{each.key} has rows that were put there in slot {each.since}, after the plan, "
