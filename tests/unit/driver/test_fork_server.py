@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socket import MSG_WAITALL, create_connection
 
 import pytest
 
@@ -31,6 +32,27 @@ print(server.pid, server.socket, flush=True)
 sys.stdin.read()
 server.close()
 """
+SHUTTING_DOWN = """
+import os, signal, sys, time
+from pathlib import Path
+from landfall.driver.spark.fork_server import fork_server
+from landfall.driver.spark.worker_daemon import serve_workers
+
+def become():
+    os.kill = paused
+    serve_workers()
+
+def paused(pid, number, kill=os.kill):
+    # PySpark's daemon takes SIGTERM's default action, and then signals its workers.
+    if number == signal.SIGHUP:
+        Path(os.environ["PAUSED"]).touch()
+        time.sleep(600)
+    kill(pid, number)
+
+server = fork_server(become)
+print(server.pid, server.socket, flush=True)
+sys.stdin.read()
+"""
 DAEMON = """
 import sys
 from landfall.driver.spark.fork_server import hand_over
@@ -39,10 +61,10 @@ print(hand_over(sys.argv.pop(1)), flush=True)
 
 
 @contextmanager
-def driver() -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+def driver(program: str = DRIVER) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
     """A process with a copy that waits: it, the pid of the copy, and where it waits."""
     with subprocess.Popen(
-        [sys.executable, "-c", DRIVER],
+        [sys.executable, "-c", program],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -92,6 +114,31 @@ def test_the_copy_ends_when_spark_ends_what_it_has_started() -> None:
 
         assert process.returncode == 0
         eventually(lambda: is_over(pid), bool)
+
+
+def test_workers_end_when_spark_ends_a_copy_that_is_shutting_down_already(tmp_path: Path) -> None:
+    """A JVM that ends closes the copy's input, and terminates the process that handed over."""
+    paused = tmp_path / "paused"
+    with driver(SHUTTING_DOWN) as (_, __, waiting):
+        spark_daemon = subprocess.Popen(
+            [sys.executable, "-c", DAEMON, waiting, "pyspark.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PAUSED": str(paused)},
+        )
+        with spark_daemon as process:
+            assert process.stdin
+            assert process.stdout
+            port = int.from_bytes(process.stdout.read(4), "big")
+            with create_connection(("127.0.0.1", port)) as task:
+                worker = int.from_bytes(task.recv(4, MSG_WAITALL), "big")
+                process.stdin.close()
+                eventually(paused.exists, bool)
+
+                process.send_signal(signal.SIGTERM)
+                process.wait()
+
+                eventually(lambda: is_over(worker), bool, 60)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, None])

@@ -124,7 +124,7 @@ def hand_over(path: str) -> bool:
             answer = b""
         if answer:
             pid = int(answer)
-            signal.signal(signal.SIGTERM, lambda number, _: _kill(pid, number))
+            signal.signal(signal.SIGTERM, lambda number, _: _kill_all(pid, number))
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if not answer:
             return False
@@ -133,9 +133,14 @@ def hand_over(path: str) -> bool:
     return True
 
 
-def _kill(pid: int, number: int) -> None:
+def _kill_all(pid: int, number: int) -> None:
+    """Send a signal to the copy and to its workers, which are in its process group.
+
+    A JVM that ends closes the copy's input as well. PySpark's daemon then takes SIGTERM's default
+    action before it signals its workers: a SIGTERM to the copy alone would end it in between.
+    """
     with suppress(ProcessLookupError):
-        os.kill(pid, number)
+        os.killpg(pid, number)
 
 
 def listening(path: Path) -> socket.socket:
