@@ -120,7 +120,8 @@ endif
 test-rest: ready tools ## Run the tests that `make test` leaves out: of commands and pages, all servers, Kubernetes, Helm, other programs' readers
 	@$(PYTEST) $(PARALLEL) -m "not full" $(addprefix --ignore=,$(CORE)) tests
 
-test-all: ## Run the checks and all tests, as CI does
+test-all: export LANDFALL_EXAMPLES = full
+test-all: ## Run the checks and all tests, as CI does, with all inputs of the laws
 	@$(MAKE) -s test && $(MAKE) -s test-rest
 
 test-times: ready tools ## Run all tests and print where their time went, by folder, file and test (TESTS=tests/unit: only these)
@@ -132,7 +133,8 @@ unit: setup ## Run the tests of single modules, without slow ones (seconds)
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) test -q > ../.venv/cargo-test.log 2>&1 || { cat ../.venv/cargo-test.log; exit 1; }; }
 	@$(PYTEST) -q $(PARALLEL) -m "not slow" tests/unit
 
-properties: setup ## Run property tests on random input
+properties: export LANDFALL_EXAMPLES = search
+properties: setup ## Run property tests on random input, other input each time
 	@$(PYTEST) -q $(PARALLEL) tests/properties
 
 behaviour: ready ## Run one suite on every implementation of each protocol

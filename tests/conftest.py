@@ -22,7 +22,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import HealthCheck, settings
 
 from dev.kube.cluster import KINDS, ControlPlane
 from dev.servers.airflow import AIRFLOW
@@ -36,7 +35,7 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Kind, Server
-from tests.support import spark_start
+from tests.support import examples, spark_start
 from tests.support.cluster import Cluster
 from tests.support.hive import HiveServer
 from tests.support.kafka import Broker
@@ -67,9 +66,7 @@ LONGEST_GROUPS = ("node", "drivers", "spark")
 LONGEST_FOLDERS = ("e2e", "integration", "behaviour", "properties", "model")
 """Folders of long tests; tests of other folders follow, so that all workers end together."""
 
-# A busy machine is slow, not wrong: pytest's own time limit is enough.
-settings.register_profile("landfall", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("landfall")
+examples.load()
 
 
 def pytest_configure(config: pytest.Config) -> None:

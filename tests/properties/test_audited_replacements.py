@@ -19,6 +19,7 @@ from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedObject
 from tests.support.audited_group import TP
 from tests.support.audited_replacing import END, EXTENSIONS, OTHER, Hour, all_rows
+from tests.support.examples import share
 from tests.support.sample_backfill import Again, Backfill, UndoneBackfill
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge, Row, Undo
@@ -62,7 +63,7 @@ def files(hour: Hour) -> list[Path]:
     return [path for path in staged if path != last]
 
 
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 @given(data=st.data(), at=st.integers(0, 2**20), by=st.integers(1, 255))
 def test_any_other_byte_is_found(
     hour: tuple[Hour, Merge], data: st.DataObject, at: int, by: int
@@ -78,7 +79,7 @@ def test_any_other_byte_is_found(
         assert not hour[0].findings().is_whole
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 @given(
     format_=st.sampled_from([*EXTENSIONS]),
     rows=st.sampled_from([*MERGES.values()]),
@@ -120,7 +121,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=share(15), deadline=None)
 @given(format_=st.sampled_from([*EXTENSIONS]), steps=STEPS)
 def test_whatever_is_merged_landed_again_and_undone_is_sound(
     format_: str, steps: list[tuple[str, random.Random]]

@@ -19,10 +19,11 @@ from landfall.store.memory_files import MemoryFiles
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.playing import play_feeds
 from tests.crashes.process import no_waiting
+from tests.support.examples import share
 from tests.support.feed_mutants import AdoptsUnrecorded, ParksAndForgets
 
 Patch = pytest.MonkeyPatch
-SCHEDULES, CHUNKS = 60, 3
+SCHEDULES, CHUNKS = share(60), 3
 SEARCHED = 250
 """Schedules in one of which a broken rule must show."""
 

@@ -10,6 +10,7 @@ from landfall.ledger import State, replacing
 from landfall.ledger.records import Replace
 from tests.crashes import merging
 from tests.crashes.playing import play_merges
+from tests.support.examples import share
 from tests.support.replacing_mutants import (
     CallsItApplied,
     ForgetsWhatRetires,
@@ -19,7 +20,7 @@ from tests.support.replacing_mutants import (
     SweepsUnknown,
 )
 
-SCHEDULES, CHUNKS = 90, 3
+SCHEDULES, CHUNKS = share(90), 3
 SEARCHED = 400
 """Schedules in one of which a broken rule must show."""
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from landfall.api.spec import Codec
 from landfall.errors import Stalled
 from landfall.registry import DECODERS, FORMATS, pipeline
+from tests.support.examples import share
 from tests.support.own_schemas import is_data, landed
 from tests.support.slice_landing import group
 from tests.support.ways import COLUMNS, FILES, NAMES, WAYS, Event, File, Way
@@ -170,7 +171,7 @@ DRAWN = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(150))
 @given(
     case=st.sampled_from(LANDED),
     place=st.integers(0, 3),

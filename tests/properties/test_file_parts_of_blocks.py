@@ -16,6 +16,7 @@ from landfall.files.memory import MemoryFile
 from landfall.files.parquet import Parquet
 from landfall.files.sequencefile import SequenceFile
 from landfall.files.whole import Whole
+from tests.support.examples import share
 from tests.support.file_records import (
     PACKAGE,
     SUFFIXES,
@@ -61,7 +62,7 @@ def test_each_record_of_a_sequence_file_is_in_one_part(
     assert found == read_all(SEQUENCE_FILE, file)
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(kind=KINDS, rows=ROWS, window=st.integers(1, 50))
 def test_every_cut_of_a_sequence_file_gives_the_same(
     kind: SequenceFileOf, rows: list[tuple[bytes, bytes]], window: int
@@ -135,7 +136,7 @@ def _orders(found: list[Found]) -> list[dict[str, object]]:
     return [{**each, "sum": Decimal(each["sum"])} for each in parsed]
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(
     numbers=st.lists(st.integers(-(2**31), 2**31 - 1), max_size=40),
     block=st.integers(1, 30),

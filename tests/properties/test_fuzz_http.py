@@ -15,6 +15,7 @@ from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
 from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.server import StatusBoard, serve
+from tests.support.examples import share
 
 SUPPRESSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 TOKEN = "the-token-of-this-test"
@@ -121,7 +122,7 @@ def control(
     server.shutdown()
 
 
-@settings(max_examples=150, suppress_health_check=SUPPRESSED)
+@settings(max_examples=share(150), suppress_health_check=SUPPRESSED)
 @given(request=st.one_of(requests(), st.binary(max_size=60)))
 @example(b"GET /status HTTP/1.1\r\n" + b"X: y\r\n" * 200 + b"\r\n")
 def test_the_status_port_keeps_answering(
@@ -134,7 +135,7 @@ def test_the_status_port_keeps_answering(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@settings(max_examples=150, suppress_health_check=SUPPRESSED)
+@settings(max_examples=share(150), suppress_health_check=SUPPRESSED)
 @given(request=st.one_of(requests(), st.binary(max_size=60)))
 def test_the_control_port_accepts_nothing_without_the_token(
     control: ThreadingHTTPServer,
@@ -150,7 +151,7 @@ def test_the_control_port_accepts_nothing_without_the_token(
     assert "Traceback" not in capfd.readouterr().err
 
 
-@settings(max_examples=100, suppress_health_check=SUPPRESSED)
+@settings(max_examples=share(100), suppress_health_check=SUPPRESSED)
 @given(path=st.sampled_from([EXECUTORS_PATH, YIELD_PATH, OPEN_PATH]), body=BODIES)
 def test_the_control_port_accepts_only_valid_commands(
     control: ThreadingHTTPServer,

@@ -24,6 +24,7 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.auditor_fakes import Message, of_messages
+from tests.support.examples import share
 from tests.support.stores import content
 
 GROUP = "fuzz"
@@ -288,7 +289,7 @@ class Scripted:
             yield of_messages(self._tp, self._found[start : start + self._cut])
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(
     drawn=MESSAGES,
     topic=TOPICS,

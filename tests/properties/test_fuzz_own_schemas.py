@@ -23,6 +23,7 @@ from tests.properties.test_protobuf_columns import packed as in_protobuf
 from tests.properties.test_thrift_properties import FULL
 from tests.support.avro import Declared, encoded
 from tests.support.damage import damaged
+from tests.support.examples import share
 from tests.support.own_schemas import framed, from_registry, is_data, landed, orders_registry
 from tests.support.protobuf_payloads import inline
 from tests.support.schema_registry import FakeRegistry
@@ -195,7 +196,7 @@ CHUNKS = st.integers(1, 6)
 THRIFT = st.fixed_dictionaries({}, optional=FULL)
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(150))
 @given(
     payloads=st.lists(damaged(EVENTS.map(lambda event: encoded(WITHOUT_LOGIC, event))), max_size=6),
     output=st.sampled_from(OUTPUTS),
@@ -205,7 +206,7 @@ def test_avro(payloads: list[bytes | None], output: dict[str, Any], chunk: int) 
     check(payloads, spec_of("Avro", {"schema": json.dumps(SCHEMA)}, output), chunk)
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(
     payloads=st.lists(damaged(CLICKS.map(in_protobuf)), max_size=6),
     output=st.sampled_from(COLUMNAR),
@@ -220,7 +221,7 @@ def test_protobuf(
     check(payloads, spec_of("Protobuf", options, output), chunk)
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(
     drawn=st.sampled_from(["Binary", "Compact"]).flatmap(
         lambda protocol: st.tuples(
@@ -261,7 +262,7 @@ def registry() -> Iterator[FakeRegistry]:
         yield made
 
 
-@settings(max_examples=80)
+@settings(max_examples=share(80))
 @given(
     payloads=st.lists(damaged(FRAMED), max_size=8), output=st.sampled_from(OUTPUTS), chunk=CHUNKS
 )

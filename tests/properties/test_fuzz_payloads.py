@@ -28,6 +28,7 @@ from tests.properties.test_fuzz_landing import (
 )
 from tests.support.avro import Declared, encoded
 from tests.support.damage import damaged
+from tests.support.examples import share
 from tests.support.protobuf_payloads import inline, message
 from tests.support.thrift_payloads import FACTORIES
 
@@ -147,7 +148,7 @@ def drawn_of(draw: st.DrawFn) -> tuple[str, Any]:
     return format_, draw(st.lists(message_, max_size=12))
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(150))
 @given(
     drawn=drawn_of(),
     steps=STEPS,

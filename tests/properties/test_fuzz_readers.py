@@ -26,6 +26,7 @@ from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
+from tests.support.examples import share
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys
 
 TP = TopicPartition("clicks", 0)
@@ -144,7 +145,7 @@ FULL: dict[str, Any] = {
 }
 
 
-@settings(max_examples=250)
+@settings(max_examples=share(250))
 @given(path=PLACES, value=ANYTHING)
 def test_a_spec_is_good_or_refused_with_a_message(path: list[int], value: object) -> None:
     document = changed(FULL, path, value)
@@ -176,7 +177,7 @@ CHAIN = chain()
 KEYS = slot_keys(CHAIN)
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(
     slot=st.integers(0, len(CHAIN) - 1),
     path=PLACES,
@@ -268,7 +269,7 @@ def stream_of(body: bytes) -> BinaryIO:
 WRITTEN = {name: written(name) for name in OUTPUTS}
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(300))
 @given(
     name=st.sampled_from(sorted(OUTPUTS)),
     at=st.floats(0, 1, exclude_max=True),

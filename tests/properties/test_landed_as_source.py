@@ -16,6 +16,7 @@ from landfall.source import messages
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from tests.support.examples import share
 from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup
 from tests.support.slice_landing import TP, FakeReader, click, content, group
 
@@ -32,7 +33,7 @@ FORMATS = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(LOGS, CUTS, FORMATS, CUTS)
 def test_the_objects_are_those_that_kafka_would_have_given(
     log: list[tuple[int, bytes]], commits: set[int], output: dict[str, Any], slices: set[int]

@@ -13,6 +13,7 @@ from landfall.ledger import Header, PartList, Record, State
 from landfall.ledger.leases import unfinished
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
+from tests.support.examples import share
 
 TP = TopicPartition("files", 0)
 NUMBERS = st.sets(st.integers(0, 12), min_size=1, max_size=4)
@@ -142,4 +143,4 @@ class Takers(RuleBasedStateMachine):
 
 
 TestTakers = Takers.TestCase
-TestTakers.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestTakers.settings = settings(max_examples=share(60), stateful_step_count=30, deadline=None)

@@ -18,6 +18,7 @@ from landfall.landed.backup import LandedBackup
 from landfall.landed.history import History, Life
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Stretch
+from tests.support.examples import share
 from tests.support.landed_group import Backup, merge_of
 from tests.support.sample_ledger import GROUP
 from tests.support.slice_landing import TP, click
@@ -103,7 +104,7 @@ def check(played: Played, start: int) -> None:
         assert "skip" not in str(settled.blocked[TP])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(played(), st.integers(0, 65))
 def test_what_a_backup_has_committed_is_read_or_waited_for(played: Played, start: int) -> None:
     check(played, start)

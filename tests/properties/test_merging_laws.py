@@ -13,6 +13,7 @@ from landfall.formats.merging import Mask
 from landfall.task.duplicates import Fingerprints
 from landfall.task.merging import merger_of
 from tests.properties.test_formats_laws import FORMATS, ROWS, Rows, accepted, written
+from tests.support.examples import share
 
 OBJECTS = st.lists(ROWS.filter(len), min_size=1, max_size=5)
 
@@ -40,7 +41,7 @@ def rows(format_: Format, body: bytes) -> list[Row]:
     return list(format_.rows(io.BytesIO(body)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(format_=FORMATS, objects=OBJECTS, cut=st.integers(1, 20))
 def test_a_merged_object_has_the_rows_of_all(
     format_: Format, objects: Sequence[Rows], cut: int
@@ -52,7 +53,7 @@ def test_a_merged_object_has_the_rows_of_all(
     assert found == [row for body in bodies for row in rows(format_, body)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(format_=FORMATS, objects=OBJECTS, dice=st.randoms())
 def test_rows_that_are_left_out_are_exactly_those(
     format_: Format, objects: Sequence[Rows], dice: object

@@ -11,6 +11,7 @@ from landfall.pipeline.decoders.documents import Extracted
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.support.declared import NATIVE, column
+from tests.support.examples import share
 from tests.support.hot_paths import needs_native
 from tests.support.json_payloads import VALUES, payloads_with
 
@@ -105,7 +106,7 @@ def plain(extracted: Extracted) -> object:
     return columns, errors
 
 
-@settings(max_examples=500)
+@settings(max_examples=share(500))
 @given(wanteds(), st.lists(PAYLOADS, min_size=1, max_size=12), st.integers(0, 3))
 def test_payloads_are_decoded_alike(
     wanted: Wanted, payloads: list[bytes | None], start: int

@@ -12,6 +12,7 @@ from landfall_operator.api.status import Stage
 from landfall_operator.core.desired_state import desired_state
 from tests.properties.test_operator_properties import FAULTS, GROUPS, STEPS, observations, perform
 from tests.support.cluster_model import World, decided, group
+from tests.support.examples import share
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -28,7 +29,7 @@ def be(world: World, *, quiet: bool) -> None:
     world.quiet = (world.quiet or world.now) if quiet else None
 
 
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 @given(
     GROUPS,
     st.lists(STEPS, max_size=6),
@@ -68,7 +69,7 @@ def test_after_any_history_there_is_a_driver_if_there_is_something_to_land(
         assert seen == [[1]] * 48
 
 
-@settings(max_examples=100)
+@settings(max_examples=share(100))
 @given(observations(), st.booleans())
 def test_a_driver_is_stopped_only_by_what_says_when_it_is_started(
     observed: Any, quiet: bool

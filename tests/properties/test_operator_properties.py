@@ -34,6 +34,7 @@ from landfall_operator.core.snapshot import (
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import START, TICK, World, decided, group
 from tests.support.cluster_model_drivers import ENVIRONMENT
+from tests.support.examples import share
 from tests.support.run_strategies import IDLES, RUNS, SCHEDULES
 
 IMAGES = st.sampled_from(
@@ -147,7 +148,7 @@ def finish(world: World) -> None:
     world.run(timedelta(hours=3), timedelta(minutes=20))
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(GROUPS, st.lists(STEPS, max_size=8))
 def test_after_any_history_the_last_good_spec_lands_alone(
     first: Any, steps: list[tuple[str, Any]]
@@ -165,7 +166,7 @@ def test_after_any_history_the_last_good_spec_lands_alone(
     assert world.status.rollout.active == revision_of(world.group)
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(
     GROUPS,
     st.lists(STEPS, max_size=6),
@@ -194,7 +195,7 @@ def test_after_any_outage_what_is_asked_for_lands(
     assert world.status.rollout.rejected is None
 
 
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 @given(GROUPS, st.lists(STEPS, max_size=8))
 def test_after_any_history_a_deleted_group_loses_its_finalizer(
     first: Any, steps: list[tuple[str, Any]]
@@ -210,7 +211,7 @@ def test_after_any_history_a_deleted_group_loses_its_finalizer(
     assert all(d.replicas == 0 for d in world.drivers.values())
 
 
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 @given(GROUPS, st.lists(STEPS, max_size=6), st.integers(0, 5))
 def test_an_operator_that_dies_between_any_two_actions_continues(
     first: Any, steps: list[Any], done: int
@@ -372,7 +373,7 @@ def observations(draw: st.DrawFn) -> GroupObservation:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(150))
 @given(observations())
 def test_every_observation_gives_actions_and_a_status(observed: GroupObservation) -> None:
     desired, actions = decided(observed)
@@ -382,7 +383,7 @@ def test_every_observation_gives_actions_and_a_status(observed: GroupObservation
     assert GroupStatus.model_validate_json(status.model_dump_json(by_alias=True)) == status
 
 
-@settings(max_examples=50)
+@settings(max_examples=share(50))
 @given(observations())
 def test_deletion_comes_before_everything_else(observed: GroupObservation) -> None:
     stage = desired_state(observed).rollout.stage

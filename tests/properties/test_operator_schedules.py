@@ -19,6 +19,7 @@ from tests.properties.test_operator_properties import (
 )
 from tests.support.cluster_model import World, decided, group
 from tests.support.cluster_model_runs import steps as steps_of
+from tests.support.examples import share
 
 HOURLY = {"cron": "5 * * * *", "boundary": "Hour"}
 HOUR = timedelta(hours=1)
@@ -45,7 +46,7 @@ def hourly(world: World) -> None:
         assert run.until != following.until or run.left
 
 
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 @given(GROUPS, st.lists(STEPS, max_size=6), st.lists(st.one_of(FAULTS, BREAKS), max_size=4))
 def test_after_any_history_every_hour_is_landed_once_and_the_driver_sleeps(
     first: Any, steps: list[Any], faults: list[Any]
@@ -77,7 +78,7 @@ def test_after_any_history_every_hour_is_landed_once_and_the_driver_sleeps(
     assert [run.until for run in world.status.runs or ()] == world.ledger.ends[:-11:-1]
 
 
-@settings(max_examples=100)
+@settings(max_examples=share(100))
 @given(observations())
 def test_a_driver_is_stopped_only_while_no_range_is_due(observed: Any) -> None:
     desired, _ = decided(observed)

@@ -10,6 +10,7 @@ from landfall_operator.api.revisions import digest_of
 from landfall_operator.api.verbs import Verb
 from tests.properties.test_operator_properties import FAULTS, perform
 from tests.support.cluster_model import World, group
+from tests.support.examples import share
 
 MINUTE = timedelta(minutes=1)
 WRONG = ("odd", "spoiling", "endless", "broken")
@@ -35,7 +36,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=share(20))
 @given(st.lists(STEPS, max_size=10))
 def test_a_revision_that_fails_its_trial_never_lands(steps: list[tuple[str, Any]]) -> None:
     world = World(group("good", upgrade=TERMS))
@@ -56,7 +57,7 @@ def test_a_revision_that_fails_its_trial_never_lands(steps: list[tuple[str, Any]
     assert set(world.landing) <= {"good", "better"}
 
 
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 @given(st.lists(STEPS, max_size=8))
 def test_no_backfill_is_left_once_a_revision_has_settled(steps: list[tuple[str, Any]]) -> None:
     world = World(group("good", upgrade=TERMS))

@@ -17,6 +17,7 @@ from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
 from tests.support.decoded import as_list, results
+from tests.support.examples import share
 from tests.support.protobuf_payloads import inline, message
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -96,7 +97,7 @@ def test_a_row_is_returned_once_and_independently_of_the_others(
     }
 
 
-@settings(max_examples=200)
+@settings(max_examples=share(200))
 @given(PAYLOADS)
 def test_columns_and_messages_give_the_same(values: list[bytes | None]) -> None:
     fast, alone = decode(FAST, values), decode(ALONE, values)
@@ -105,7 +106,7 @@ def test_columns_and_messages_give_the_same(values: list[bytes | None]) -> None:
     assert results(fast) == results(Decoded(alone.records, fields, alone.columns, alone.bad))
 
 
-@settings(max_examples=200)
+@settings(max_examples=share(200))
 @given(PAYLOADS)
 def test_a_payload_is_decoded_if_google_parses_it(values: list[bytes | None]) -> None:
     got = decode(decoder(Wanted(tuple(PATHS))), values)

@@ -17,6 +17,7 @@ from landfall.formats.joined import read_vints
 from landfall.formats.sequencefile import SequenceFile
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
+from tests.support.examples import share
 
 CLICKS = TopicPartition("clicks", 3)
 KINDS = [
@@ -102,7 +103,7 @@ BLOCKS = st.lists(
 
 
 @given(BLOCKS, st.sampled_from(MODES), st.sampled_from(KINDS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 def test_what_is_written_is_read_alike(
     blocks: list[list[Row]], mode: str, kind: tuple[str, str]
 ) -> None:
@@ -216,7 +217,7 @@ def packed(pairs: Sequence[tuple[Any, Any]]) -> bytes:
 @example([b"\x81\x01\xcd\x00\x05"])  # an integer of two bytes that needs one
 @example([packed([(1, 1)]), b"\x81\x91\x01\x05"])  # a field that is numbered by a list
 @example([b"\x82\x01\x05\x02\xc6\xff\xff\xff\xff"])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 def test_other_keys_are_read_alike_or_refused(keys: list[bytes]) -> None:
     data = plain([writable(key) for key in keys], [writable(b"v")] * len(keys))
 

@@ -14,6 +14,7 @@ from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
 from tests.support.decoded import as_list, results
+from tests.support.examples import share
 from tests.support.thrift_payloads import IDL, apache_reads, packed
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -100,7 +101,7 @@ STRICTER = re.compile(r"in place of|do not fit|more than \d+ (bits|levels)|unkno
 """Where Apache's reader looks less closely: it trusts types of items, and wraps large numbers."""
 
 
-@settings(max_examples=400)
+@settings(max_examples=share(400))
 @given(st.data(), PROTOCOLS)
 def test_a_damaged_payload_is_what_apache_makes_of_it(data: st.DataObject, protocol: str) -> None:
     payload = data.draw(damaged(ROWS.map(lambda row: packed(row, protocol=protocol))))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from landfall.api.verbs import Outcome
 from landfall.driver.decide.counting import output_partition
 from landfall.ledger.offsets import OffsetRange
+from tests.support.examples import share
 from tests.support.undoable import TPS, Rows, Undoable
 
 FOLDERS = ["dt=1", "dt=2", "dt=3"]
@@ -85,7 +86,7 @@ def _chosen(scene: Undoable, slot: int, some: tuple[str, ...]) -> tuple[Rows, Ro
     return gone, new
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(st.data())
 def test_to_undo_is_to_do_the_reverse_and_what_a_refusal_names_works(data: st.DataObject) -> None:
     scene, draw = Undoable(), data.draw

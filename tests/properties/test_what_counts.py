@@ -17,6 +17,7 @@ from landfall.ledger import Commit, Hole, Replace, Replay
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.segments import entries_of
+from tests.support.examples import share
 from tests.support.landed_history import GROUP, History, tp
 
 FOLDERS = st.lists(st.sampled_from(["a", "b", "-", ""]), min_size=1, max_size=6)
@@ -155,7 +156,7 @@ def _overlap(a: OffsetRange, b: OffsetRange) -> bool:
     return a.start < b.end and b.start < a.end
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(histories(), st.data())
 def test_the_plan_of_a_backfill_and_the_reader_of_a_log_count_the_same(
     history: History, data: st.DataObject

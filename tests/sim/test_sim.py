@@ -11,6 +11,7 @@ from landfall_operator.core.autoscaler import ScalingReason
 from tests.sim.group import Scenario
 from tests.sim.policies import Landfall
 from tests.sim.simulation import HOUR, LIMITS, SCENARIOS, Outcome, policies, simulate
+from tests.support.examples import share
 
 
 def outcomes(name: str) -> dict[str, Outcome]:
@@ -124,7 +125,7 @@ def test_a_full_cluster_prevents_no_step_down() -> None:
     assert outcome.last < 6
 
 
-@settings(max_examples=12)
+@settings(max_examples=share(12))
 @given(
     load=st.floats(0.05, 18),
     max_age=st.sampled_from([30.0, 60.0, 300.0, 900.0]),

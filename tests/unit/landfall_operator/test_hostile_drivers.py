@@ -41,6 +41,7 @@ from landfall_operator.runtime.driver_client import DriverUnreachable, HttpDrive
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.promotions import HttpPromotionClient
 from tests.support.cluster_model import START, World, group
+from tests.support.examples import share
 from tests.support.reconciled import status_of
 from tests.support.signing import DRIVER, control_port
 
@@ -232,7 +233,7 @@ def lists_and_texts(value: Any, field: str = "") -> Iterator[tuple[str, int]]:
 
 
 @given(texts=st.integers(1, 5000), items=st.integers(1, 120))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=share(15), deadline=None)
 def test_every_list_and_text_of_a_driver_is_cut(texts: int, items: int) -> None:
     read = report_of(msgspec.json.encode(most(texts, items)), START)
 

@@ -21,6 +21,7 @@ from landfall_operator.api.output_roots import may_collide
 from landfall_operator.api.validation import parsed
 from landfall_operator.core.cache import ObjectCache
 from tests.support.cpu_budget import cpu_budget
+from tests.support.examples import share
 
 BUDGET = 0.5
 """Seconds of processor time. All that is bounded here takes some hundredths."""
@@ -79,7 +80,7 @@ patterns = st.sampled_from(EVIL) | st.recursive(
 
 
 @given(patterns, st.integers(1, 400))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 def test_no_topic_pattern_of_a_tenant_keeps_the_operator_busy(pattern: str, letters: int) -> None:
     cache = ObjectCache()
     inside = f"s3://b/x/{'a' * letters}-"

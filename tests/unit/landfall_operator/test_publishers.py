@@ -21,6 +21,7 @@ from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.publishers import publisher_events
 from landfall_operator.reporting.status_writes import AT_ONCE, NUMBERS, REFRESH, write_interval
 from tests.support.cluster_model import World, group
+from tests.support.examples import share
 
 SPEC = [
     {"name": "lake", "type": "Iceberg"},
@@ -349,7 +350,7 @@ REPORTED = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=share(50), deadline=None)
 @given(st.lists(REPORTED, max_size=3, unique_by=lambda each: each.name))
 def test_whatever_a_driver_reports_makes_a_status_of_bounded_size(
     reported: list[PublisherStatus],

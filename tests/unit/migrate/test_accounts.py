@@ -20,6 +20,7 @@ from landfall.migrate.secor import Wanted
 from landfall.migrate.secor_files import EXTENSIONS, FORMATS
 from landfall.migrate.secor_records import PARSERS
 from landfall.migrate.settings import Settings, Variables, resolved
+from tests.support.examples import share
 
 SECRET = "hush-hush-"
 CLASSES = (
@@ -77,7 +78,7 @@ def check(draft: Draft, keys: list[str]) -> None:
 
 @pytest.mark.slow
 @given(inputs(secor_keys.KEYS), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 def test_every_key_of_secor_is_accounted_for_once(values: dict[str, str], finalizer: bool) -> None:
     keys = secor_keys.KEYS
     lines = [Line(key, (value,), "a:1") for key, value in with_secrets(keys, values).items()]
@@ -90,7 +91,7 @@ def test_every_key_of_secor_is_accounted_for_once(values: dict[str, str], finali
 
 @pytest.mark.slow
 @given(inputs(connect_keys.KEYS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 def test_every_key_of_the_sink_is_accounted_for_once(values: dict[str, str]) -> None:
     lines = connect.config_of(with_secrets(connect_keys.KEYS, values), "a.json")
 

@@ -19,6 +19,7 @@ from landfall.publish.catalog import Changed, Partition, Table, TableName
 from landfall.publish.catalog.glue_tables import GlueTables
 from landfall.publish.catalog.metastore import Metastore
 from landfall.publish.catalog.thrift_client import ThriftClient
+from tests.support.examples import share
 from tests.support.lake import CLICKS, Landed
 
 NAME = TableName("lake", "clicks")
@@ -47,7 +48,7 @@ def answering(body: bytes) -> Iterator[tuple[str, int]]:
         thread.join()
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(
     st.one_of(
         st.binary(max_size=60),

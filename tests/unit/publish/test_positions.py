@@ -17,6 +17,7 @@ from landfall.ledger.snapshot import encode_state
 from landfall.publish.cursor import Cursor, Position, cursor_key
 from landfall.publish.following import Follower
 from landfall.store.memory import MemoryStore
+from tests.support.examples import share
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, replace_header
 
 CLICKS = TopicPartition("clicks", 0)
@@ -84,7 +85,7 @@ STEPS = [Book.commit, Book.commit, Book.apply, Book.apply_some, Book.take_over, 
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=share(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_cut_has_every_visible_object_once_and_in_its_slot(data: st.DataObject) -> None:
     book, kept = Book(), Follower(Lane(MemoryStore(), GROUP, LANE))
     found: dict[str, int] = {}

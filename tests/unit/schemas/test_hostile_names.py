@@ -40,6 +40,7 @@ from landfall.schemas.json_schema import JsonSchema
 from landfall.schemas.json_schema import Options as JsonOptions
 from landfall.schemas.protobuf import Options as ProtobufOptions
 from landfall.schemas.protobuf import Protobuf
+from tests.support.examples import share
 from tests.support.registered import errors, framed, knows, records, wanted
 from tests.support.schema_registry import schema_registry
 
@@ -181,7 +182,7 @@ HOSTILE_PARTS = [
 NAMES = st.lists(st.sampled_from(HOSTILE_PARTS), max_size=4).map("".join) | st.text(max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(
     references=st.lists(
         st.tuples(NAMES, st.sampled_from([TEXT, MAIN, "", "import"])), min_size=1, max_size=3
@@ -432,7 +433,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(VALUES, VALUES)
 def test_no_content_of_a_schema_fails_a_slice(main: object, other: object) -> None:
     text, reference = (json.dumps(each, ensure_ascii=False) for each in (main, other))

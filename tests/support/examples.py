@@ -1,0 +1,64 @@
+"""How many random inputs a law is tried with, and which: at a desk, in CI, in a search.
+
+``LANDFALL_EXAMPLES`` names one of these profiles; by default it is ``full`` in CI and ``desk``
+elsewhere.
+
+=========== ============== ================= =====================================
+profile     inputs         which             used by
+=========== ============== ================= =====================================
+``desk``    a quarter      always the same   ``make test``, and ``pytest``
+``full``    all            always the same   CI, and ``make test-all``
+``search``  all            others each time  ``make properties``
+=========== ============== ================= =====================================
+
+A law that wants another number than Hypothesis' hundred says ``settings(max_examples=share(300))``.
+What the crash machine plays is counted by ``share``, too. Tests that break a rule and look for an
+input that shows it search as long in every profile.
+"""
+
+import os
+from enum import StrEnum
+
+from hypothesis import HealthCheck, settings
+
+VARIABLE = "LANDFALL_EXAMPLES"
+DESK_SHARE = 4
+FEWEST = 5
+"""Inputs that are tried in each profile, if there are as many."""
+
+
+class Profile(StrEnum):
+    """A number and a choice of inputs."""
+
+    DESK = "desk"
+    FULL = "full"
+    SEARCH = "search"
+
+
+def chosen() -> Profile:
+    """The profile of this run."""
+    return Profile(os.environ.get(VARIABLE) or ("full" if os.environ.get("CI") else "desk"))
+
+
+def share(inputs: int, profile: Profile | None = None) -> int:
+    """How many of these inputs are tried."""
+    if (profile or chosen()) is not Profile.DESK:
+        return inputs
+    return max(inputs // DESK_SHARE, min(inputs, FEWEST))
+
+
+def settings_of(profile: Profile) -> settings:
+    """What Hypothesis does for a law that asks for nothing else."""
+    return settings(
+        max_examples=share(100, profile),
+        derandomize=profile is not Profile.SEARCH,
+        # A busy machine is slow, not wrong: pytest's own time limit is enough.
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+def load() -> None:
+    """Let Hypothesis use the profile of this run."""
+    settings.register_profile("landfall", settings_of(chosen()))
+    settings.load_profile("landfall")

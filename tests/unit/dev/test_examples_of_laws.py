@@ -1,0 +1,47 @@
+"""How many random inputs laws are tried with, and which."""
+
+import pytest
+
+from tests.support.examples import VARIABLE, Profile, chosen, settings_of, share
+
+
+@pytest.mark.parametrize(
+    ("profile", "inputs", "tried"),
+    [
+        (Profile.DESK, 300, 75),
+        (Profile.DESK, 15, 5),
+        (Profile.DESK, 3, 3),
+        (Profile.FULL, 300, 300),
+        (Profile.SEARCH, 300, 300),
+    ],
+)
+def test_a_desk_tries_a_quarter_and_never_next_to_nothing(
+    profile: Profile, inputs: int, tried: int
+) -> None:
+    assert share(inputs, profile) == tried
+
+
+def test_only_a_search_tries_other_inputs_each_time() -> None:
+    assert {profile for profile in Profile if not settings_of(profile).derandomize} == {
+        Profile.SEARCH
+    }
+
+
+@pytest.mark.parametrize(
+    ("environment", "profile"),
+    [
+        ({}, Profile.DESK),
+        ({"CI": "true"}, Profile.FULL),
+        ({"CI": "true", VARIABLE: "search"}, Profile.SEARCH),
+        ({VARIABLE: "full"}, Profile.FULL),
+    ],
+)
+def test_the_environment_chooses(
+    environment: dict[str, str], profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CI", VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert chosen() is profile
