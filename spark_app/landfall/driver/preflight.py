@@ -14,9 +14,23 @@ from urllib.parse import urlsplit
 from confluent_kafka import Consumer
 
 from landfall import registry
-from landfall.api.spec import ConsumerGroup, Feed, TopicSpecs
+from landfall.api.spec import (
+    ConsumerGroup,
+    Feed,
+    LandedPlace,
+    Root,
+    TopicSpecs,
+)
+from landfall.api.spec.decode import SchemaRegistry
 from landfall.driver.ledger_root import check_marks
-from landfall.driver.startup import HEAD, Servers, check_secrets, kafka_servers, store_servers
+from landfall.driver.startup import (
+    HEAD,
+    Servers,
+    check_secret,
+    check_secrets,
+    kafka_servers,
+    store_servers,
+)
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled, StoreAway
 from landfall.landed.opening import open_landed
 from landfall.lane import output_owner
@@ -57,11 +71,16 @@ def require_sound(group: ConsumerGroup) -> None:
 def file_faults(group: ConsumerGroup) -> Faults:
     """Yield what is wrong without a question to any server; each message begins with the field."""
     yield from registry.faults(group)
-    source = group.spec.source
-    for place in (*group.spec.roots, *source.places):
-        yield from _raised(partial(check_secrets, (place,)))
-    if source.kafka:
+    of_secrets = list(_secret_faults(group))
+    yield from of_secrets
+    if group.spec.source.kafka:
         yield from _raised(partial(_check_properties, group))
+    if not of_secrets:  # clients would name the same secrets again, without their fields
+        yield from _client_faults(group)
+
+
+def _client_faults(group: ConsumerGroup) -> Faults:
+    source = group.spec.source
     for feed in source.files:
         yield from _raised(partial(open_files, feed))
     for named in (source.landed, source.read_from):
@@ -92,6 +111,34 @@ def advice(group: ConsumerGroup) -> str:
     with suppress(LandfallError):
         return settings_warning(open_stores(group.spec))
     return ""
+
+
+def _secret_faults(group: ConsumerGroup) -> Faults:
+    for field, place in _places(group):
+        yield from _raised(partial(check_secrets, (place,), field))
+    for field, named in _registries(group):
+        if secret := named.secret_ref:
+            yield from _raised(partial(check_secret, secret, "registry", f"{field}.secretRef: "))
+
+
+def _places(group: ConsumerGroup) -> Iterator[tuple[str, Root | Feed | LandedPlace]]:
+    """Everything in a store that the group names, with its field."""
+    for root in group.spec.roots:
+        yield f"spec.{root.section}", root
+    for number, feed in enumerate(group.spec.source.files):
+        yield f"spec.source.files[{number}]", feed
+    for named in (group.spec.source.landed, group.spec.source.read_from):
+        if named is not None:
+            yield named.field, named
+
+
+def _registries(group: ConsumerGroup) -> Iterator[tuple[str, SchemaRegistry]]:
+    """Every registry that the group names, with its field."""
+    for path, used in TopicSpecs.of(group.spec).used():
+        of_key = used.decode.key.registry if used.decode.key else None
+        for name, named in (("decode", used.decode.registry), ("decode.key", of_key)):
+            if named is not None:
+                yield f"{path}.{name}.registry", named
 
 
 def _check_properties(group: ConsumerGroup) -> None:
@@ -173,21 +220,12 @@ def _store_faults(group: ConsumerGroup) -> Faults:
 
 def _registry_faults(group: ConsumerGroup) -> Faults:
     asked = set[RegistryOptions]()
-    for path, spec in TopicSpecs.of(group.spec).used():
-        for name, named in (
-            ("decode", spec.decode.registry),
-            ("decode.key", spec.decode.key.registry if spec.decode.key else None),
-        ):
-            if named is None:
-                continue
-            secret = named.secret_ref.name if named.secret_ref else None
-            seconds = named.timeout.total_seconds()
-            options = RegistryOptions(tuple(named.urls), secret, seconds)
-            if options not in asked:
-                asked.add(options)
-                yield from _raised(
-                    partial(RegistryClient(options).latest, _SUBJECT), f"{path}.{name}.registry: "
-                )
+    for field, named in _registries(group):
+        secret = named.secret_ref.name if named.secret_ref else None
+        options = RegistryOptions(tuple(named.urls), secret, named.timeout.total_seconds())
+        if options not in asked:
+            asked.add(options)
+            yield from _raised(partial(RegistryClient(options).latest, _SUBJECT), f"{field}: ")
 
 
 def _publisher_faults(group: ConsumerGroup) -> Faults:

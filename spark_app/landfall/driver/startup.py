@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from landfall.api.secret_keys import lacks
 from landfall.api.secrets import read_secret, secret_folder
-from landfall.api.spec import ConsumerGroup, Feed, LandedPlace, Root
+from landfall.api.spec import ConsumerGroup, Feed, LandedPlace, Root, SecretRef
 from landfall.errors import Reason, Stalled
 from landfall.native import HotPath, hot_path
 from landfall.network import Address, trouble
@@ -91,19 +92,34 @@ def check_hot_path() -> HotPath:
         raise Stalled(Reason.SPEC_INVALID, str(error)) from None
 
 
-def check_secrets(places: Iterable[Root | Feed | LandedPlace]) -> None:
-    """Return if the secrets that roots and feeds name are there, and are the store's to read.
+def check_secrets(places: Iterable[Root | Feed | LandedPlace], field: str = "") -> None:
+    """Return if the secrets of places exist and have the keys that their stores need.
 
     Only at the start is an absent one a wrong spec: while a group runs, it may come back.
 
     Raises:
-        Stalled: SPEC_INVALID, there is no such secret.
+        Stalled: SPEC_INVALID, there is no such secret, or it lacks a key; the message begins with
+            the field, if that of the places is given.
     """
-    for each in places:
-        secret, is_hdfs = each.access.credentials_secret_ref, each.access_field == "hdfs"
+    for place in places:
+        secret, section = place.access.credentials_secret_ref, place.access_field
         # A keytab is no text.
-        if secret and not (is_hdfs and secret_folder(secret.name).is_dir()):
-            read_secret(secret.name)
+        if secret and not (section == "hdfs" and secret_folder(secret.name).is_dir()):
+            check_secret(secret, section, field and f"{field}.{section}.credentialsSecretRef: ")
+
+
+def check_secret(secret: SecretRef, section: str, prefix: str = "") -> None:
+    """Return if a secret exists and has the keys that a section of the spec needs.
+
+    Raises:
+        Stalled: SPEC_INVALID, there is no such secret, or it lacks a key.
+    """
+    try:
+        missing = lacks(section, read_secret(secret.name))
+    except Stalled as error:
+        raise Stalled(error.reason, f"{prefix}{error}") from None
+    if missing:
+        raise Stalled(Reason.SPEC_INVALID, f"{prefix}secret {secret.name!r} {missing}")
 
 
 def log_waiting(name: str, why: str) -> None:

@@ -198,6 +198,8 @@ def test_every_example_is_right(
     for name, value in servers.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "s3").mkdir()
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        (tmp_path / "s3" / key).write_text("x")
     monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path))
     # Where its page runs it.
     is_in_root = "examples/" in example.read_text()
@@ -206,3 +208,81 @@ def test_every_example_is_right(
     file.write_text(Template(example.read_text()).safe_substitute(servers))  # as the demo does
 
     assert main(["check", "--offline", str(file)]) == ExitCode.OK, capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("fields", "keys", "message"),
+    [
+        (
+            {"output.url": "s3://l/c", "output.s3": {"credentialsSecretRef": {"name": "keys"}}},
+            {"AWS_ACCESS_KEY_ID": "a"},
+            "spec.output.s3.credentialsSecretRef: secret 'keys' lacks AWS_SECRET_ACCESS_KEY",
+        ),
+        (
+            {
+                "output.url": "s3://l/c",
+                "output.s3": {
+                    "proxy": "http://proxy:3128",
+                    "credentialsSecretRef": {"name": "keys"},
+                },
+            },
+            {"PROXY_USER": "me", "AWS_SECRET_ACCESS_KEY": "b"},
+            "spec.output.s3.credentialsSecretRef: secret 'keys' lacks AWS_ACCESS_KEY_ID",
+        ),
+        (
+            {"output.url": "gs://l/c", "output.gcs": {"credentialsSecretRef": {"name": "keys"}}},
+            {"key.jsn": "{}"},
+            "spec.output.gcs.credentialsSecretRef: secret 'keys' lacks key.json",
+        ),
+        (
+            {
+                "output.url": "abfss://c@a.dfs.core.windows.net/x",
+                "output.azure": {"credentialsSecretRef": {"name": "keys"}},
+            },
+            {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c"},
+            (
+                "spec.output.azure.credentialsSecretRef: secret 'keys' has neither "
+                "AZURE_STORAGE_KEY nor AZURE_STORAGE_SAS_TOKEN, and lacks AZURE_CLIENT_SECRET"
+            ),
+        ),
+        (
+            {"ledger": {"url": "s3://l/l", "s3": {"credentialsSecretRef": {"name": "keys"}}}},
+            {},
+            (
+                "spec.ledger.s3.credentialsSecretRef: secret 'keys' lacks AWS_ACCESS_KEY_ID "
+                "and AWS_SECRET_ACCESS_KEY"
+            ),
+        ),
+        (
+            {
+                "decode": {
+                    "format": "Avro",
+                    "registry": {"urls": ["http://r:8081"], "secretRef": {"name": "keys"}},
+                }
+            },
+            {"user": "me"},
+            (
+                "spec.decode.registry.secretRef: secret 'keys' has none of token, username, "
+                "tls.crt, ca.crt"
+            ),
+        ),
+    ],
+)
+def test_a_missing_key_of_a_secret_is_named_with_its_field(
+    written: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fields: dict[str, object],
+    keys: dict[str, str],
+    message: str,
+) -> None:
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path / "secrets"))
+    (tmp_path / "secrets" / "keys").mkdir(parents=True)
+    for key, value in keys.items():
+        (tmp_path / "secrets" / "keys" / key).write_text(value)
+    file = written({f"spec.{path}": value for path, value in fields.items()})
+
+    assert main(["check", "--offline", str(file)]) == ExitCode.USAGE
+
+    assert capsys.readouterr().out == f"{file}: {message}\n"

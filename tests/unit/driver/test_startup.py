@@ -164,6 +164,12 @@ def test_the_secret_of_a_feed_must_be_there(
         check_secrets([feed])
 
     (tmp_path / "files").mkdir()
+    with pytest.raises(
+        Stalled, match=r"spec\.source\.files\[0\]\.gcs.*: secret 'files' lacks key\.json"
+    ):
+        check_secrets([feed], "spec.source.files[0]")
+
+    (tmp_path / "files" / "key.json").write_text("{}")
 
     check_secrets([feed])
 

@@ -136,6 +136,22 @@ async def test_a_missing_secret_is_named_within_half_a_minute(one: Reconciled) -
 
 
 @pytest.mark.asyncio
+async def test_a_missing_key_of_a_secret_is_named_within_half_a_minute(one: Reconciled) -> None:
+    lacks = "spec.output.s3.credentialsSecretRef: secret 's3' lacks AWS_SECRET_ACCESS_KEY"
+    ended = {"exitCode": 2, "reason": "Error", "message": f"SpecInvalid: {lacks}"}
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    container = {"name": "driver", "state": waits, "lastState": {"terminated": ended}}
+    await start_with(one, {"phase": "Running", "containerStatuses": [container]})
+
+    await one.run(30)
+
+    assert condition(one) == ("True", "SpecInvalid", lacks)
+    assert condition(one, "Ready") == ("False", "SpecInvalid", lacks)
+    posted = [r.body for r in one.api.requests if r.kind.name == "Event" and r.body]
+    assert lacks in {body.get("note", body.get("message")) for body in posted}
+
+
+@pytest.mark.asyncio
 async def test_a_pod_that_starts_in_time_costs_no_look_at_its_events(one: Reconciled) -> None:
     await start_with(one, creating())
     await one.run(6)

@@ -22,13 +22,12 @@ from requests.adapters import HTTPAdapter
 
 from landfall import __version__
 from landfall.api import spec
+from landfall.api.secret_keys import AZURE_APPLICATION, AZURE_KEY, AZURE_SAS, lacks
 from landfall.api.secrets import read_secret
 from landfall.errors import Stalled, StoreDenied
 from landfall.store.azure.errors import blames_credentials, translate_errors
 
 Value = TypeVar("Value")
-KEY, SAS = "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"
-APPLICATION = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 CONNECTIONS = 64
 """How many connections to the store are kept open."""
 Credential = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
@@ -183,15 +182,13 @@ def credential_of(name: str, secret: Mapping[str, str], account: str) -> Credent
     Raises:
         StoreDenied: it has none, or not all of one.
     """
-    if KEY in secret:
-        return AzureNamedKeyCredential(account, secret[KEY].strip())
-    if SAS in secret:
-        return AzureSasCredential(secret[SAS].strip().lstrip("?"))
-    if missing := [each for each in APPLICATION if each not in secret]:
-        raise StoreDenied(
-            f"secret {name!r} has neither {KEY} nor {SAS}, and lacks {' and '.join(missing)}"
-        )
-    return ClientSecretCredential(*(secret[each].strip() for each in APPLICATION))
+    if missing := lacks("azure", secret):
+        raise StoreDenied(f"secret {name!r} {missing}")
+    if AZURE_KEY in secret:
+        return AzureNamedKeyCredential(account, secret[AZURE_KEY].strip())
+    if AZURE_SAS in secret:
+        return AzureSasCredential(secret[AZURE_SAS].strip().lstrip("?"))
+    return ClientSecretCredential(*(secret[key].strip() for key in AZURE_APPLICATION))
 
 
 def is_folder(found: BlobProperties) -> bool:

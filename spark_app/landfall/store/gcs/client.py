@@ -29,13 +29,12 @@ from requests.adapters import HTTPAdapter
 
 from landfall import __version__
 from landfall.api import spec
+from landfall.api.secret_keys import GCS_KEY, lacks
 from landfall.api.secrets import read_secret
 from landfall.errors import Stalled, StoreDenied
 from landfall.store.gcs.errors import blames_credentials, is_absent, translate_errors
 
 Value = TypeVar("Value")
-KEY = "key.json"
-"""The key of a secret that has a service account's key file."""
 SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 CONNECTIONS = 64
 """How many connections to the store are kept open."""
@@ -182,9 +181,9 @@ def _read_key(settings: spec.GcsAccess) -> str | None:
         secret = read_secret(name)
     except Stalled as error:
         raise StoreDenied(str(error)) from error
-    if KEY not in secret:
-        raise StoreDenied(f"secret {name!r} lacks {KEY}")
-    return secret[KEY]
+    if missing := lacks("gcs", secret):
+        raise StoreDenied(f"secret {name!r} {missing}")
+    return secret[GCS_KEY]
 
 
 def _credentials(settings: spec.GcsAccess, key: str | None) -> Credentials:
@@ -195,7 +194,7 @@ def _credentials(settings: spec.GcsAccess, key: str | None) -> Credentials:
             )
         except ValueError:  # its text may quote the key
             raise StoreDenied(
-                f"the secret's {KEY} is not the key file of a service account"
+                f"the secret's {GCS_KEY} is not the key file of a service account"
             ) from None
         return made
     if settings.endpoint:

@@ -39,6 +39,7 @@ from botocore.session import Session
 
 from landfall import __version__
 from landfall.api import spec
+from landfall.api.secret_keys import PROXY_PASSWORD, PROXY_USER, S3_KEYS, is_of_proxy_only, lacks
 from landfall.api.secrets import read_secret
 from landfall.errors import Stalled, StoreDenied
 from landfall.store.s3.errors import blames_credentials
@@ -54,7 +55,6 @@ RENEWAL_INTERVAL = 1.0
 """Seconds for which refused credentials are not read again, so that many threads read them once."""
 RECENTLY = 60.0
 """Seconds for which credentials count as changed: requests signed before may still be under way."""
-PROXY_USER, PROXY_PASSWORD = "PROXY_USER", "PROXY_PASSWORD"
 """Keys of the secret with the login of a proxy."""
 logging.getLogger("botocore.credentials").setLevel(logging.CRITICAL)
 """It logs the traceback of what it raises."""
@@ -189,7 +189,7 @@ def region_of(settings: spec.S3Access) -> str | None:
 def _credentials(settings: spec.S3Access, region: str | None) -> Credentials | None:
     """The credentials as they are now. A new session looks them up: sessions keep them."""
     secret = settings.credentials_secret_ref
-    has_keys = secret and not _is_of_proxy_only(_secret(secret.name))
+    has_keys = secret and not is_of_proxy_only(_secret(secret.name))
     own = (
         _from_secret(secret.name)
         if secret and has_keys
@@ -268,20 +268,15 @@ def _secret(name: str) -> Mapping[str, str]:
         raise StoreDenied(str(error)) from error
 
 
-def _is_of_proxy_only(secret: Mapping[str, str]) -> bool:
-    """Whether a secret has the login of a proxy, and no keys, which then come from elsewhere."""
-    return PROXY_USER in secret and not any(key.startswith("AWS_") for key in secret)
-
-
 def _from_secret(name: str) -> DeferredRefreshableCredentials:
     def read() -> dict[str, str | None]:
         secret = _secret(name)
-        missing = sorted({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} - secret.keys())
-        if missing:
-            raise StoreDenied(f"secret {name!r} lacks {' and '.join(missing)}")
+        if missing := lacks("s3", secret):
+            raise StoreDenied(f"secret {name!r} {missing}")
+        access_key, secret_key = (secret[key] for key in S3_KEYS)
         return {
-            "access_key": secret["AWS_ACCESS_KEY_ID"],
-            "secret_key": secret["AWS_SECRET_ACCESS_KEY"],
+            "access_key": access_key,
+            "secret_key": secret_key,
             "token": secret.get("AWS_SESSION_TOKEN"),
             "expiry_time": (datetime.now(UTC) + SECRET_LIFETIME).isoformat(),
         }

@@ -1,0 +1,64 @@
+"""The keys of the Secrets of stores and schema registries, and which of them one lacks. Pure.
+
+Clients read their Secret again and again, as it may be rotated. The check at the start comes before
+that, so that a missing key is named before anything connects.
+"""
+
+from collections.abc import Callable, Mapping
+
+S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+PROXY_USER, PROXY_PASSWORD = "PROXY_USER", "PROXY_PASSWORD"
+GCS_KEY = "key.json"
+AZURE_KEY, AZURE_SAS = "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"
+AZURE_APPLICATION = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
+REGISTRY_KEYS = ("token", "username", "tls.crt", "ca.crt")
+
+Secret = Mapping[str, str]
+
+
+def lacks(section: str, secret: Secret) -> str:
+    """What a Secret lacks, as the rest of a sentence that begins with it; empty if nothing.
+
+    ``section`` is the section of a store in the spec, or ``registry``. HDFS has files, not keys.
+    """
+    check = _CHECKS.get(section)
+    return check(secret) if check else ""
+
+
+def is_of_proxy_only(secret: Secret) -> bool:
+    """Whether a Secret has the login of a proxy, and no keys, which then come from elsewhere."""
+    return PROXY_USER in secret and not any(key.startswith("AWS_") for key in secret)
+
+
+def _s3(secret: Secret) -> str:
+    return "" if is_of_proxy_only(secret) else _missing(S3_KEYS, secret)
+
+
+def _gcs(secret: Secret) -> str:
+    return _missing((GCS_KEY,), secret)
+
+
+def _azure(secret: Secret) -> str:
+    if AZURE_KEY in secret or AZURE_SAS in secret:
+        return ""
+    missing = _missing(AZURE_APPLICATION, secret)
+    return missing and f"has neither {AZURE_KEY} nor {AZURE_SAS}, and {missing}"
+
+
+def _registry(secret: Secret) -> str:
+    if any(key in secret for key in REGISTRY_KEYS):
+        return ""
+    return f"has none of {', '.join(REGISTRY_KEYS)}"
+
+
+def _missing(keys: tuple[str, ...], secret: Secret) -> str:
+    missing = [key for key in keys if key not in secret]
+    return f"lacks {' and '.join(missing)}" if missing else ""
+
+
+_CHECKS: Mapping[str, Callable[[Secret], str]] = {
+    "s3": _s3,
+    "gcs": _gcs,
+    "azure": _azure,
+    "registry": _registry,
+}
