@@ -3,8 +3,9 @@
 import math
 from datetime import timedelta
 
+from landfall.api.values import time_text
+
 _COUNTS = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
-_TIMES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def rough(number: float) -> int:
@@ -22,19 +23,6 @@ def count_text(number: int) -> str:
             scaled = number / size
             return f"{scaled:.1f}{unit}".replace(".0", "") if scaled < 10 else f"{scaled:.0f}{unit}"
     return str(number)
-
-
-def time_text(seconds: int) -> str:
-    """A duration such as ``41s``, ``5m`` or ``1h30m``: its two largest units, without zeros."""
-    parts: list[str] = []
-    rest = max(0, seconds)
-    for size, unit in _TIMES:
-        if rest >= size or (unit == "s" and not parts):
-            parts.append(f"{rest // size}{unit}")
-            rest %= size
-        elif parts:
-            break
-    return "".join(parts[:2])
 
 
 def aged(text: str, age: timedelta) -> str:

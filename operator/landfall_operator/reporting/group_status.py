@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from landfall.api.contract import Status
 from landfall.api.spec import ConsumerGroup
 from landfall.api.status_summary import WORST, how_bad, totals_of
+from landfall.api.values import time_text
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.status import (
     AutoscalingStatus,
@@ -35,7 +36,7 @@ from landfall_operator.core.images import newer_image
 from landfall_operator.core.requests import answered_requests
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
-from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
+from landfall_operator.humanize import aged, count_text, rough, shortened
 from landfall_operator.objects import names
 from landfall_operator.reporting.bounds import bounded
 from landfall_operator.reporting.compaction import compaction_status

@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from landfall.api import contract
-from landfall.api.values import plural
+from landfall.api.values import plural, time_text
 from landfall_operator.api.publisher_status import PublisherState, PublisherStatus
 from landfall_operator.api.reasons import BY_WORD, Reason
 from landfall_operator.api.status import ConditionStatus, GroupStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import FRESH, GroupObservation
-from landfall_operator.humanize import aged, rough, shortened, time_text
+from landfall_operator.humanize import aged, rough, shortened
 
 PATIENCE = timedelta(minutes=5)
 """How long something may wait for a publisher that has a short ``minInterval``."""

@@ -28,6 +28,7 @@ _DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MILLISECOND = timedelta(milliseconds=1)
+_TIMES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 _QUANTITY_UNITS: Mapping[str, str] = {
@@ -330,6 +331,19 @@ Settings = Annotated[Scalar | list[Scalar], BeforeValidator(_scalar_or_list)]
 MappedSettings = Annotated[
     Scalar | list[Scalar] | dict[str, Scalar], BeforeValidator(_scalar_list_or_map)
 ]
+
+
+def time_text(seconds: int) -> str:
+    """A duration such as ``41s``, ``5m`` or ``1h30m``: its two largest units, without zeros."""
+    parts: list[str] = []
+    rest = max(0, seconds)
+    for size, unit in _TIMES:
+        if rest >= size or (unit == "s" and not parts):
+            parts.append(f"{rest // size}{unit}")
+            rest %= size
+        elif parts:
+            break
+    return "".join(parts[:2])
 
 
 def plural(count: int, noun: str) -> str:

@@ -5,10 +5,11 @@ exist. A COMMIT is left to the next audit while some of its objects are not visi
 record says that it is applied: a driver may be completing it right now.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Protocol
 
 from landfall.api.spec import ConsumerGroup, GroupSpec
@@ -99,10 +100,10 @@ class Findings(KeptFaults):
 
 
 class ShowProgress(Protocol):
-    """Called after each range with topic, Kafka partition and the next offset."""
+    """Called after each range, from several threads."""
 
-    def __call__(self, topic: str, partition: int, offset: int) -> None:
-        """Show how far the audit is."""
+    def __call__(self, done: int, total: int) -> None:
+        """Show how many offsets of all that the ledger names are checked."""
         ...
 
 
@@ -164,6 +165,7 @@ class _Inspection:
         schemas: StoredSchemas,
     ) -> None:
         self._log, self._inventory = log, inventory
+        self._done, self._lock = 0, Lock()
         self._findings = Findings(
             others=inventory.others,
             markers=inventory.markers,
@@ -184,10 +186,17 @@ class _Inspection:
             if scope.has_topic(lifetime.topic):
                 by_partition.setdefault((lifetime.topic, lifetime.partition), []).append(lifetime)
 
+        total = self._inventory.offsets(by_partition)
+
+        def advanced(offsets: int) -> None:
+            with self._lock:
+                self._done += offsets
+                show_progress(self._done, total)
+
         def check(lifetimes: Sequence[PartitionLifetime]) -> PartitionCheck:
             found = PartitionCheck()
             for lifetime in lifetimes:  # one after the other: they add to the same result
-                self._check_partition(lifetime, scope, found, show_progress)
+                self._check_partition(lifetime, scope, found, advanced)
             return found
 
         with (
@@ -263,7 +272,7 @@ class _Inspection:
         lifetime: PartitionLifetime,
         scope: Scope,
         check: PartitionCheck,
-        show_progress: ShowProgress,
+        advanced: Callable[[int], None],
     ) -> None:
         topic, partition = lifetime.topic, lifetime.partition
         held = self._held(lifetime)
@@ -276,6 +285,7 @@ class _Inspection:
         for range_ in self._inventory.ranges(lifetime, follow_replays=is_whole):
             if not self._is_applied(range_):
                 check.waiting.add(range_.slot)
+                advanced(range_.end - range_.start)
                 continue
             if range_.start > next_offset:
                 add_gap(audited, next_offset, range_.start)
@@ -289,7 +299,7 @@ class _Inspection:
                 self._ranges.check(audited, range_)
             else:
                 self._ranges.leave_unchecked(audited, range_, Unchecked.GENERATION)
-            show_progress(topic, partition, next_offset)
+            advanced(range_.end - range_.start)
 
     def _cursor(self, lifetime: PartitionLifetime) -> Cursor | FeedCursor:
         if isinstance(self._log, FeedLog):

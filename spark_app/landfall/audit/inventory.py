@@ -13,7 +13,7 @@ import re
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,6 +153,13 @@ class Inventory:
             )
             for topic, partition, lifetime, topic_id, start in found
         )
+
+    def offsets(self, names: Collection[tuple[str, int]]) -> int:
+        """How many offsets the ranges of these topic partitions have."""
+        found = self._select(
+            "SELECT topic, partition, SUM(until - start) FROM ranges GROUP BY topic, partition"
+        )
+        return sum(count for topic, partition, count in found if (topic, partition) in names)
 
     def ranges(
         self, lifetime: PartitionLifetime, *, follow_replays: bool = True

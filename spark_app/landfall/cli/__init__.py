@@ -52,3 +52,6 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
         # when it exits; without a valid file descriptor there, it would report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
+    finally:
+        while console.at_end:
+            console.at_end.pop()()

@@ -19,6 +19,7 @@ from landfall.audit.inspection import Findings, Scope, inspect
 from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console
 from landfall.cli.group_store import explain_waits
+from landfall.cli.meter import advancing
 from landfall.driver.startup import check_secrets
 from landfall.errors import Reason, Stalled
 
@@ -73,19 +74,14 @@ def audit(arguments: argparse.Namespace) -> ExitCode:
     explain_waits(group, kafka=True)
     bucket, log = open_buckets(group.spec), KafkaLog(group) if group.spec.source.kafka else None
     scope = Scope(frozenset(arguments.topics), arguments.generation)
-    err = console.err()
     try:
-        if err.is_terminal and not arguments.json:
-            with err.status("reading the ledger") as line:
-                findings = inspect(
-                    group,
-                    bucket,
-                    log,
-                    scope,
-                    lambda t, p, o: line.update(f"{t}/{p}: checked to offset {console.count(o)}"),
-                )
-        else:
-            findings = inspect(group, bucket, log, scope)
+        with advancing("audit", "offsets") as progress:
+
+            def show(done: int, total: int) -> None:
+                progress.total = total
+                progress(done)
+
+            findings = inspect(group, bucket, log, scope, show)
     finally:
         if log:
             log.close()

@@ -180,8 +180,13 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     from landfall.driver.run import Options, run_group  # noqa: PLC0415
 
     group = group_to_run(opened, arguments)
-    options = Options(goal=opened.plan.goal, master=f"local[{arguments.max_cores}]", http_port=0)
-    with progress(console.err()) as show_status:
+    options = Options(
+        goal=opened.plan.goal,
+        max_wait=arguments.max_wait,
+        master=f"local[{arguments.max_cores}]",
+        http_port=0,
+    )
+    with progress(console.err(), has_end=True) as show_status:
         # Inside this block, as in ``landfall.cli.run``.
         log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
         code = run_group(group, options, show_status)

@@ -14,6 +14,7 @@ from landfall.api.contract import TERMINATION_FILE
 from landfall.cli.backfill_values import cores, generations, moment, object_keys, percentage
 from landfall.cli.lease_arguments import duration
 from landfall.cli.numbers import natural, port
+from landfall.cli.range_arguments import add_max_wait
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, its summary and its description."""
@@ -176,6 +177,7 @@ examples:
     )
     _add_names(command)
     _add_running(command)
+    add_max_wait(command)
 
 
 def _add_running(command: argparse.ArgumentParser) -> None:

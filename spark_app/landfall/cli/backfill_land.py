@@ -207,7 +207,7 @@ def _shown(*, verbose: bool) -> Iterator[Callable[[StatusReport], None]]:
         log_as_json()
         yield lambda _: None
         return
-    with progress(console.err()) as show:
+    with progress(console.err(), has_end=True) as show:
         log_to_stderr(logging.INFO if verbose else logging.WARNING)
         yield show
 

@@ -1,7 +1,7 @@
 """How commands print: one console for results, one for the rest, and the format of numbers."""
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +14,10 @@ from landfall.logs import visible
 
 PIPE_WIDTH = 160
 """The width in columns when the output is no terminal: rich would cut lines at 80."""
+
+
+at_end: list[Callable[[], None]] = []
+"""What is called when the command ends, such as to say no more what it waits for."""
 
 
 class SafeConsole(Console):

@@ -23,6 +23,7 @@ from landfall.cli.fsck_feeds import check_indexes, check_lists
 from landfall.cli.fsck_replaced import Named, check_replaced
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.load_records import check_load_records
+from landfall.cli.meter import Progress, advancing, silent
 from landfall.cli.named_objects import NamedObjects
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
@@ -101,24 +102,33 @@ def fsck(arguments: argparse.Namespace) -> ExitCode:
     """Check a group and print a line per invariant; the exit code is FAULT if one is violated."""
     opened = GroupStore.of(arguments.group)
     anchors = {anchor.position.slot: anchor.sha256 for anchor in arguments.anchor}
-    report = examine(opened, deep=arguments.deep, anchors=anchors)
+    with advancing("fsck", "ledger slots") as progress:
+        report = examine(opened, deep=arguments.deep, anchors=anchors, progress=progress)
     if not report.chain.slots and not report.findings:
         raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     _show(report, deep=arguments.deep)
     return ExitCode.FAULT if report.findings else ExitCode.OK
 
 
-def examine(opened: GroupStore, *, deep: bool, anchors: Mapping[int, str] | None = None) -> Report:
+def examine(
+    opened: GroupStore,
+    *,
+    deep: bool,
+    anchors: Mapping[int, str] | None = None,
+    progress: Progress | None = None,
+) -> Report:
     """Check the ledger and, if it is sound, the objects.
 
     Args:
         opened: the group.
         deep: whether the bytes of each object are read.
         anchors: the hashes that slots must have, by their number.
+        progress: is called with the number of slots, then of objects, that are checked.
     """
+    progress = progress or silent("fsck", "ledger slots")
     report, names = Report(Chain(opened.name, anchors or {})), NamedObjects()
     try:
-        report.findings += _check_slots(opened, report, names)
+        report.findings += _check_slots(opened, report, names, progress)
         report.findings += _check_schemas(opened, report.schemas)
         report.findings += _check_specs(opened, report.specs)
         report.findings += check_lists(opened.store, report.discovered)
@@ -127,7 +137,7 @@ def examine(opened: GroupStore, *, deep: bool, anchors: Mapping[int, str] | None
         if truncated and not report.findings:
             report.findings.append(truncated)
         if not report.findings:
-            _ObjectCheck(opened, report, names, deep).run()
+            _ObjectCheck(opened, report, names, deep, progress).run()
         loads = check_load_records(opened, deep=deep)
         report.load_records = loads.read
         report.findings += loads.findings
@@ -136,12 +146,15 @@ def examine(opened: GroupStore, *, deep: bool, anchors: Mapping[int, str] | None
     return report
 
 
-def _check_slots(opened: GroupStore, report: Report, names: NamedObjects) -> Iterator[Finding]:
+def _check_slots(
+    opened: GroupStore, report: Report, names: NamedObjects, progress: Progress
+) -> Iterator[Finding]:
     """Follow the ledger from the slot after the chain's last one; end at the first broken slot."""
     chain = report.chain
     try:
         for _, body in opened.lane.bodies(chain.state):
             before = chain.state
+            progress(chain.slots)
             record = chain.append(body)
             if isinstance(record, Finding):
                 yield record
@@ -269,6 +282,7 @@ class _ObjectCheck:
     report: Report
     names: NamedObjects
     deep: bool
+    progress: Progress
     unnamed: dict[str, ObjectStat] = field(default_factory=dict)
     expired_through: int = -1
 
@@ -276,6 +290,7 @@ class _ObjectCheck:
         """Add what is found to the report."""
         self.report.has_objects, self.report.named = True, len(self.names)
         self._look_what_expired()
+        self.progress.begin("objects", self.report.named)
         found = map_concurrently(self._check, self._pairs(), self.opened.new_pool)
         self.report.findings += [each for each in found if each and not self._is_expired(each)]
         if self.report.of(Invariant.I6):
@@ -304,8 +319,10 @@ class _ObjectCheck:
         return is_expired
 
     def _pairs(self) -> Iterator[tuple[NamedObject, ObjectStat | None]]:
+        checked = 0
         for named, stat in objects.merge_by_key(self._named(), self._visible()):
             if named:
+                self.progress(checked := checked + 1)
                 yield named, stat
             elif stat:
                 self.unnamed[stat.key] = stat
@@ -362,7 +379,7 @@ class _ObjectCheck:
         """
         report, seen = self.report, self.report.chain.state.seq
         if self.unnamed or report.of(Invariant.I6):
-            report.findings += _check_slots(self.opened, report, self.names)
+            report.findings += _check_slots(self.opened, report, self.names, self.progress)
         report.findings = [
             finding
             for finding in report.findings

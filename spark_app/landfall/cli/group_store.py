@@ -92,7 +92,7 @@ class GroupStore:
 def explain_waits(group: ConsumerGroup, *, kafka: bool = False) -> None:
     """Print soon why the store, or Kafka if it is asked, does not answer; at once returns."""
     for root in group.spec.roots:
-        explain_later(store_servers(root), console.print_waiting)
+        console.at_end.append(explain_later(store_servers(root), console.print_waiting).set)
     if kafka:
         explain_kafka(group)
 
@@ -100,7 +100,7 @@ def explain_waits(group: ConsumerGroup, *, kafka: bool = False) -> None:
 def explain_kafka(group: ConsumerGroup) -> None:
     """Print soon why Kafka does not answer, if the group has it."""
     if group.spec.source.kafka:
-        explain_later(kafka_servers(group), console.print_waiting)
+        console.at_end.append(explain_later(kafka_servers(group), console.print_waiting).set)
 
 
 def map_concurrently(

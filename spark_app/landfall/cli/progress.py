@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from landfall.api.contract import PartitionStatus, Phase, Status
 from landfall.cli.console import count, counted, size, table
+from landfall.cli.meter import Meter, left_text, seconds_left
 from landfall.driver.status import StatusReport
 
 LINE_SECONDS = 5.0
@@ -27,14 +29,49 @@ ShowStatus = Callable[[StatusReport], None]
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[ShowStatus]:
-    """Provide a function that shows each new status; the last one stays on the screen."""
+def progress(console: Console, *, has_end: bool = False) -> Iterator[ShowStatus]:
+    """Provide a function that shows each new status; the last one stays on the screen.
+
+    Of a run that has an end, the share that is done is shown, too.
+    """
     if not console.is_terminal:
-        yield _Lines(console)
+        yield _Lines(console, Speed(has_end=has_end))
         return
     # A thread that draws would keep `landfall run` from forking its workers.
     with Live(console=console, auto_refresh=False, transient=False) as live:
-        yield _Table(live)
+        yield _Table(live, Speed(has_end=has_end))
+
+
+@dataclass
+class Speed:
+    """How fast a driver lands at present, from its statuses."""
+
+    has_end: bool = False
+    records: Meter = field(default_factory=Meter)
+    input_bytes: Meter = field(default_factory=Meter)
+    left: Meter = field(default_factory=Meter)
+    most: int = 0
+    """The most records that were left to land."""
+
+    def add(self, status: Status) -> None:
+        """Note what a status reports."""
+        now, rates = datetime.fromisoformat(status.time).timestamp(), status.rates
+        self.records.add(now, rates.landed_records + rates.dead_lettered)
+        self.input_bytes.add(now, rates.input_bytes)
+        if status.lag_known:
+            self.left.add(now, status.lag_records)
+            self.most = max(self.most, status.lag_records)
+
+    def of(self, status: Status) -> tuple[str, str]:
+        """What is said after the records that are left, and the present speed; empty if unknown."""
+        if status.phase is not Phase.RUNNING:
+            return "", ""
+        left, drop = status.lag_records if status.lag_known else 0, self.left.rate
+        seconds = seconds_left(left, -drop if drop else None)
+        total = self.most if self.has_end and status.lag_known else None
+        records, size_ = self.records.rate, self.input_bytes.rate
+        speed = f"{count(records)} records/s, {size(size_ or 0)}/s in," if records else ""
+        return left_text(self.most - left, total, seconds) if left else "", speed
 
 
 @dataclass
@@ -42,12 +79,14 @@ class _Table:
     """Shows a status as a table if there is news, but a change of lag only every TABLE_SECONDS."""
 
     live: Live
+    speed: Speed
     shown: Status | None = None
     shown_at: float = 0.0
     first_checkpoints: dict[tuple[str, int], int] = field(default_factory=dict)
     """The checkpoint of each topic partition when it was first reported."""
 
     def __call__(self, report: StatusReport) -> None:
+        self.speed.add(report.status)
         before, now = self.shown, time.monotonic()
         is_news = before is None or (before.phase, before.rounds, before.commits) != (
             report.summary.phase,
@@ -59,7 +98,8 @@ class _Table:
         self.shown, self.shown_at = report.summary, now
         for p in report.status.partitions:
             self.first_checkpoints.setdefault((p.topic, p.partition), p.checkpoint)
-        self.live.update(status_table(report.status, self.first_checkpoints), refresh=True)
+        shown = status_table(report.status, self.first_checkpoints, self.speed)
+        self.live.update(shown, refresh=True)
 
 
 @dataclass
@@ -67,10 +107,12 @@ class _Lines:
     """Prints a line for a status when there is news, but commits at most every LINE_SECONDS."""
 
     console: Console
+    speed: Speed
     printed: Status | None = None
     printed_at: float = 0.0
 
     def __call__(self, report: StatusReport) -> None:
+        self.speed.add(report.status)
         before, now, summary = self.printed, time.monotonic(), report.summary
         is_news = before is None or (before.phase, _trouble(before)) != (
             summary.phase,
@@ -79,7 +121,7 @@ class _Lines:
         has_committed = before is not None and before.commits.total != summary.commits.total
         if is_news or (has_committed and now - self.printed_at >= LINE_SECONDS):
             self.printed, self.printed_at = summary, now
-            self.console.print(status_line(report.status), markup=False)
+            self.console.print(status_line(report.status, self.speed), markup=False)
 
 
 def _trouble(status: Status) -> str:
@@ -90,18 +132,20 @@ def _trouble(status: Status) -> str:
     return f"last failure {failed.reason}: {failed.message}"
 
 
-def status_line(status: Status) -> str:
+def status_line(status: Status, speed: Speed | None = None) -> str:
     """The status as one line, as a log shows it."""
+    end, present = speed.of(status) if speed else ("", "")
     # A driver that recovers has not asked the source yet.
     unknown = "" if status.phase is Phase.RECOVERING else "waiting for the source,"
-    lag = f"{count(status.lag_records)} to go," if status.lag_known else unknown
+    ahead = f"{count(status.lag_records)} to go{f' ({end})' if end else ''},"
+    lag = ahead if status.lag_known else unknown
     dead = status.rates.dead_lettered
     parts = (
         f"{status.time[11:19]} {status.group} {status.phase}:",
         f"{counted(status.rates.landed_records, 'record')} landed,",
         f"{counted(dead, 'dead letter')}," if dead else "",
         lag,
-        f"{size(status.rates.input_bytes_per_second)}/s in,",
+        present,
         counted(status.commits.total, "commit"),
         "no topic matches yet" if status.lag_known and not status.partitions else "",
         f"({status.message})" if status.message else "",
@@ -110,7 +154,9 @@ def status_line(status: Status) -> str:
     return " ".join(part for part in parts if part)
 
 
-def status_table(status: Status, first_checkpoints: dict[tuple[str, int], int]) -> Group:
+def status_table(
+    status: Status, first_checkpoints: dict[tuple[str, int], int], speed: Speed | None = None
+) -> Group:
     """The status as a line about the driver, a line per topic, and the blocked topic partitions."""
     shown = table("topic", ">partitions", ">lag records", ">lag time", ">offsets done", "")
     by_topic: dict[str, list[PartitionStatus]] = {}
@@ -125,7 +171,7 @@ def status_table(status: Status, first_checkpoints: dict[tuple[str, int], int]) 
         shown.add_row(f"and {len(by_topic) - MAX_TOPICS} more")
     blocked = [Text(_blocked(p), style="red") for p in status.partitions if p.blocked]
     style = "red" if status.phase in _ENDED - {Phase.STOPPED} else "bold"
-    return Group(Text(status_line(status), style=style), shown, *blocked[:MAX_TOPICS])
+    return Group(Text(status_line(status, speed), style=style), shown, *blocked[:MAX_TOPICS])
 
 
 def _blocked(p: PartitionStatus) -> str:

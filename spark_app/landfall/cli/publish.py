@@ -13,6 +13,7 @@ from landfall.api.spec.publish import PublisherEntry
 from landfall.api.values import did_you_mean
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
+from landfall.cli.meter import Progress, advancing
 from landfall.driver.publishing import describe
 from landfall.errors import Reason, Retry, Stalled
 from landfall.publish.building import publisher
@@ -55,12 +56,15 @@ def publish(arguments: argparse.Namespace) -> ExitCode:
     entries = _entries(opened.group.spec.publish, arguments.names)
     if arguments.rebuild and not arguments.names:
         raise Stalled(Reason.SPEC_INVALID, "publish --rebuild: name the publishers to rebuild")
-    if opened.lane.read().seq < 0:
+    last = opened.lane.read().seq
+    if last < 0:
         raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     codes = [ExitCode.OK]
     for entry in entries:
         try:
-            outcome = _run(opened, entry, rebuild=arguments.rebuild, dry_run=arguments.dry_run)
+            with advancing(f"publish {entry.name}", "ledger slots", last) as progress:
+                how = _How(arguments.rebuild, arguments.dry_run, progress)
+                outcome = _run(opened, entry, how)
         except (Retry, Stalled) as error:
             outcome = Outcome(entry.name, entry.type, error=describe(error))
             codes.append(ExitCode.UNAVAILABLE if isinstance(error, Retry) else ExitCode.STALLED)
@@ -82,20 +86,29 @@ def _entries(known: Sequence[PublisherEntry], names: Sequence[str]) -> tuple[Pub
     return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(known)
 
 
-def _run(opened: GroupStore, entry: PublisherEntry, *, rebuild: bool, dry_run: bool) -> Outcome:
-    built = publisher(opened.group, entry, opened.store)
+@dataclass(frozen=True)
+class _How:
+    """What to do, and what shows how far it is."""
+
+    rebuild: bool
+    dry_run: bool
+    progress: Progress
+
+
+def _run(opened: GroupStore, entry: PublisherEntry, how: _How) -> Outcome:
+    rebuild, built = how.rebuild, publisher(opened.group, entry, opened.store)
     context = Context(opened.group, entry, LANE, opened.store)
     outcome = Outcome(entry.name, entry.type)
     for attempt in stamina.retry_context(on=Retry, attempts=TRIES, wait_max=10, timeout=120):
         with attempt:
-            if dry_run:
+            if how.dry_run:
                 steps = ["begin anew, from the start of the ledger"] if rebuild else []
                 steps += [] if rebuild else built.preview(context.follower())
                 return Outcome(entry.name, entry.type, built.position(), steps=tuple(steps))
             if rebuild:
                 built.reset(context.follower())
                 rebuild = False
-            done = built.publish(context.follower())
+            done = built.publish(context.follower(how.progress))
             refilled = tuple(done.refilled)
             outcome = Outcome(entry.name, entry.type, done.through, done.objects, refilled)
     return outcome

@@ -3,16 +3,18 @@
 import argparse
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 """Offsets by topic, then by Kafka partition number as text."""
+MAX_WAIT = timedelta(minutes=10)
+"""How long a run with an end waits for servers."""
 
 
 def add_range(command: argparse.ArgumentParser) -> None:
-    """Add ``--from``, ``--until`` and ``--until-caught-up`` to a command."""
+    """Add ``--from``, ``--until``, ``--until-caught-up`` and ``--max-wait`` to a command."""
     command.add_argument(
         "--from",
         dest="start",
@@ -35,6 +37,35 @@ def add_range(command: argparse.ArgumentParser) -> None:
         "2026-11-21T05:00Z; or up to the offsets in a file: "
         '{"TOPIC": {"PARTITION": OFFSET}}',
     )
+    add_max_wait(command)
+
+
+def add_max_wait(command: argparse.ArgumentParser) -> None:
+    """Add ``--max-wait`` to a command that runs a driver with an end."""
+    command.add_argument(
+        "--max-wait",
+        type=wait,
+        default=MAX_WAIT,
+        metavar="DURATION",
+        help="end with exit code 5 if a run with an end can land nothing for this long, such as "
+        "because Kafka does not answer (default: 10m; 0 waits for ever)",
+    )
+
+
+def wait(text: str) -> timedelta | None:
+    """A duration; None for 0, which is for ever.
+
+    Raises:
+        ArgumentTypeError: it is no duration.
+    """
+    from landfall.api.values import duration  # noqa: PLC0415  # with pydantic, which help need not wait for
+
+    if text == "0":
+        return None
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def start(text: str) -> Any:

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     # Other commands need neither Spark nor Kafka.
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
     from landfall.driver.preflight import require_sound  # noqa: PLC0415
-    from landfall.driver.run import Options, run_group  # noqa: PLC0415
+    from landfall.driver.run import Options, has_end, run_group  # noqa: PLC0415
     from landfall.driver.startup import check_hot_path  # noqa: PLC0415
 
     group = _starting_at(group_file.load(arguments.group, os.environ), arguments.start)
@@ -48,13 +48,14 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     options = Options(
         until_caught_up=arguments.until_caught_up,
         goal=_goal(arguments.until),
+        max_wait=arguments.max_wait,
         master=arguments.master,
         http_port=arguments.http_port,
         control=_control(arguments.control_port, arguments.token_file),
     )
     # Here, too, so that a wrong group file is answered by nothing but its faults.
     require_sound(group)
-    with progress(console.err()) as show_status:
+    with progress(console.err(), has_end=has_end(group, options)) as show_status:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.
         log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)

@@ -10,6 +10,7 @@ from rich.markup import escape
 from landfall.api.contract import ExitCode
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.cli.meter import advancing
 from landfall.cli.scan_backup import Backup
 from landfall.cli.scan_objects import InScope, Window, objects_in_scope, replaced_lists
 from landfall.cli.scan_reading import Scanner
@@ -67,14 +68,15 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
     if arguments.backup:
         found = Backup(GroupStore.of(arguments.backup), opened).compared(found)
     result = ScanResult(unconfirmed=_unconfirmed(opened.name, state, arguments.topic))
-    for each in found:
-        result.objects += 1
-        result.rows += each.scope.landed.rows
-        result.parsed += each.is_parsed_only
-        if each.wrong:
-            result.wrong.append(WrongObject(each.scope, each.wrong))
-            if not arguments.json:
-                _show(result.wrong[-1])
+    with advancing("scan", "ledger slots", max(state.applied_through, 0)) as progress:
+        for each in progress.over(found, position=lambda each: each.scope.slot):
+            result.objects += 1
+            result.rows += each.scope.landed.rows
+            result.parsed += each.is_parsed_only
+            if each.wrong:
+                result.wrong.append(WrongObject(each.scope, each.wrong))
+                if not arguments.json:
+                    _show(result.wrong[-1])
     _print_end(arguments, result)
     if result.wrong:
         return ExitCode.FAULT

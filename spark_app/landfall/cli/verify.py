@@ -26,6 +26,7 @@ from landfall.checks.coverage import (
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore, explain_kafka, map_concurrently
+from landfall.cli.meter import Progress, advancing, silent
 from landfall.cli.replaced_objects import Changed, changed
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
@@ -78,7 +79,8 @@ def verify(arguments: argparse.Namespace) -> ExitCode:
     _require_ledger(opened, arguments.topics)
     reader = _kafka_reader(opened, arguments.topics) if arguments.kafka else None
     backup = _backup_reader(opened) if reader else None
-    result = examine(opened, arguments.topics, reader, backup)
+    with advancing("verify", "objects") as progress:
+        result = examine(opened, arguments.topics, reader, backup, progress)
     if arguments.json:
         console.out().print(_json(result), markup=False)
     else:
@@ -146,6 +148,7 @@ def examine(
     topics: Iterable[str] = (),
     reader: Reader | None = None,
     backup: Reader | None = None,
+    progress: Progress | None = None,
 ) -> VerifyResult:
     """Read every object of the COMMITs that are visible and compare it with what was committed.
 
@@ -158,9 +161,13 @@ def examine(
         topics: only these, or all if empty.
         reader: also compares the payloads with the records it reads.
         backup: reads those that Kafka had lost; None to leave them out.
+        progress: is called with the number of objects that are read.
     """
+    progress = progress or silent("verify", "objects")
     result, wanted, state = VerifyResult(), frozenset(topics), opened.seen_state()
     replaced = replace(changed(opened, state), expired=_expired_letters(opened))
+    progress.total = None if wanted else state.totals.present_objects
+    done = 0
 
     def read(found: Corrected) -> tuple[Corrected, list[ReadBack | str]]:
         output = opened.specs.for_topic(found.landed.piece.topic_partition.topic).output
@@ -169,6 +176,7 @@ def examine(
     slices = _applied(opened, state, wanted, result, replaced)
     for found, outcomes in map_concurrently(read, slices):
         landed, tp = found.landed, found.landed.piece.topic_partition
+        progress(done := done + len(outcomes))
         result.faults += [fault for fault in outcomes if isinstance(fault, str)]
         objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
         result.coverage[tp] = result.coverage.get(tp, Coverage()) + cover(landed, objects)
@@ -180,8 +188,10 @@ def examine(
             result.comparison = (result.comparison or Comparison()) + comparison
     known = {o.upload.key for landed in replaced.again.slices for o in landed.objects}
     known |= replaced.expired
-    others = (new for key, new in replaced.new.items() if key not in known)
-    _examine_new(opened, wanted, others, result)
+    others = [new for key, new in replaced.new.items() if key not in known]
+    numbered = enumerate(others, start=done + 1)
+    new = (each for _, each in progress.over(numbered, position=lambda each: each[0]))
+    _examine_new(opened, wanted, new, result)
     return result
 
 

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from types import FrameType
 
@@ -17,6 +18,7 @@ from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
 from landfall.api.hidden_columns import hidden_columns
 from landfall.api.plain_http import plain_http
 from landfall.api.spec import ConsumerGroup, Schedule, TopicSpecs
+from landfall.api.values import duration_text
 from landfall.api.verbs import Answer, Request, RetryRequest
 from landfall.clock import SteadyClock
 from landfall.driver.closed_ranges import scheduled
@@ -33,6 +35,7 @@ from landfall.driver.ledger_root import check_roots
 from landfall.driver.letters_places import claim_letters_place
 from landfall.driver.loop import Driver
 from landfall.driver.observer import Observer, longest_pause
+from landfall.driver.patience import Patience
 from landfall.driver.pinned_spec import pinned_spec
 from landfall.driver.preflight import require_sound
 from landfall.driver.publishing import LAST_PATIENCE, LAST_TRIES, Publishing
@@ -74,6 +77,7 @@ class Options:
     Attributes:
         until_caught_up: stop when everything the log holds at the start is landed.
         goal: what to land before it ends; None for what is due by ``spec.schedule``, or no end.
+        max_wait: how long a run with an end waits while nothing can be landed; None for any time.
         stays: wait for the next range of ``spec.schedule``, instead of ending when none is due.
         master: Spark's master; None for the one that Spark's own configuration names.
         http_host: the address to serve status and metrics on.
@@ -89,6 +93,7 @@ class Options:
 
     until_caught_up: bool = False
     goal: GoalType | None = None
+    max_wait: timedelta | None = None
     stays: bool = False
     master: str | None = None
     http_host: str = "127.0.0.1"
@@ -123,7 +128,7 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
         log.warning("secret without encryption", extra={"field": name, "why": warning})
     if group.spec.state == "Suspended":
         log.warning("the group is suspended by spec.state")
-        return ExitCode.UNFINISHED if _has_end(group, options) else ExitCode.OK
+        return ExitCode.UNFINISHED if has_end(group, options) else ExitCode.OK
     store = open_stores(group.spec)
     problems = ExecutorProblems()
     with starting_spark(group, options.master, problems, options.begun) as spark:
@@ -168,8 +173,12 @@ def drive(
     deps = replace(deps, backup=backup_of(group), new_planner=partial(planner_of, group, deps))
     publishing = Publishing(group, store, clock)
     goal = options.goal or scheduled(_schedule(group, options), stays=options.stays)
+    ends = has_end(group, options)
+    patience = Patience(options.max_wait if ends else None)
 
     def post(report: StatusReport) -> None:
+        if patience.is_exceeded(report.status):
+            contender.stop("nothing could be landed for too long")
         report = publishing.overlay(report)
         board.post(report, counters)
         if progress:
@@ -193,19 +202,27 @@ def drive(
         publishing.start()
         stack.callback(publishing.stop)
         code = contender.run()
-        has_end = _has_end(group, options)
-        code = _publish_the_rest(publishing, code, has_end=has_end and contender.has_ended)
-        if code is ExitCode.OK and has_end and not contender.has_ended:
-            log.error("stopped before the end: run it again to land the rest")
-            return ExitCode.UNFINISHED
+        code = _publish_the_rest(publishing, code, has_end=ends and contender.has_ended)
+        return code if not ends or contender.has_ended else _unfinished(code, patience)
+
+
+def _unfinished(code: ExitCode, patience: Patience) -> ExitCode:
+    """The exit code of a run that has not come to its end, with an event that says why."""
+    if code is not ExitCode.OK:
         return code
+    if patience.message:
+        waited = f"nothing could be landed for {duration_text(patience.limit or timedelta())}"
+        log.error("%s: run it again to land the rest", waited, extra={"why": patience.message})
+        return ExitCode.UNAVAILABLE
+    log.error("stopped before the end: run it again to land the rest")
+    return ExitCode.UNFINISHED
 
 
 def _schedule(group: ConsumerGroup, options: Options) -> Schedule | None:
     return None if options.until_caught_up else group.spec.schedule
 
 
-def _has_end(group: ConsumerGroup, options: Options) -> bool:
+def has_end(group: ConsumerGroup, options: Options) -> bool:
     """Whether a run ends by itself, so that ending before is no success."""
     has_goal = options.goal is not None or _schedule(group, options) is not None
     return options.until_caught_up or (has_goal and not options.stays)

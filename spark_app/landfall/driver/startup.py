@@ -1,8 +1,8 @@
 """Logs within seconds why Kafka or the store does not answer, while their clients still wait.
 
 The clients wait long, because a slow server must not cost a batch, and report little: after a
-minute or more, that the time ran out. So this module logs once which address does not answer, and
-what is wrong with it. Nothing is decided here.
+minute or more, that the time ran out. So this module logs which address does not answer, and what
+is wrong with it, and says so again each minute for as long as that is so. Nothing is decided here.
 """
 
 import logging
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 DELAY = 3.0
 """Seconds until a client counts as waiting. ``network.trouble`` names the cause within ten."""
+REPEAT = 60.0
+"""Seconds until the same is reported again."""
 _API_VERSIONS = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
 """The request that every broker answers before all others, also without a login."""
 HEAD = b"HEAD / HTTP/1.1\r\nHost: landfall\r\nConnection: close\r\n\r\n"
@@ -137,7 +139,7 @@ def explain(servers: Servers, report: Callable[[str, str], None] = log_waiting) 
 def explained(
     servers: Servers, report: Callable[[str, str], None] = log_waiting, delay: float = DELAY
 ) -> Iterator[None]:
-    """Report once why none of the servers answers, if what is done inside takes ``delay``."""
+    """Report why none of the servers answers, if what is done inside takes ``delay``."""
     done = explain_later(servers, report, delay)
     try:
         yield
@@ -146,9 +148,12 @@ def explained(
 
 
 def explain_later(
-    servers: Servers, report: Callable[[str, str], None] = log_waiting, delay: float = DELAY
+    servers: Servers,
+    report: Callable[[str, str], None] = log_waiting,
+    delay: float = DELAY,
+    repeat: float = REPEAT,
 ) -> threading.Event:
-    """Report in ``delay`` seconds why none of the servers answers, if none does.
+    """Report in ``delay`` seconds why none of the servers answers, and again until one does.
 
     Returns:
         An event; once it is set, nothing is reported any more.
@@ -156,11 +161,13 @@ def explain_later(
     done = threading.Event()
 
     def look() -> None:
-        if done.wait(delay):
-            return
-        why = trouble(servers.addresses, servers.hello)
-        if why and not done.is_set():
+        pause = delay
+        while not done.wait(pause):
+            why = trouble(servers.addresses, servers.hello)
+            if not why or done.is_set():
+                return
             report(servers.name, why)
+            pause = repeat
 
     threading.Thread(target=look, name="explain", daemon=True).start()
     return done

@@ -44,6 +44,11 @@ class Totals:
     retired: int = 0
     replacing: int = 0
 
+    @property
+    def present_objects(self) -> int:
+        """How many objects there should be now, of data and of dead letters."""
+        return self.objects - self.retired + self.replacing - self.lost_objects
+
     def with_commit(self, slices: tuple[LandedSlice, ...]) -> "Totals":
         """The counters with one more COMMIT of these slices."""
         return replace(

@@ -1,6 +1,6 @@
 """What a publisher is built from, beside its options."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from landfall.api.secrets import read_secret, secret_file
@@ -34,9 +34,10 @@ class Context:
         """The publisher's name."""
         return self.entry.name
 
-    def follower(self) -> Follower:
-        """A follower of the ledger, at its start."""
-        return Follower(Lane(self.store, self.group.metadata.name, self.lane))
+    def follower(self, advanced: Callable[[int], None] = lambda _: None) -> Follower:
+        """A follower of the ledger, at its start; calls ``advanced`` with slots that it reads."""
+        lane = Lane(self.store, self.group.metadata.name, self.lane)
+        return Follower(lane, advanced=advanced)
 
     def cursor(self, destination: str) -> Cursor:
         """The hint at the position in a destination, named by what makes it another one."""

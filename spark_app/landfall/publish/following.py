@@ -1,6 +1,6 @@
 """Reads what became visible between two positions of a ledger, and what retired."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
@@ -20,9 +20,14 @@ MAX_OBJECTS = 5_000
 class Follower:
     """Follows the ledger of a lane; keeps where it is, so that going on costs one listing."""
 
-    def __init__(self, lane: Lane, max_objects: int = MAX_OBJECTS) -> None:
-        """Read nothing yet."""
-        self._lane, self._max_objects = lane, max_objects
+    def __init__(
+        self,
+        lane: Lane,
+        max_objects: int = MAX_OBJECTS,
+        advanced: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Read nothing yet; ``advanced`` is called with the slot of each stretch that is read."""
+        self._lane, self._max_objects, self._advanced = lane, max_objects, advanced
         self._state = State()
         self.specs: dict[int, str] = {}
         """The stored spec that each generation was landed by, in the slots read so far."""
@@ -61,6 +66,7 @@ class Follower:
                 found.horizons = state.horizons
             horizons, rewritten = state.horizons, state.rewritten
             if found.count >= self._max_objects:
+                self._advanced(state.seq)
                 yield found.stretch(state)
                 found = _Gathered(state.seq, horizons)
         if self._state.seq > found.after:

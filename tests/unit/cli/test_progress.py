@@ -1,13 +1,14 @@
 import io
 import logging
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from rich.console import Console
 
 from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Rates, Status
 from landfall.cli.log_lines import EventFormatter
-from landfall.cli.progress import progress, status_line, status_table
+from landfall.cli.progress import Speed, progress, status_line, status_table
 from landfall.driver.status import StatusReport
 
 STATUS = Status(
@@ -44,10 +45,53 @@ def printed(*statuses: Status, terminal: bool) -> str:
 
 
 def test_a_line_says_how_far_the_group_is() -> None:
-    assert (
-        status_line(STATUS)
-        == "05:12:09 shop Running: 30 records landed, 70 to go, 2.0 MB/s in, 4 commits"
+    assert status_line(STATUS) == "05:12:09 shop Running: 30 records landed, 70 to go, 4 commits"
+
+
+def later(status: Status, seconds: int, *, landed: int, left: int, size: int) -> Status:
+    time = datetime.fromisoformat(status.time) + timedelta(seconds=seconds)
+    rates = Rates(landed, 0, size, 0, 1.0, 1.0)
+    return replace(status, time=time.isoformat(), rates=rates, lag_records=left)
+
+
+def test_the_speed_is_the_present_one_and_not_that_since_the_start() -> None:
+    start = later(STATUS, 0, landed=0, left=10_000, size=0)
+    slow = later(STATUS, 600, landed=100, left=9_900, size=1_000)
+    fast = [
+        later(STATUS, 600 + 10 * n, landed=100 + n * 1000, left=9_900 - n * 1000, size=n * 10**6)
+        for n in range(1, 6)
+    ]
+    speed = Speed(has_end=True)
+
+    for status in (start, slow, *fast):
+        speed.add(status)
+
+    assert status_line(fast[-1], speed) == (
+        "05:22:59 shop Running: 5,100 records landed, 4,900 to go (51 %, ETA 49s), "
+        "100 records/s, 100.0 kB/s in, 4 commits"
     )
+
+
+def test_a_run_without_an_end_has_no_share_and_says_when_it_has_caught_up() -> None:
+    speed = Speed()
+    statuses = [later(STATUS, 10 * n, landed=n * 100, left=1000 - n * 50, size=0) for n in range(4)]
+
+    for status in statuses:
+        speed.add(status)
+
+    assert "850 to go (ETA 2m50s), 10 records/s" in status_line(statuses[-1], speed)
+
+
+@pytest.mark.parametrize("phase", [Phase.DRAINING, Phase.STOPPED, Phase.RECOVERING])
+def test_what_does_not_land_has_no_speed(phase: Phase) -> None:
+    speed = Speed(has_end=True)
+    for n in range(4):
+        speed.add(later(STATUS, 10 * n, landed=n * 100, left=300 - n * 100, size=0))
+
+    line = status_line(replace(STATUS, phase=phase), speed)
+
+    assert "/s" not in line
+    assert "%" not in line
 
 
 def test_a_line_counts_dead_letters() -> None:

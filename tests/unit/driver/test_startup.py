@@ -1,5 +1,6 @@
 """Which servers a group waits for, and when it is said why they do not answer."""
 
+import socket
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from landfall.driver.startup import (
     Servers,
     check_hot_path,
     check_secrets,
+    explain_later,
     explained,
     kafka_servers,
     store_servers,
@@ -93,6 +95,29 @@ def test_what_takes_long_is_explained() -> None:
         assert is_said.wait(30)
 
     assert said == [("nobody", "127.0.0.1:1: connection refused")]
+
+
+def test_it_is_explained_again_until_the_server_answers() -> None:
+    said: list[str] = []
+    is_repeated = threading.Event()
+
+    def report(_: str, why: str) -> None:
+        said.append(why)
+        if len(said) == 3:
+            is_repeated.set()
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        servers = Servers("it", (Address("127.0.0.1", taken.getsockname()[1]),), b"hello")
+        done = explain_later(servers, report, delay=0, repeat=0.01)
+        assert is_repeated.wait(30)
+        taken.listen()
+        threading.Thread(target=lambda: taken.accept()[0].sendall(b"here"), daemon=True).start()
+        (explains,) = (t for t in threading.enumerate() if t.name == "explain")
+        explains.join(60)
+
+    assert not explains.is_alive()
+    assert not done.is_set()
 
 
 def test_what_is_done_at_once_is_not_explained() -> None:

@@ -2,7 +2,8 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.humanize import aged, count_text, rough, shortened, time_text
+from landfall.api.values import time_text
+from landfall_operator.humanize import aged, count_text, rough, shortened
 
 
 @pytest.mark.parametrize(
