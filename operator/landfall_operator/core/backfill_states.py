@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from landfall.api.backfill_report import BackfillReport
+from landfall.api.values import time_text
 from landfall_operator.api.backfill_status import (
     RUNNING,
     BackfillCondition,
@@ -19,7 +20,7 @@ from landfall_operator.api.status_values import whole_seconds
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.backfill_actions import BackfillDecision
 from landfall_operator.core.backfill_snapshot import BackfillObservation, BackfillPod
-from landfall_operator.humanize import rough, shortened, time_text
+from landfall_operator.humanize import rough, shortened
 from landfall_operator.objects.backfill_pods import side_lane_name
 
 MAX_MESSAGE = 1000

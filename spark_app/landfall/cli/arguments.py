@@ -16,12 +16,13 @@ from landfall.cli.file_arguments import add_files
 from landfall.cli.log_arguments import add_log, add_ls
 from landfall.cli.migrate_arguments import add_migrate
 from landfall.cli.numbers import natural, port
+from landfall.cli.parsing import Parser, commands_text
 from landfall.cli.publish_arguments import add_publish
 from landfall.cli.range_arguments import add_range
 from landfall.cli.reading_arguments import add_reading_commands
 from landfall.cli.scan_arguments import add_scan
 from landfall.cli.topic_arguments import add_topic_commands
-from landfall.cli.verb_arguments import add_verbs
+from landfall.cli.verb_arguments import add_json, add_verbs
 
 ABOUT = """\
 Land Kafka topics in S3 exactly once.
@@ -57,14 +58,15 @@ _MASTER = re.compile(rf"{_LOCAL}|spark://[^/\s:]+:[0-9]+(,[^/\s:]+:[0-9]+)*|k8s:
 
 def parser() -> argparse.ArgumentParser:
     """Everything ``landfall`` accepts; ``command`` of the parsed arguments names the command."""
-    root = argparse.ArgumentParser(
+    root = Parser(
         prog="landfall",
         description=ABOUT,
-        epilog=f"Run `landfall COMMAND --help` for the options of a command.\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     root.add_argument("--version", action="version", version=f"landfall {__version__}")
-    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = root.add_subparsers(
+        title="commands", metavar="COMMAND", required=True, help="see below"
+    )
     for add in (_run, _check, _status, _audit, _verify, _fsck, _locate, _cat):
         add(commands)
     add_topic_commands(partial(_command, commands))
@@ -77,7 +79,13 @@ def parser() -> argparse.ArgumentParser:
     add_files(partial(_command, commands), partial(partial, _command))
     add_backfill(partial(_command, commands), partial(partial, _command))
     add_migrate(partial(_command, commands), partial(partial, _command))
+    _completion(commands)
     _add_output(commands)
+    root.epilog = (
+        f"{commands_text(commands)}\n\n"
+        f"Run `landfall COMMAND --help` for the options of a command.\n\n{EXIT_CODES}"
+    )
+    commands._choices_actions.clear()  # noqa: SLF001  # they are listed by what they are for
     return root
 
 
@@ -129,8 +137,25 @@ def _command(commands: Any, name: str, summary: str, about: str) -> argparse.Arg
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(command=name.replace("-", "_"))
+    command.set_defaults(command=name.replace("-", "_"), parser=command)
     return command
+
+
+def _completion(commands: Any) -> None:
+    command = _command(
+        commands,
+        "completion",
+        "print a script that completes commands in a shell",
+        """\
+Print a script for a shell that completes the commands and options of this version.
+
+examples:
+  source <(landfall completion bash)        # in ~/.bashrc
+  source <(landfall completion zsh)         # in ~/.zshrc
+  landfall completion fish | source         # in ~/.config/fish/config.fish
+""",
+    )
+    command.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
 
 
 def _add_group(command: argparse.ArgumentParser) -> None:
@@ -207,6 +232,7 @@ examples:
         "(default: spec.tuning.httpPort, or any free port if that one is taken)",
     )
     _add_control(command)
+    add_json(command, "print each status as a JSON object on a line of standard output")
     command.add_argument(
         "--verbose", action="store_true", help="log every event, not only warnings and errors"
     )
@@ -291,6 +317,7 @@ examples:
 """,
     )
     _add_group(command)
+    add_json(command)
     command.add_argument(
         "--deep", action="store_true", help="read every object and compare its checksum"
     )

@@ -186,7 +186,7 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
         master=f"local[{arguments.max_cores}]",
         http_port=0,
     )
-    with progress(console.err(), has_end=True) as show_status:
+    with progress(console.err(), has_end=True, as_json=arguments.json) as show_status:
         # Inside this block, as in ``landfall.cli.run``.
         log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
         code = run_group(group, options, show_status)
@@ -272,10 +272,16 @@ def _as_document(
 
 def _discard(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     if arguments.if_planned and opened.store.read(PLAN) is None:
-        console.err().print(f"{escape(opened.name)}: it is not planned, so there is nothing")
+        if arguments.json:
+            console.print_json({"name": opened.name, "planned": False, "deleted_objects": 0})
+        else:
+            console.err().print(f"{escape(opened.name)}: it is not planned, so there is nothing")
         return ExitCode.OK
     count = discard(opened.live.group, opened.store, opened.name, lambda: datetime.now(UTC))
-    console.err().print(f"{escape(opened.name)}: {console.counted(count, 'object')} deleted")
+    if arguments.json:
+        console.print_json({"name": opened.name, "planned": True, "deleted_objects": count})
+    else:
+        console.err().print(f"{escape(opened.name)}: {console.counted(count, 'object')} deleted")
     return ExitCode.OK
 
 

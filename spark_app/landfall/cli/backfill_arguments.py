@@ -15,6 +15,7 @@ from landfall.cli.backfill_values import cores, generations, moment, object_keys
 from landfall.cli.lease_arguments import duration
 from landfall.cli.numbers import natural, port
 from landfall.cli.range_arguments import add_max_wait
+from landfall.cli.verb_arguments import add_json
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, its summary and its description."""
@@ -178,6 +179,7 @@ examples:
     _add_names(command)
     _add_running(command)
     add_max_wait(command)
+    add_json(command, "print each status as a JSON object on a line of standard output")
 
 
 def _add_running(command: argparse.ArgumentParser) -> None:
@@ -315,6 +317,7 @@ examples:
 """,
     )
     _add_names(command)
+    _add_json(command)
     command.add_argument(
         "--if-planned",
         action="store_true",

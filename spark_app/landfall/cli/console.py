@@ -1,5 +1,6 @@
 """How commands print: one console for results, one for the rest, and the format of numbers."""
 
+import json
 import sys
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
@@ -64,6 +65,11 @@ def err() -> Console:
 def print_error(what: str, message: str) -> None:
     """Print why a command ends; a message may have several lines, one per fault."""
     err().print(f"[red]landfall: {escape(what)}:[/red] {escape(message)}")
+
+
+def print_json(value: object) -> None:
+    """Print a result as one JSON object on a line."""
+    out().print(json.dumps(value, ensure_ascii=False), markup=False)
 
 
 def print_waiting(name: str, why: str) -> None:

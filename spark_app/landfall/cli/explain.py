@@ -18,6 +18,7 @@ from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.spec.publish import PublisherEntry
 from landfall.api.spec.stores import SCHEMES
 from landfall.api.values import format_quantity
+from landfall.cli import console
 
 _SECTIONS = ("decode", "transforms", "route", "output")
 _LIMITS = ("uploadPolicy", "badRecords")
@@ -33,7 +34,12 @@ def explain(arguments: argparse.Namespace) -> ExitCode:
     group = group_file.load(arguments.group, os.environ)
     document = group_file.expand(group_file.read(arguments.group), os.environ)
     assert isinstance(document, Mapping), "it is the document of a group"
-    sys.stdout.write("\n".join(lines(group, document["spec"], arguments.topic)) + "\n")
+    text = "\n".join(lines(group, document["spec"], arguments.topic))
+    if arguments.json:
+        note = not_landed(group, arguments.topic)
+        console.print_json({"topic": arguments.topic, "note": note, "spec": yaml.safe_load(text)})
+    else:
+        sys.stdout.write(f"{text}\n")
     return ExitCode.OK
 
 

@@ -17,9 +17,10 @@ def file_requests(arguments: argparse.Namespace) -> ExitCode:
     request = _request(arguments, target)
     driver = driver_to_ask(arguments, os.environ)
     if driver:
-        return show(driver.ask(request))
+        return show(driver.ask(request), as_json=arguments.json)
     with lane_session(target.path) as session:
-        return show(session.carry_out(request, take_over=arguments.take_over))
+        answer = session.carry_out(request, take_over=arguments.take_over)
+    return show(answer, as_json=arguments.json)
 
 
 def _request(arguments: argparse.Namespace, target: FileTarget) -> FilesRequest:

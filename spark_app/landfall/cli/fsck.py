@@ -106,7 +106,10 @@ def fsck(arguments: argparse.Namespace) -> ExitCode:
         report = examine(opened, deep=arguments.deep, anchors=anchors, progress=progress)
     if not report.chain.slots and not report.findings:
         raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
-    _show(report, deep=arguments.deep)
+    if arguments.json:
+        console.print_json(_as_json(report))
+    else:
+        _show(report, deep=arguments.deep)
     return ExitCode.FAULT if report.findings else ExitCode.OK
 
 
@@ -411,6 +414,43 @@ def _show(report: Report, *, deep: bool) -> None:
     out.print(_other_counts(report))
     if not report.chain.anchors:
         out.print(WITHOUT_ANCHOR)
+
+
+def _as_json(report: Report) -> dict[str, object]:
+    """Every invariant with all of its findings, and what was counted."""
+    return {
+        "whole": not report.findings,
+        "invariants": [
+            {
+                "name": invariant.name,
+                "rule": invariant.value,
+                "checked": report.has_objects or invariant not in _OBJECT_INVARIANTS,
+                "findings": [_finding(finding) for finding in report.of(invariant)],
+            }
+            for invariant in Invariant
+        ],
+        "slots": report.chain.slots,
+        "named_objects": report.named,
+        "visible_objects": report.visible,
+        "uploads_awaiting_completion": report.waiting,
+        "uploads_of_no_commit": report.orphans,
+        "markers": report.markers,
+        "other_objects": report.foreign,
+        "expired_dead_letter_objects": report.expired,
+        "anchors": len(report.chain.anchors),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    tp, offsets = finding.topic_partition, finding.offsets
+    return {
+        "message": str(finding),
+        "slot": finding.slot,
+        "topic": tp.topic if tp else None,
+        "partition": tp.partition if tp else None,
+        "offsets": [offsets.start, offsets.end] if offsets else None,
+        "key": finding.key,
+    }
 
 
 def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -17,6 +18,9 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger import Decision, Entry, LaneOwnership, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Topic
+
+if TYPE_CHECKING:
+    from landfall.driver.lane_session import LaneSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,22 @@ class ImportedOffsets:
     missing: tuple[TopicPartition, ...]
 
     @property
-    def as_yaml(self) -> str:
-        """The part of the group's YAML that lets landing begin there."""
+    def offsets(self) -> dict[str, dict[str, int]]:
+        """The next offsets by topic, then by partition as text."""
         offsets: dict[str, dict[str, int]] = {}
         for tp, start in sorted(self.starts.items()):
             offsets.setdefault(tp.topic, {})[str(tp.partition)] = start
-        kafka = {"startingOffsets": {"offsets": offsets}}
+        return offsets
+
+    @property
+    def as_json(self) -> dict[str, object]:
+        """What is known of the Kafka group."""
+        return {"offsets": self.offsets, "missing": [_named(tp) for tp in self.missing]}
+
+    @property
+    def as_yaml(self) -> str:
+        """The part of the group's YAML that lets landing begin there."""
+        kafka = {"startingOffsets": {"offsets": self.offsets}}
         text: str = yaml.safe_dump({"spec": {"source": {"kafka": kafka}}}, sort_keys=False)
         return text
 
@@ -59,26 +73,52 @@ def import_offsets(arguments: argparse.Namespace) -> ExitCode:
         _warn(arguments.kafka_group, imported)
         if not imported.starts:
             return ExitCode.FAULT
-        if not arguments.add:
+        if arguments.add:
+            return _add(session, imported, topics, arguments)
+        if arguments.json:
+            _print_json(imported, (), recorded=False)
+        else:
             console.out().print(imported.as_yaml, end="", markup=False)
-            return ExitCode.OK
-        state = session.lane.read()
-        entries = new_entries(session.as_opened(state), imported.starts, topics)
-        for entry in entries:
-            console.out().print(f"ADD: {entry.topic_partition} at offset {entry.start}")
-        if arguments.dry_run or not entries:
-            console.out().print("nothing is recorded")
-            return ExitCode.OK
-        if state.holding is LaneOwnership.HELD and not arguments.take_over:
-            console.print_error(
-                str(Outcome.REFUSED), "a driver has the lane: stop it, or give --take-over"
-            )
-            return ExitCode.REFUSED
+        return ExitCode.OK
+
+
+def _add(
+    session: "LaneSession",
+    imported: ImportedOffsets,
+    topics: Sequence[Topic],
+    arguments: argparse.Namespace,
+) -> ExitCode:
+    """Let the topic partitions enter the ledger that are not in it, and print them."""
+    state = session.lane.read()
+    entries = new_entries(session.as_opened(state), imported.starts, topics)
+    records = bool(entries) and not arguments.dry_run
+    if records and state.holding is LaneOwnership.HELD and not arguments.take_over:
+        console.print_error(
+            str(Outcome.REFUSED), "a driver has the lane: stop it, or give --take-over"
+        )
+        return ExitCode.REFUSED
+    if records:
         asked_by = arguments.who or who()
         now = session.clock().isoformat()
         decision = Decision("import-offsets", asked_by, arguments.why, now)
         session.append(_adds(imported.starts, topics, decision), f"import-offsets by {asked_by}")
+    if arguments.json:
+        _print_json(imported, entries, recorded=records)
         return ExitCode.OK
+    for entry in entries:
+        console.out().print(f"ADD: {entry.topic_partition} at offset {entry.start}")
+    if not records:
+        console.out().print("nothing is recorded")
+    return ExitCode.OK
+
+
+def _print_json(imported: ImportedOffsets, entries: Sequence[Entry], *, recorded: bool) -> None:
+    added = [{**_named(entry.topic_partition), "start": entry.start} for entry in entries]
+    console.print_json({**imported.as_json, "added": added, "recorded": recorded})
+
+
+def _named(tp: TopicPartition) -> dict[str, object]:
+    return {"topic": tp.topic, "partition": tp.partition}
 
 
 def new_entries(

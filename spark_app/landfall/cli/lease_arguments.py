@@ -61,7 +61,6 @@ examples:
         help="how many files at most, up to 1000 (default: %(default)s)",
     )
     _add_lease(command, "for how long they are taken")
-    command.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _done(new: NewCommand) -> None:

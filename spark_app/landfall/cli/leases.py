@@ -68,7 +68,9 @@ def leases(arguments: argparse.Namespace) -> ExitCode:
         with lane_session(Path(group_path(target.group))) as session:
             answer = session.carry_out(request, take_over=arguments.take_over)
     is_taken = answer.outcome is Outcome.DONE and isinstance(request, TakeFilesRequest)
-    return _show_taken(answer, as_json=arguments.json) if is_taken else show(answer)
+    # Whether an answer has files or not, a program reads it in one shape.
+    shown = _show_taken if is_taken else show
+    return shown(answer, as_json=arguments.json)
 
 
 def _ask(driver: DriverControl, request: LeaseRequest) -> Answer:

@@ -1,11 +1,13 @@
 """The progress of a running driver: a live table on a terminal, occasional lines elsewhere."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
@@ -29,11 +31,17 @@ ShowStatus = Callable[[StatusReport], None]
 
 
 @contextmanager
-def progress(console: Console, *, has_end: bool = False) -> Iterator[ShowStatus]:
+def progress(
+    console: Console, *, has_end: bool = False, as_json: bool = False
+) -> Iterator[ShowStatus]:
     """Provide a function that shows each new status; the last one stays on the screen.
 
-    Of a run that has an end, the share that is done is shown, too.
+    Of a run that has an end, the share that is done is shown, too. As JSON, statuses go to standard
+    output, in the shape of ``/status``.
     """
+    if as_json:
+        yield _Lines(console, Speed(has_end=has_end), lambda status, _: _print_json(status))
+        return
     if not console.is_terminal:
         yield _Lines(console, Speed(has_end=has_end))
         return
@@ -108,6 +116,7 @@ class _Lines:
 
     console: Console
     speed: Speed
+    show: Callable[[Status, Speed], None] | None = None
     printed: Status | None = None
     printed_at: float = 0.0
 
@@ -121,7 +130,15 @@ class _Lines:
         has_committed = before is not None and before.commits.total != summary.commits.total
         if is_news or (has_committed and now - self.printed_at >= LINE_SECONDS):
             self.printed, self.printed_at = summary, now
-            self.console.print(status_line(report.status, self.speed), markup=False)
+            if self.show:
+                self.show(report.status, self.speed)
+            else:
+                self.console.print(status_line(report.status, self.speed), markup=False)
+
+
+def _print_json(status: Status) -> None:
+    sys.stdout.write(f"{msgspec.json.encode(status).decode()}\n")
+    sys.stdout.flush()
 
 
 def _trouble(status: Status) -> str:

@@ -55,7 +55,8 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     )
     # Here, too, so that a wrong group file is answered by nothing but its faults.
     require_sound(group)
-    with progress(console.err(), has_end=has_end(group, options)) as show_status:
+    ends = has_end(group, options)
+    with progress(console.err(), has_end=ends, as_json=arguments.json) as show_status:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.
         log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)

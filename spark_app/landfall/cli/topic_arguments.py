@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from landfall.cli.numbers import natural
+from landfall.cli.verb_arguments import add_json
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, a summary and a description."""
@@ -33,6 +34,7 @@ examples:
     )
     _add_group(command)
     command.add_argument("topic", metavar="TOPIC", help="the topic")
+    add_json(command, "print one JSON object, without where values come from")
 
 
 def _try(new_command: NewCommand) -> None:

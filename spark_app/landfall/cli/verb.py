@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import msgspec
+
 from landfall.api.contract import (
     CONTROL_PORT,
     CONTROL_TOKEN_FILE,
@@ -64,7 +66,7 @@ def verb(arguments: argparse.Namespace) -> ExitCode:
     else:
         with lane_session(group_path(named)) as session:
             answer = session.carry_out(request, take_over=arguments.take_over)
-    return show(answer)
+    return show(answer, as_json=arguments.json)
 
 
 @contextmanager
@@ -95,13 +97,16 @@ def lane_session(path: Path) -> "Iterator[LaneSession]":
         source.close()
 
 
-def show(answer: Answer) -> ExitCode:
+def show(answer: Answer, *, as_json: bool = False) -> ExitCode:
     """Print what was recorded, or would be, and why it is not more."""
+    if as_json:
+        console.print_json(msgspec.to_builtins(answer))
+    is_good = answer.outcome in {Outcome.DONE, Outcome.DRY_RUN}
     prefix = "would record " if answer.outcome is Outcome.DRY_RUN else ""
-    for line in answer.records:
+    for line in () if as_json else answer.records:
         console.out().print(f"{prefix}{line}", markup=False)
-    if answer.outcome in {Outcome.DONE, Outcome.DRY_RUN}:
-        if answer.message:
+    if is_good:
+        if answer.message and not as_json:
             console.out().print(answer.message, markup=False)
     else:
         console.print_error(str(answer.outcome), answer.message)

@@ -248,6 +248,7 @@ examples:
         "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
     )
     command.add_argument("kafka_group", metavar="KAFKA_GROUP", help="the Kafka consumer group's id")
+    add_json(command)
     command.add_argument(
         "--add", action="store_true", help="let the topic partitions enter the ledger now"
     )
@@ -288,6 +289,12 @@ def add_driver(command: argparse.ArgumentParser) -> None:
         help="the file with the control token (default: $LANDFALL_CONTROL_TOKEN_FILE)",
     )
     _add_take_over(command)
+    add_json(command)
+
+
+def add_json(command: argparse.ArgumentParser, what: str = "print one JSON object") -> None:
+    """Add ``--json``, and with it ``-o json``."""
+    command.add_argument("--json", action="store_true", help=what)
 
 
 def add_decision(command: argparse.ArgumentParser, *, needs_why: bool) -> None:

@@ -24,7 +24,7 @@ def help_text(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_text(capsys)
 
-    assert all(re.search(rf"\n    {command}\s", text) for command in COMMANDS)
+    assert all(re.search(rf"\n +{command}\s", text) for command in COMMANDS)
     assert EXIT_CODES in text
 
 
