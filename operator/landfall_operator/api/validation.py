@@ -6,10 +6,12 @@ This module finds what a CRD cannot express, and checks objects that are older t
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from landfall.api.column_names import column_problems
 from landfall.api.spec import ConsumerGroup, Root, parse_group
+from landfall.api.spec.roots import LettersPlace
 from landfall.errors import Stalled
 from landfall_operator.api.output_roots import may_collide
 
@@ -90,10 +92,11 @@ def _comes_first(mine: Claimant, other: Claimant) -> bool:
 def conflict(group: ConsumerGroup, other: ConsumerGroup) -> str:
     """Why two groups exclude each other, with ``{}`` for the other one's name; empty if not.
 
-    Output roots must not be equal, and nested ones not be such that two objects may get one name.
+    No two roots must be equal, nested output roots not be such that two objects may get one name,
+    and a place of dead letters neither be in a root of the other group nor around one.
     """
     url = _literal(group.spec.output.url)
-    if shared := _shared_root(group, other):
+    if shared := _shared_root(group, other) or _nested_letters(group, other):
         return shared
     if may_collide(group, other):
         return (
@@ -113,6 +116,23 @@ def _shared_root(group: ConsumerGroup, other: ConsumerGroup) -> str:
         if section := theirs.get(_place(root)):
             url = _literal(root.url)
             return f"spec.{root.section}.url: {url} is also the {section} of {{}}"
+    return ""
+
+
+def _nested_letters(group: ConsumerGroup, other: ConsumerGroup) -> str:
+    """Which root of a group is in one of another's, or around it, if one has dead letters alone.
+
+    Policies of buckets tell dead letters from all else by prefixes.
+    """
+    for root, theirs in product(group.spec.roots, other.spec.roots):
+        has_letters = isinstance(root, LettersPlace) or isinstance(theirs, LettersPlace)
+        (one, server), (two, other_server) = _place(root), _place(theirs)
+        is_nested = one.startswith(f"{two}/") or two.startswith(f"{one}/")
+        if has_letters and is_nested and server == other_server:
+            return (
+                f"spec.{root.section}.url: {_literal(root.url)} is in the {theirs.section} of "
+                "{}, or around it, and a place of dead letters is for one group alone"
+            )
     return ""
 
 

@@ -366,17 +366,19 @@ def _group_of(kind: str, body: Mapping[str, Any]) -> Key | None:
 
 def _conflict_keys(group: ConsumerGroup) -> Iterator[object]:
     """Keys by which conflicting groups are found."""
-    url = group.spec.output.url.rstrip("/")
-    yield from (("url", root.url.rstrip("/")) for root in group.spec.roots)
     yield "mirror", group.kafka_group_id
-    yield from (("inside", root) for root in roots_above(url))
+    for root in group.spec.roots:
+        url = root.url.rstrip("/")
+        yield "url", url
+        yield from (("inside", above) for above in roots_above(url))
 
 
 def _keys_of_nested(group: ConsumerGroup) -> Iterator[object]:
-    """Keys that other groups have: those whose output root is in this one's, or around it."""
-    url = group.spec.output.url.rstrip("/")
-    yield "inside", url
-    yield from (("url", root) for root in roots_above(url))
+    """Keys that other groups have: those with a root that is in one of this group, or around it."""
+    for root in group.spec.roots:
+        url = root.url.rstrip("/")
+        yield "inside", url
+        yield from (("url", above) for above in roots_above(url))
 
 
 def _slim_metadata(metadata: Mapping[str, Any]) -> Json:

@@ -1,6 +1,6 @@
 """Of two groups that exclude each other, only one is refused: the newcomer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -24,6 +24,8 @@ class Group:
         wants: the output root that its resource names.
         lands: the output root of the revision that lands; None if none does.
         kafka: the Kafka group that it names, if any.
+        letters: the place of dead letters that it names, if any; what it lands has the same.
+        ledger: the root of its ledger, if that is another one, likewise.
         minute: when it was created.
     """
 
@@ -32,11 +34,19 @@ class Group:
     lands: str | None = None
     namespace: str = "a"
     kafka: str | None = None
+    letters: str | None = None
+    ledger: str | None = None
     minute: int = 0
 
     @property
     def key(self) -> Key:
         return self.namespace, self.name
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether its own roots are apart."""
+        urls = [url for url in (self.wants, self.lands) if url]
+        return all(parsed(self.resource(url))[0] for url in urls)
 
     def resource(self, url: str) -> dict[str, Any]:
         kafka: dict[str, Any] = {"bootstrapServers": "k:9092", "topicPattern": ".*"}
@@ -57,6 +67,8 @@ class Group:
                 "route": {"pattern": "/".join(["{field:f}"] * max(1, 4 - url.count("/")))},
                 "decode": {"format": "Json"},
                 "output": {"url": url, "format": "Json"},
+                **({"badRecords": {"url": self.letters}} if self.letters else {}),
+                **({"ledger": {"url": self.ledger}} if self.ledger else {}),
             },
         }
 
@@ -84,6 +96,14 @@ def refused(*groups: Group) -> dict[str, str]:
 
 def landing(name: str, url: str = "s3://lake/clicks", **fields: Any) -> Group:
     return Group(name, url, url, **fields)
+
+
+def with_letters(url: str) -> tuple[Any, ...]:
+    return "s3://lake/orders", None, "a", None, url
+
+
+def with_ledger(url: str) -> tuple[Any, ...]:
+    return "s3://lake/orders", None, "a", None, None, url
 
 
 @pytest.mark.parametrize(
@@ -127,6 +147,30 @@ def landing(name: str, url: str = "s3://lake/clicks", **fields: Any) -> Group:
             {"new": "a/old"},
         ),
         ((landing("one"), landing("two", "s3://lake/orders")), {}),
+        # Dead letters in the same place, as former ones, or in or around a root of another group.
+        *(
+            ((landing("old", letters=mine), Group("new", *theirs, minute=1)), {"new": "a/old"})
+            for mine, theirs in (
+                ("s3://letters/a", with_letters("s3://letters/a/")),
+                ("s3://letters/a", with_letters("s3://letters/a/b")),
+                ("s3://letters/a", with_letters("s3://letters")),
+                ("s3://lake/orders/letters", ("s3://lake/orders",)),
+                ("s3://letters/a", ("s3://letters/a/orders",)),
+                ("s3://letters/a", with_ledger("s3://letters/a/ledger")),
+                ("s3://ledgers/b/letters", with_ledger("s3://ledgers/b")),
+            )
+        ),
+        (
+            (landing("old", "s3://lake/orders"), Group("new", letters="s3://lake/orders/x")),
+            {"new": "a/old"},
+        ),
+        (
+            (
+                landing("old", letters="s3://letters/a"),
+                Group("new", "s3://lake/orders", letters="s3://letters/b", minute=1),
+            ),
+            {},
+        ),
     ],
 )
 def test_only_the_newcomer_is_refused(groups: tuple[Group, ...], expected: dict[str, str]) -> None:
@@ -170,6 +214,7 @@ def test_braces_of_names_are_shown_as_they_are() -> None:
     assert found.message == f"spec.output.url: {url} is also the output of a/old"
 
 
+PLACES = ("s3://letters", "s3://letters/a", "s3://lake/orders/letters", "s3://b")
 ROOTS = ("s3://lake", "s3://lake/clicks", "s3://lake/clicks/x", "s3://lake/orders", "s3://b/x")
 
 
@@ -184,23 +229,28 @@ def clusters(draw: Any) -> tuple[Group, ...]:
                 st.none() | st.sampled_from(ROOTS),
                 st.sampled_from("ab"),
                 st.none() | st.sampled_from("kl"),
+                st.none() | st.sampled_from(PLACES),
+                st.none(),
                 st.integers(0, 8),
             ),
             max_size=4,
         )
     )
-    return tuple(
-        Group(f"g{number}", each.wants, each.lands, each.namespace, each.kafka, each.minute)
-        for number, each in enumerate(groups)
-    )
+    valid = (each if each.is_valid else replace(each, letters=None) for each in groups)
+    return tuple(replace(each, name=f"g{number}") for number, each in enumerate(valid))
 
 
-@given(clusters(), st.sampled_from(ROOTS), st.none() | st.sampled_from("kl"))
+@given(
+    clusters(),
+    st.sampled_from(ROOTS),
+    st.none() | st.sampled_from("kl"),
+    st.none() | st.sampled_from(PLACES),
+)
 @settings(deadline=None)
 def test_creating_a_group_changes_nothing_for_any_other_one(
-    groups: tuple[Group, ...], url: str, kafka: str | None
+    groups: tuple[Group, ...], url: str, kafka: str | None, letters: str | None
 ) -> None:
-    newcomer = Group("newcomer", url, None, "c", kafka, minute=59)
+    newcomer = Group("newcomer", url, None, "c", kafka, letters, minute=59)
 
     after = refused(*groups, newcomer)
 

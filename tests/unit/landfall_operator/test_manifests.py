@@ -12,8 +12,10 @@ import yaml
 from landfall.api.contract import EXECUTORS
 from landfall.api.group_file import expand
 from landfall.api.spec import ConsumerGroup, parse_group
+from landfall_operator.api.backfill import BackfillSpec
 from landfall_operator.api.revisions import document, group_file, parse_group_file, revision_of
 from landfall_operator.objects import manifests
+from landfall_operator.objects.backfill_pods import network_policies
 from landfall_operator.objects.manifests import LiveSettings, Owner
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
@@ -151,6 +153,24 @@ def test_readers_of_metrics_can_be_narrowed() -> None:
         {"ports": ports, "from": [peer, operator, chosen("driver")]},
         *everyone[1:],
     ]
+
+
+def test_no_policy_limits_which_stores_pods_reach() -> None:
+    """So the place of dead letters is reached as the output root is."""
+    backfill = BackfillSpec(group="clicks", topics=("clicks",), max_cores=4)
+    written = [
+        *manifests.shared_objects(OWNER, (), SITE),
+        *network_policies(Owner("fix", "logs", "0f0f", "Backfill"), backfill, SITE),
+    ]
+    chart = Path("charts/landfall/templates/networkpolicy.yaml").read_text()
+
+    policies = [each["spec"] for each in written if each["kind"] == "NetworkPolicy"]
+
+    assert len(policies) == 4
+    assert {tuple(each["policyTypes"]) for each in policies} == {("Ingress",)}
+    assert not [each for each in policies if "egress" in each]
+    assert "policyTypes: [Ingress]" in chart
+    assert "egress" not in chart
 
 
 def test_without_labels_of_the_operator_its_neighbours_do_not_reach_control() -> None:
