@@ -63,6 +63,10 @@ class LettersAway(Retry):
     """
 
 
+class LettersDenied(LettersAway):
+    """The place of dead letters refuses: credentials, permissions, or the bucket."""
+
+
 class SourceAway(Retry):
     """The source does not respond."""
 
@@ -170,7 +174,7 @@ def cause(error: LandfallError, otherwise: str) -> str:  # noqa: C901, PLR0911  
     match error:
         case Stalled():
             return error.reason
-        case StoreDenied():
+        case StoreDenied() | LettersDenied():
             return Reason.STORE_DENIED
         case StoreAway() | LettersAway():
             return "StoreUnavailable"

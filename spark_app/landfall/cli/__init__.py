@@ -13,7 +13,7 @@ from importlib import import_module
 
 from landfall.api.contract import ExitCode
 from landfall.cli import arguments, console
-from landfall.errors import Fenced, Reason, Retry, Stalled, StoreDenied
+from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, StoreDenied
 
 INTERRUPTED = 130
 """The exit code that shells expect after Ctrl-C. ``run`` never returns it: it drains instead."""
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
         console.print_error("Fenced", str(fenced))
         return ExitCode.FENCED
     except Retry as error:
-        denied = isinstance(error, StoreDenied)
+        denied = isinstance(error, StoreDenied | LettersDenied)
         console.print_error(Reason.STORE_DENIED if denied else "Unavailable", str(error))
         return ExitCode.STALLED if denied else ExitCode.UNAVAILABLE
     except KeyboardInterrupt:

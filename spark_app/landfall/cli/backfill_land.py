@@ -32,7 +32,7 @@ from landfall.driver.goals import Goal, GoalParts
 from landfall.driver.http.report import serve_report
 from landfall.driver.side_lane import PLAN, SidePlan
 from landfall.driver.status import StatusReport
-from landfall.errors import Fenced, Reason, Retry, Stalled, StoreDenied
+from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, StoreDenied
 from landfall.ledger.object_names import SYSTEM
 from landfall.ledger.offsets import TopicPartition
 from landfall.logs import log_as_json
@@ -112,7 +112,7 @@ def _reported(reporter: Reporter) -> Iterator[None]:
         reporter.update(phase=LandingPhase.FAILED, reason="NothingToCheck", message=str(error))
         raise
     except (Retry, Fenced) as error:
-        is_denied = isinstance(error, StoreDenied)
+        is_denied = isinstance(error, StoreDenied | LettersDenied)
         reason = Reason.STORE_DENIED if is_denied else type(error).__name__
         reporter.update(reason=reason, message=str(error))
         raise

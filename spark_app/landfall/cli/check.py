@@ -13,7 +13,7 @@ from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.plain_http import plain_http
 from landfall.cli import console
-from landfall.errors import LandfallError, Reason, Stalled, StoreDenied, cause
+from landfall.errors import LandfallError, LettersDenied, Reason, Stalled, StoreDenied, cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault
 
 
 def _fault(path: Path, error: LandfallError, message: str = "") -> Fault:
-    may_pass = not isinstance(error, Stalled | StoreDenied)
+    may_pass = not isinstance(error, Stalled | StoreDenied | LettersDenied)
     text = (message or " ".join(str(error).split())).removeprefix(f"{path}: ")
     return Fault(path, cause(error, "Unavailable"), text, may_pass)
 

@@ -21,7 +21,7 @@ import stamina
 
 from landfall import ledger
 from landfall.driver.deps import DriverDeps
-from landfall.errors import Retry, StoreDenied
+from landfall.errors import LettersDenied, Retry, StoreDenied
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
@@ -70,7 +70,7 @@ class Completer:
         self._held = set[int]()
         """Slots of REPLACEs that are not done once their objects are complete."""
         self._highest = -1
-        self._refused: StoreDenied | None = None
+        self._refused: StoreDenied | LettersDenied | None = None
 
     def apply(
         self, commit: int, objects: Iterable[LandedObject], *, is_fresh: bool = False
@@ -119,14 +119,14 @@ class Completer:
                     # Only the first attempt: after another one, an answer may be about that one.
                     is_first = attempt.num == 1
                     self._uploads.complete(landed.upload, is_fresh=is_fresh and is_first)
-                except StoreDenied as denied:
+                except (StoreDenied, LettersDenied) as denied:
                     self._refused = denied
                     raise
 
     def _should_retry(self, error: Exception) -> bool:
         return isinstance(error, Retry) and not self._stopped.is_set()
 
-    def take_refusal(self) -> StoreDenied | None:
+    def take_refusal(self) -> StoreDenied | LettersDenied | None:
         """The last refusal since this was asked before, for the status; it is tried again."""
         refused, self._refused = self._refused, None
         return refused

@@ -36,7 +36,7 @@ from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring
 from landfall.driver.retry_backoff import wait_after
 from landfall.driver.undo import ReplacingEffects, undo
-from landfall.errors import LandfallError, Retry, StoreDenied, cause
+from landfall.errors import LandfallError, LettersDenied, Retry, StoreDenied, cause
 from landfall.lane import LaneWriter
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Decision, PendingReplacement, Replacement, Retired, State
@@ -99,7 +99,7 @@ class Replacements:
     retain: timedelta
     _running: dict[int, _Running] = field(default_factory=dict)
     _plan: PlannedReplacement | None = None
-    _refused: StoreDenied | None = None
+    _refused: StoreDenied | LettersDenied | None = None
     _reserved: dict[int, frozenset[str]] = field(default_factory=dict)
     _waiting: list[tuple["Future[None]", datetime]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -410,7 +410,7 @@ class Replacements:
             with attempt:
                 try:
                     return work(*arguments)
-                except StoreDenied as denied:
+                except (StoreDenied, LettersDenied) as denied:
                     self._refused = denied
                     raise
         raise AssertionError("there is no last attempt")

@@ -20,7 +20,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import BinaryIO, TypeVar
 
-from landfall.errors import LettersAway, LettersUnreachable, Retry
+from landfall.errors import LettersAway, LettersDenied, LettersUnreachable, Retry, StoreDenied
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload
 from landfall.store import Created, Store
 from landfall.store.copying import read_exactly
@@ -117,7 +117,7 @@ class RoutedStore:
 
         Raises:
             LettersUnreachable: the place is not known.
-            LettersAway: the store refuses or does not answer.
+            LettersAway: the store does not answer; LettersDenied, it refuses.
         """
         known = self.letters.get(place)
         if known is None:
@@ -128,7 +128,8 @@ class RoutedStore:
         try:
             yield known.store
         except Retry as error:
-            raise LettersAway(f"{known.field}: {error}") from error
+            away = LettersDenied if isinstance(error, StoreDenied) else LettersAway
+            raise away(f"{known.field}: {error}") from error
 
     # ---------------------------------------------------------------------------------------- slots
 

@@ -5,13 +5,21 @@ from typing import Any
 
 import pytest
 
+from landfall.api.contract import ExitCode
 from landfall.api.spec import GroupSpec
 from landfall.driver.letters_places import check_letters_places
-from landfall.errors import Stalled
+from landfall.errors import Stalled, StoreDenied
+from landfall.lane.stores import as_one
 from landfall.ledger import State, object_names
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.offsets import Slice
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
-from tests.support.fakes import group
+from landfall.store.fault_injection import Call, NoFaults, Operation
+from landfall.store.memory import MemoryStore
+from landfall.store.routed import LettersStore
+from landfall.task import Batch
+from tests.support.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.stores import uploaded
 
 
 def spec(**bad: Any) -> GroupSpec:
@@ -34,6 +42,50 @@ def test_what_is_due_must_be_in_a_place_that_the_spec_names() -> None:
     check_letters_places(State(), spec())
     with pytest.raises(Stalled, match=rf"spec\.badRecords: .* in place {place.id}.*: name it"):
         check_letters_places(due(place.id), spec(url="s3://other/clicks"))
+
+
+class WithLetters(FakeRunner):
+    """Lands each slice as dead letters alone, in the place of the spec."""
+
+    def _landed(self, batch: Batch, slice_: Slice, bad: int) -> LandedSlice:
+        del bad
+        (tp, offsets), count = (slice_.topic_partition, slice_.offsets), len(slice_.offsets)
+        key = object_names.dead_letter_key(
+            "fake", tp.topic, 1, tp.partition, offsets.start, place=batch.new_letters_place
+        )
+        upload = uploaded(self.store, key, token=batch.token)
+        letters = LandedObject(
+            upload, ObjectKind.DEAD_LETTERS, count, offsets.start, offsets.end - 1, 0
+        )
+        return LandedSlice(slice_, (letters,), 0, 0, count, 0, 4, ("bad",))
+
+
+class RefusesToComplete(NoFaults):
+    """Refuses the first completion."""
+
+    is_first = True
+
+    def before(self, call: Call) -> None:
+        if call.operation is Operation.COMPLETE and self.is_first:
+            self.is_first = False
+            raise StoreDenied("403 AccessDenied")
+
+
+def test_a_place_that_refuses_what_is_committed_is_named_and_tried_again() -> None:
+    of = group(badRecords={"url": "s3://letters/clicks", "maxRatio": "1"})
+    (place,) = of.spec.bad_records.places
+    letters = MemoryStore(RefusesToComplete())
+    known = {place.id: LettersStore(letters, "spec.badRecords.url")}
+    store = as_one(MemoryStore(), letters=known)
+    one = driver(of, store, FakeLog().write("a", 10), WithLetters(store))
+
+    assert one.run() is ExitCode.OK
+
+    assert one.counters.failures_by_reason == {"StoreDenied": 1}
+    last = one.counters.last_failure
+    assert last is not None
+    assert last.message == "spec.badRecords.url: 403 AccessDenied"
+    assert len([*letters.list_after("")]) == 1
 
 
 def test_another_server_is_another_place_and_a_backfill_is_in_its_own() -> None:

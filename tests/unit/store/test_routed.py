@@ -8,7 +8,7 @@ import pytest
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.ledger_root import check_roots
 from landfall.errors import (
-    LettersAway,
+    LettersDenied,
     LettersUnreachable,
     Reason,
     Stalled,
@@ -306,7 +306,7 @@ def test_a_place_that_refuses_is_named_and_is_no_outage_of_the_store() -> None:
     letters = {PLACE: LettersStore(MemoryStore(plan=Refuses()), "spec.badRecords.url")}
     store = as_one(MemoryStore(), letters=letters)
 
-    with pytest.raises(LettersAway, match=r"spec\.badRecords\.url: begin .* 403") as refused:
+    with pytest.raises(LettersDenied, match=r"spec\.badRecords\.url: begin .* 403") as refused:
         store.begin(LETTERS_KEYS[1], "token")
 
     assert not isinstance(refused.value, StoreAway)
