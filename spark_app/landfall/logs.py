@@ -6,7 +6,8 @@ in ``extra``, and ``traceback`` after an exception. On a terminal, ``landfall ru
 short lines instead (``landfall.cli.log_lines``).
 
 Names of files, answers of servers and payloads reach logs and terminals. ``visible`` shows their
-control characters as escapes, so that they cannot forge a line or command a terminal.
+control characters as escapes, so that they cannot forge a line or command a terminal, and so it
+does with what changes the order of text or cannot be seen: a name must not look like another one.
 """
 
 import json
@@ -18,8 +19,10 @@ from datetime import UTC, datetime
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_LINE_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_DECEIVING = "\\u200b\\u202a-\\u202e\\u2060-\\u206f\\ufeff\\U000e0000-\\U000e007f"
+"""What changes the direction of text, or has no width; not what scripts join letters by."""
+_CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_DECEIVING}]")
+_LINE_CONTROLS = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_DECEIVING}]")
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -61,6 +61,17 @@ class FileChanged(LandfallError):  # noqa: N818  # the name is the state
         return FileChanged, (self.name, self.expected, self.found)
 
 
+class FileElsewhere(FileChanged):
+    """A file is a link that leads out of its folder, so this version can never be read."""
+
+    def __str__(self) -> str:
+        return f"{self.name}: it is a link that leads out of the folder, and is not followed"
+
+    def __reduce__(self) -> tuple[type["FileElsewhere"], tuple[str, str, str | None]]:
+        """Make the same error of it in another process."""
+        return FileElsewhere, (self.name, self.expected, self.found)
+
+
 class Part(Struct, frozen=True, gc=False):
     """An uploaded part: the ETag that the store returned, and its size in bytes."""
 

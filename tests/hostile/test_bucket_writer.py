@@ -3,9 +3,10 @@
 import gzip
 import json
 import socket
+import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from landfall.api.spec.s3 import S3
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import LandfallError
 from landfall.lane import LaneWriter, OpenRequest
-from landfall.ledger import digest
+from landfall.ledger import digest, segments
 from landfall.ledger.object_names import ledger_prefix
 from landfall.ledger.roots import LEDGER_MARK
 from landfall.ledger.segment_names import SegmentName, segment_key
@@ -114,22 +115,62 @@ def test_a_stored_spec_and_an_open_that_name_code(
         read = opened(target).scan(topic).to_arrow().num_rows
         assert read == 350
         attack.saw("a reader imports nothing, and reads what is there")
+        slots = rewrite(target.bucket, lambda body: named_by_opens(body, spec))
+        attack.saw(f"then {slots} slots are rewritten, so that all objects were made by that spec")
+        try:
+            opened(target).scan(topic).to_arrow()
+        except LandfallError as error:
+            attack.check(GADGET in str(error), f"a refusal without the name: {error}")
+            attack.saw("a reader refuses them, and names the format")
+        else:
+            attack.loot.append("a reader that reads by a format of the attacker")
 
 
-def test_a_mark_that_sends_readers_elsewhere(world: World, target: Scene) -> None:
+def named_by_opens(body: dict[str, Any], spec: str) -> bool:
+    """Let an OPEN name a spec; whether that changed it."""
+    was_another = body["type"] == "OPEN" and body["spec"] != spec
+    if was_another:
+        body["spec"] = spec
+    return was_another
+
+
+def test_a_mark_that_sends_readers_elsewhere(
+    world: World, target: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A reader whose credentials are in its environment may look anywhere; one that names those of
+    # an object store looks in no folder anyway.
+    for name, value in world.s3.env.items():
+        monkeypatch.setenv(name, value)
+    for key in target.bucket.keys("_landfall/"):
+        copied = tmp_path / "uploads" / key
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(target.bucket.read(key))
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
         elsewhere.settimeout(0.5)
         port = elsewhere.getsockname()[1]
-        urls = ["file:///etc", f"hdfs://127.0.0.1:{port}/x", f"http://127.0.0.1:{port}/", "\x1b[2J"]
-        tried = "`_landfall/ledger.json` that names `file:///etc`, an HDFS, a web server, no URL"
+        urls = [
+            "file:///etc",
+            f"file://{tmp_path}/uploads",
+            f"hdfs://127.0.0.1:{port}/x",
+            f"http://127.0.0.1:{port}/",
+            "\x1b[2J",
+        ]
+        tried = (
+            "`_landfall/ledger.json` that names `file:///etc`, a folder with a copy of the ledger,"
+            " an HDFS, a web server, no URL"
+        )
 
         with world.attack(PARTY, "where readers look for the ledger", tried) as attack:
             for url in urls:
                 target.bucket.write(LEDGER_MARK, json.dumps({"url": url}).encode())
                 try:
-                    opened(target)
+                    landfall.open(target.bucket.url)
                 except LandfallError as error:
                     attack.check(str(error).isprintable(), f"an error with {str(error)!r}")
+                    attack.check(
+                        "mark may name" in str(error) or "names no" in str(error),
+                        f"a reader that looks there: {error}",
+                    )
                 else:
                     attack.loot.append(f"a reader that opens {url}")
             with suppress(TimeoutError):
@@ -143,16 +184,21 @@ def test_bombs_and_garbage(
 ) -> None:
     bucket, prefix = target.bucket, ledger_prefix(NAME, LANE).removesuffix("/")
     bomb = gzip.compress(bytes(1 << 30), 9)
-    segment = SegmentName(0, 1, 1, digest(bomb)[:16])
+    # A segment ends with the size of its directory, which is read first.
+    sealed = bomb + segments._MAGIC + struct.pack(">Q", len(bomb))
+    segment = SegmentName(0, 1, 1, digest(sealed)[:16])
     garbage = {
-        segment_key(NAME, LANE, segment): bomb,
+        segment_key(NAME, LANE, segment): sealed,
         f"{prefix}-specs/{'0' * 64}.json": b"\x00" * 1_000_000,
         f"{prefix}-snapshots/00000000000000000001": bomb,
         f"{prefix}-head.json": b"[" * 1_000_000,
         f"_landfall/{NAME}/dead-letters/\x1b[2Jx": b"x",
         "_landfall/\u202e/0/x": b"x",
     }
-    tried = "a segment and a snapshot that unpack to a gigabyte, names with escape sequences"
+    tried = (
+        "a segment whose directory unpacks to a gigabyte, a snapshot that does, names with escape"
+        " sequences"
+    )
 
     with world.attack(PARTY, "bombs and garbage beside the ledger", tried) as attack:
         for key, body in garbage.items():
@@ -173,14 +219,13 @@ def test_bombs_and_garbage(
         attack.saw("the group lands on, or stops with a reason; what it landed is whole")
 
 
-def rewrite(bucket: Bucket) -> int:
-    """Change the oldest COMMIT, and all hashes after it; returns how many slots were rewritten."""
+def rewrite(bucket: Bucket, change: Callable[[dict[str, Any]], bool]) -> int:
+    """Change slots, and all hashes after them; returns how many more slots were rewritten."""
     prefix, tip, rewritten = ledger_prefix(NAME, LANE), "", 0
     for key in bucket.keys(prefix):
         stored = bucket.read(key)
         body = json.loads(stored)
-        if body["type"] == "COMMIT" and not rewritten:
-            body["header"]["time"] = "2020-01-01T00:00:00+00:00"
+        if change(body) and not rewritten:
             rewritten = 1
         if rewritten:
             body["header"]["prev"] = tip
@@ -189,6 +234,14 @@ def rewrite(bucket: Bucket) -> int:
             rewritten += 1
         tip = digest(stored)
     return rewritten - 1
+
+
+def commits_of_2020(body: dict[str, Any]) -> bool:
+    """Date a COMMIT back; whether it is one."""
+    is_commit = bool(body["type"] == "COMMIT")
+    if is_commit:
+        body["header"]["time"] = "2020-01-01T00:00:00+00:00"
+    return is_commit
 
 
 def test_a_history_that_is_rewritten(world: World, tmp_path: Path) -> None:
@@ -201,10 +254,10 @@ def test_a_history_that_is_rewritten(world: World, tmp_path: Path) -> None:
     group.wait(lambda: (group.status().get("ledger") or {}).get("sha256"), "the anchor is kept")
     known = group.status()["ledger"]
     anchor = f"{known['epoch']}/{known['slot']}:{known['sha256']}"
-    tried = "the oldest COMMIT changed, and all hashes after it, while the driver was away"
+    tried = "all COMMITs changed, and all hashes after them, while the driver was away"
 
     with world.attack(PARTY, "a history that is rewritten", tried) as attack:
-        slots = rewrite(scene.bucket)
+        slots = rewrite(scene.bucket, commits_of_2020)
         file = str(scene.file(tmp_path))
         without, _, _ = command(tmp_path, "fsck", file)
         code, said, _ = command(tmp_path, "fsck", file, "--anchor", anchor)

@@ -1,13 +1,15 @@
 """``kubectl landfall``: parse, ask, wait for the operator's answer, end with an exit code."""
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from landfall.api.contract import ExitCode
+from landfall.logs import visible
 from landfall_operator.api.verbs import PAUSE, Verb, annotation
 from landfall_operator.kubectl.client import Kubectl, KubectlError
 from landfall_operator.objects.names import ACCEPT_LEDGER, revision_name
@@ -33,6 +35,8 @@ IN_THE_POD: Mapping[str, str] = {
     "undo": "bring back objects of which others took the place",
 }
 """Commands that run in the driver's pod, with what they do."""
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+"""The name of an object in Kubernetes."""
 _NAMES_THERE: Mapping[str, str] = {"promote-backfill": "promote"}
 """What a command of ``landfall`` is called, where the plugin's has another name."""
 
@@ -71,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(_command(kubectl, arguments, rest))
     except KubectlError as failed:
-        print(failed, file=sys.stderr)
+        _say(str(failed), sys.stderr)
         return failed.exit_code
     except KeyboardInterrupt:
         return 130
@@ -98,7 +102,7 @@ def parser() -> argparse.ArgumentParser:
             allow_abbrev=False,
             **more,
         )
-        command.add_argument("group", metavar="GROUP", help="name of the ConsumerGroup")
+        command.add_argument("group", type=_name, metavar="GROUP", help="name of the ConsumerGroup")
         return command
 
     for verb, summary in _VERBS.items():
@@ -188,7 +192,7 @@ def _ask(kubectl: Kubectl, arguments: argparse.Namespace) -> int:
     if value:
         kubectl.annotate(name, f"{annotation(verb)}-")
     accepted = bool(answer["accepted"])
-    print(f"{name}: {answer['message']}", file=sys.stdout if accepted else sys.stderr)
+    _say(f"{name}: {answer['message']}", sys.stdout if accepted else sys.stderr)
     return ExitCode.OK if accepted else ExitCode.REFUSED
 
 
@@ -227,7 +231,21 @@ def _in_the_pod(kubectl: Kubectl, name: str, command: str, rest: Sequence[str]) 
     if not active:
         raise KubectlError(f"{name}: no driver has been started yet", ExitCode.UNAVAILABLE)
     words = [*_there(command).split(), GROUP_FILE, *rest]
+    if not _NAME.fullmatch(active):
+        raise KubectlError(f"{name}: status.rollout.active is no revision: {active!r}", 1)
     return kubectl.execute(revision_name(name, active), words)
+
+
+def _name(text: str) -> str:
+    """A name that kubectl takes for no option, and that is one of an object."""
+    if not _NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"not the name of a group: {text!r}")
+    return text
+
+
+def _say(text: str, to: TextIO) -> None:
+    """Print what may come from somebody else's group, without commands to the terminal."""
+    print(visible(text, lines=True), file=to)
 
 
 def _there(command: str) -> str:

@@ -2,11 +2,16 @@
 
 A file gets its final name only after its bytes are synced. Then its folder is synced, so that the
 name survives too. ``landfall.store.file`` is built on these.
+
+Others may write to a shared volume, links too. A link that leads out of the root would let them
+have the pod's own files read, such as its secrets, or files of somebody else deleted, so nothing
+is read or written there.
 """
 
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -49,6 +54,61 @@ def translate_errors(operation: str, path: Path) -> Iterator[None]:
         if error.errno in _NO_LINKS:
             raise Stalled(Reason.STORE_UNSAFE, message) from error
         raise StoreDenied(message) from error
+
+
+def leads_out(root: Path, path: Path) -> bool:
+    """Whether links lead from a path below the root to somewhere else."""
+    return _is_out(root, os.path.realpath(path))
+
+
+def check_inside(root: Path, path: Path) -> None:
+    """Return unless links lead from a path below the root to somewhere else.
+
+    Raises:
+        PermissionError: they do.
+    """
+    if leads_out(root, path):
+        raise _led_out(root, path)
+
+
+def open_inside(root: Path, path: Path) -> BinaryIO:
+    """Open a file for reading, unless links lead out of the root.
+
+    It is the opened file that is looked at: nobody can replace it by a link in between.
+
+    Raises:
+        FileNotFoundError: there is none, or it is no file.
+        PermissionError: links lead out of the root.
+    """
+    check_inside(root, path)
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+    # What is no file any more must not block.
+    stream = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+    try:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+        if _is_out(root, _real_path(stream, path)):
+            raise _led_out(root, path)
+    except OSError:
+        stream.close()
+        raise
+    return stream
+
+
+def _real_path(stream: BinaryIO, path: Path) -> str:
+    try:
+        return str(Path(f"/proc/self/fd/{stream.fileno()}").readlink())
+    except FileNotFoundError:  # only Linux has it
+        return os.path.realpath(path)
+
+
+def _is_out(root: Path, real: str) -> bool:
+    return not f"{real}/".startswith(f"{os.path.realpath(root).rstrip('/')}/")
+
+
+def _led_out(root: Path, path: Path) -> PermissionError:
+    return PermissionError(errno.EACCES, f"a link leads out of {root}", str(path))
 
 
 def sync(stream: BinaryIO) -> None:
@@ -156,7 +216,8 @@ def keys(root: Path, prefix: str, after: str, *, hidden: str, folder: str = "") 
     """Relative paths of the files under ``root``, in the order of their UTF-8 bytes.
 
     A folder sorts by its name with the slash, as the paths of its files do. Folders that cannot
-    contain a match are not read.
+    contain a match are not read. Links to folders are listed as if they were files, and not
+    followed: they may lead in circles, or elsewhere.
 
     Args:
         root: the folder the paths are relative to.
@@ -167,7 +228,10 @@ def keys(root: Path, prefix: str, after: str, *, hidden: str, folder: str = "") 
     """
     with translate_errors("list", root / folder):
         try:
-            names = sorted(entry.name + "/" * entry.is_dir() for entry in os.scandir(root / folder))
+            names = sorted(
+                entry.name + "/" * entry.is_dir(follow_symlinks=False)
+                for entry in os.scandir(root / folder)
+            )
         except FileNotFoundError:
             return
     for key in (folder + name for name in names):

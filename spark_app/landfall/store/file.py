@@ -18,7 +18,7 @@ linked.
 
 Files and folders are synced before a call returns. The file system must support hard links. Keys
 are paths: a key cannot be an object and a folder of other keys at once, and each of its steps is at
-most 255 bytes long.
+most 255 bytes long. Links of others that lead out of the root are never followed.
 """
 
 import hashlib
@@ -41,12 +41,15 @@ from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.copying import read_exactly
 from landfall.store.disk import (
+    check_inside,
     create_file,
     delete_abandoned,
     keys,
+    leads_out,
     link,
     make_folder,
     move,
+    open_inside,
     size_of,
     sync,
     sync_folder,
@@ -103,6 +106,8 @@ class FileStore:
         self._owners = self._root / STAGING / "owners"
         self._new = self._root / STAGING / "new"
         with translate_errors("connect", self._root):
+            for folder in (self._uploads, self._owners, self._new):
+                check_inside(self._root, folder)
             delete_abandoned(self._new, clock(), ABANDONED_AFTER)
 
     def __repr__(self) -> str:
@@ -120,11 +125,17 @@ class FileStore:
         """The whole value; None if the key does not exist."""
         path = self._path(key)
         with translate_errors("read", path):
-            return path.read_bytes() if path.is_file() else None
+            stream = self._opened(path)
+            if stream is None:
+                return None
+            with stream:
+                return stream.read()
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
         """Visible objects in key order."""
         for key in keys(self._root, prefix, after, hidden=STAGING):
+            if leads_out(self._root, self._root / key):
+                continue  # a link that somebody has put there is no object
             # A user may have removed the file since it was listed.
             if found := self.stat(key):
                 yield ObjectStat(found.key, found.size, found.etag)
@@ -140,13 +151,13 @@ class FileStore:
         """Some of a value's bytes."""
         path = self._path(key)
         with translate_errors("read", path):
-            try:
-                with path.open("rb") as stream:
-                    size = stream.seek(0, os.SEEK_END)
-                    stream.seek(max(size + start, 0) if start < 0 else start)
-                    return stream.read(length)
-            except FileNotFoundError:
+            stream = self._opened(path)
+            if stream is None:
                 return None
+            with stream:
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(max(size + start, 0) if start < 0 else start)
+                return stream.read(length)
 
     def delete_slots(self, keys: Sequence[str]) -> None:
         """Delete values that a segment replaces."""
@@ -230,11 +241,13 @@ class FileStore:
         whole = folder / f"whole-{uuid4().hex}"
         try:
             if len(upload.parts) == 1:
-                whole.hardlink_to(folder / _part_name(1, upload.parts[0]))
+                only = folder / _part_name(1, upload.parts[0])
+                check_inside(self._root, only)
+                whole.hardlink_to(only)
                 return whole
             with whole.open("xb") as joined:
                 for number, part in enumerate(upload.parts, 1):
-                    with (folder / _part_name(number, part)).open("rb") as stream:
+                    with open_inside(self._root, folder / _part_name(number, part)) as stream:
                         shutil.copyfileobj(stream, joined, 1 << 20)
                 sync(joined)
         except FileNotFoundError as error:
@@ -346,7 +359,7 @@ class FileStore:
         """Read an object as a stream."""
         path = self._path(key)
         with translate_errors("open", path):
-            found = path.open("rb") if path.is_file() else None
+            found = self._opened(path)
         if found is None:
             raise FileNotFoundError(path)
         return found
@@ -357,7 +370,17 @@ class FileStore:
         steps = key.split("/")
         if not {"", ".", ".."}.isdisjoint(steps) or steps[0] == STAGING or "\0" in key:
             raise ValueError(f"not a key of a file store: {key!r}")
-        return self._root / key
+        path = self._root / key
+        with translate_errors("look at", path):
+            check_inside(self._root, path)
+        return path
+
+    def _opened(self, path: Path) -> BinaryIO | None:
+        """A file, opened for reading; None if there is none."""
+        try:
+            return open_inside(self._root, path)
+        except FileNotFoundError:
+            return None
 
     def _folder(self, upload_id: str) -> Path:
         if not _UPLOAD_ID.fullmatch(upload_id):
@@ -370,7 +393,8 @@ class FileStore:
 
     def _owner(self, key: str) -> _Owner | None:
         try:
-            return untrusted_json.decode(self._owner_path(key).read_bytes(), type=_Owner)
+            with open_inside(self._root, self._owner_path(key)) as stream:
+                return untrusted_json.decode(stream.read(), type=_Owner)
         except FileNotFoundError:
             return None
 

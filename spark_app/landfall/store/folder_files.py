@@ -3,8 +3,14 @@
 What tells versions of a file apart is when it was last written, its size and its inode, looked at
 before and after each read. A writer that changes a file in place twice within the resolution of the
 file system's clock, a few milliseconds, and keeps its size, goes unnoticed: ``settle`` is for that.
+
+Whoever may write there may put links there. One to a file of the folder is that file; one to a
+folder in it is passed over, since its files are listed where they are. One to a file elsewhere is
+listed as a file that cannot be read, so that it is reported, and holds up no other file. One to a
+folder elsewhere is an error: nobody knows how many files are missed.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -12,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from landfall.errors import StoreAway
-from landfall.objects import FileChanged, ListedFile
-from landfall.store.disk import keys, translate_errors
+from landfall.objects import FileChanged, FileElsewhere, ListedFile
+from landfall.store.disk import keys, leads_out, open_inside, translate_errors
 from landfall.store.file import STAGING
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,17 +47,25 @@ class FolderFiles:
         path = self._root / name
         with translate_errors("look at", path):
             try:
-                found = path.stat()
+                is_elsewhere = leads_out(self._root, path)
+                if is_elsewhere and path.is_dir():
+                    raise PermissionError(
+                        errno.EACCES, f"it is a link to a folder outside of {self._root}"
+                    )
+                found = path.lstat() if is_elsewhere else path.stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
-        return _listed(name, found) if stat.S_ISREG(found.st_mode) else None
+        is_file = is_elsewhere or stat.S_ISREG(found.st_mode)
+        return _listed(name, found) if is_file else None
 
     def read(self, file: ListedFile, start: int, end: int) -> bytes:
         """Some bytes of a version."""
         path = self._root / file.name
         with translate_errors("read", path):
             try:
-                with path.open("rb") as stream:
+                if leads_out(self._root, path):
+                    raise FileElsewhere(file.name, file.etag, file.etag)
+                with open_inside(self._root, path) as stream:
                     self._check(file, os.fstat(stream.fileno()))
                     stream.seek(start)
                     body = stream.read(end - start)

@@ -10,7 +10,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import console, main
 from landfall.cli.log_lines import EventFormatter
-from landfall.logs import TextFormatter
+from landfall.logs import TextFormatter, visible
 
 HOSTILE = "x\x1b]0;owned\x07\x1b[2J\x1b[31mok\r\x9b2J\x7f"
 SHOWN = r"x\x1b]0;owned\x07\x1b[2J\x1b[31mok\r\x9b2J\x7f"
@@ -30,6 +30,23 @@ def test_results_and_tables_show_them(capsys: pytest.CaptureFixture[str]) -> Non
     console.out().print(table)
 
     assert [line.strip() for line in capsys.readouterr().out.splitlines()] == [SHOWN, "file", SHOWN]
+
+
+@pytest.mark.parametrize(
+    "deceiving",
+    ["\u202e", "\u202a", "\u2066", "\u2069", "\u200b", "\u2060", "\ufeff", "\U000e0041"],
+)
+def test_what_changes_the_order_of_text_or_is_not_seen_is_shown(deceiving: str) -> None:
+    assert visible(f"gpj.{deceiving}exe") == f"gpj.{ascii(deceiving)[1:-1]}exe"
+
+
+def test_what_scripts_join_letters_by_stays() -> None:
+    for text in (
+        "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\U0001f469\u200d\U0001f680",
+        "e\u0301",
+    ):
+        assert visible(text) == text
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), EventFormatter()], ids=["text", "run"])

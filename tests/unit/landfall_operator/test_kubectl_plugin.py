@@ -101,19 +101,77 @@ def test_a_named_revision_is_a_request_of_its_own_each_time(kubectl: Path) -> No
     assert values[0] != values[1]
 
 
+def answering(folder: Path, message: str) -> None:
+    """Let the operator refuse the next request."""
+    last = {"verb": "retry", "accepted": False, "message": message}
+    answered = {**GROUP, "status": {**GROUP["status"], "lastRequest": last}}
+    program = folder / "kubectl"
+    of_annotate = f'case "$*" in *annotate*) cp {folder / "answered"} {folder / "group"};; esac'
+    program.write_text(f"{program.read_text()}{of_annotate}\n")
+    (folder / "answered").write_text(json.dumps(answered))
+
+
 def test_a_refused_request_ends_with_a_code_of_its_own(
     kubectl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The group has not stalled: the request has only not been carried out."""
-    last = {"verb": "retry", "accepted": False, "message": "nothing to try again"}
-    answered = {**GROUP, "status": {**GROUP["status"], "lastRequest": last}}
-    program = tmp_path / "kubectl"
-    of_annotate = f'case "$*" in *annotate*) cp {tmp_path / "answered"} {tmp_path / "group"};; esac'
-    program.write_text(f"{program.read_text()}{of_annotate}\n")
-    (tmp_path / "answered").write_text(json.dumps(answered))
+    answering(tmp_path, "nothing to try again")
 
     assert run(kubectl, "retry", "clicks", "--timeout", "20")[0] == ExitCode.REFUSED
     assert "nothing to try again" in capsys.readouterr().err
+
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202e\r\x9b2J all landed"
+
+
+def test_a_status_of_somebody_else_commands_no_terminal(
+    kubectl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may write the status of a group can write this."""
+    answering(tmp_path, HOSTILE)
+
+    run(kubectl, "retry", "clicks", "--timeout", "20")
+
+    said = capsys.readouterr().err
+    assert "all landed" in said
+    assert said.rstrip("\n").isprintable()
+
+
+def test_an_error_of_kubectl_commands_no_terminal(
+    kubectl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may quote names, and what a webhook answers."""
+    (tmp_path / "said").write_text(HOSTILE)
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\ncat {tmp_path / 'said'} >&2\nexit 1\n")
+
+    assert main(["retry", "clicks"]) == 1
+    said = capsys.readouterr().err
+    assert "all landed" in said
+    assert said.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    "name", ["-A", "--kubeconfig=/tmp/x", "a b", "a/b", "", "A", "a\x1b[2J", "."]
+)
+def test_what_is_no_name_of_a_group_reaches_no_kubectl(kubectl: Path, name: str) -> None:
+    for words in (["retry", "--", name], ["status", "--", name], ["pause", "--", name]):
+        with pytest.raises(SystemExit):
+            main(words)
+    assert not calls(kubectl)
+
+
+@pytest.mark.parametrize("active", ["-A", "g1 --all", "g1/../x", "g1\x1b[2J", "G1"])
+def test_a_revision_that_is_none_names_no_driver(
+    kubectl: Path, capsys: pytest.CaptureFixture[str], active: str
+) -> None:
+    """Whoever may write the status of a group can write this."""
+    (kubectl.parent / "group").write_text(json.dumps({"status": {"rollout": {"active": active}}}))
+
+    assert run(kubectl, "status", "clicks")[0] == 1
+    assert all("exec" not in call for call in calls(kubectl))
+    said = capsys.readouterr().err
+    assert "status.rollout.active is no revision" in said
+    assert said.replace("\n", "").isprintable()
 
 
 def test_an_operator_that_does_not_answer_is_reported(
