@@ -13,11 +13,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from landfall.errors import Stalled
+from landfall.ledger.replacement_lists import RetiringObject
+from landfall.publish.building import publisher
 from tests.support.engines import EngineError, Engines
+from tests.support.lake import CLICKS, Landed
 from tests.support.parquet_files import landed_again, with_column
 from tests.support.published import COLUMNS, PublishedOrders, rows_of
 from tests.support.s3 import Bucket
 from tests.support.table_places import TablePlaces
+from tests.unit.publish.test_replacing import ParquetMerge, _landed
 
 pytestmark = pytest.mark.xdist_group("engines")
 suite = pytest.mark.full
@@ -294,6 +299,59 @@ def test_partition_columns_of_delta_tables_are_dates_by_choice(
 
 
 @suite
+def test_delta_tables_whose_rows_have_deletion_vectors_are_followed(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """A vector of Spark's: files are added beside it, a merge says how to go on, and that works."""
+    landed = Landed(tmp_path)
+    landed.sample.directory = "_landed/dt=2026-11-21"
+    context = landed.context(
+        "Delta", {"table": landed.url("{topic}")}, route={"pattern": "_landed/dt={date}"}
+    )
+    location = f"{tmp_path}/landed/clicks"
+    built = partial(publisher, context.group, context.entry, context.store)
+
+    def land() -> None:
+        landed.land(CLICKS).settle()
+        built().publish(context.follower())
+
+    def spark(query: str) -> list[dict[str, object]]:
+        return engines.ask("spark", query.format(t=f"delta.`{location}`"), session=str(tmp_path))
+
+    def offsets() -> list[object]:
+        query = "select _offset from {t} order by _offset"
+        found = [row["_offset"] for row in spark(query)]
+        scan = query.format(t=f"delta_scan('{location}')")
+        assert [row["_offset"] for row in engines.ask("duckdb", scan)] == found
+        for engine in ("polars", "kernel", "deltalake"):
+            rows = engines.ask(engine, query.format(t="t"), table=location, format="delta")
+            assert [row["_offset"] for row in rows] == found, engine
+        return found
+
+    land()
+    spark("alter table {t} set tblproperties ('delta.enableDeletionVectors' = 'true')")
+    spark("delete from {t} where _offset = 7")
+    assert [*Path(location).glob("deletion_vector_*.bin")]
+    land()
+    land()
+    assert offsets() == [n for n in range(30) if n != 7]
+    retire = [RetiringObject(o.landed_slot, o.landed) for o in _landed(landed.sample)][:2]
+    merge = ParquetMerge(landed.sample, tuple(retire), landed.sample.state.applied_through)
+    merge.record().complete().retired()
+    versions = sorted(Path(location).glob("_delta_log/*.json"))
+
+    with pytest.raises(Stalled, match=r"others have deleted rows. `landfall publish --rebuild`"):
+        built().publish(context.follower())
+
+    assert sorted(Path(location).glob("_delta_log/*.json")) == versions
+    built().reset(context.follower())
+    assert offsets() == [*range(30)]
+    spark("delete from {t} where _offset = 7")
+    land()
+    assert offsets() == [n for n in range(40) if n != 7]
+
+
+@suite
 def test_iceberg_tables_are_partitioned_by_a_date(engines: Engines, tmp_path: Path) -> None:
     columns = [*COLUMNS, {"name": "day", "type": "Date"}]
     options = {"partitionBy": ["day"]}
@@ -420,6 +478,44 @@ def test_delta_tables_on_s3_are_read_by_who_knows_the_scheme(
     else:
         with pytest.raises(EngineError, match="No suitable object store found for s3a"):
             table.ask("deltalake", EVERYTHING)
+
+
+def test_delta_tables_around_their_objects_on_s3_are_read_by_others(
+    engines: Engines, tmp_path: Path, s3_access: Bucket
+) -> None:
+    places = TablePlaces(tmp_path, s3_access, is_around=True)
+    table = PublishedOrders(places, "Delta", engines).land(0, 40, 100).publish()
+
+    assert table.duckdb(ON_SECOND_DAY) == [{"n": 50}]
+    for engine in ("polars", "deltalake"):
+        assert table.ask(engine, EVERYTHING) == rows_of(range(100)), engine
+
+
+@suite
+@pytest.mark.parametrize("is_plain_spark", [False, True])
+def test_delta_tables_around_their_objects_on_s3_are_read_and_changed_by_all(
+    engines: Engines, tmp_path: Path, s3_access: Bucket, is_plain_spark: bool
+) -> None:
+    """Their files have the scheme by which a reader names the table."""
+    places = TablePlaces(tmp_path, s3_access, is_around=True)
+    table = PublishedOrders(places, "Delta", engines, is_plain_spark=is_plain_spark)
+    table.land(0, 40, 100).publish()
+
+    assert table.spark(EVERYTHING) == rows_of(range(100))
+    assert table.spark(ON_SECOND_DAY) == [{"n": 50}]
+    table.is_plain_spark = False
+    assert table.duckdb(EVERYTHING) == rows_of(range(100))
+    for engine in ("polars", "daft", "kernel", "deltalake"):
+        assert table.ask(engine, EVERYTHING) == rows_of(range(100)), engine
+
+    table.is_plain_spark = is_plain_spark
+    table.spark("delete from {t} where id < 5")
+    table.spark("optimize {t}")
+    table.land(100, 120).publish()
+
+    assert ids(table) == [*range(5, 120)]
+    table.is_plain_spark = False
+    assert table.duckdb(EVERYTHING) == rows_of(range(5, 120))
 
 
 @suite

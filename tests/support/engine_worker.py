@@ -151,6 +151,7 @@ def run_daft(request: dict[str, Any]) -> list[dict[str, Any]]:
                 endpoint_url=s3["endpoint"],
                 key_id=s3["key"],
                 access_key=s3["secret"],
+                use_ssl=False,
             )
         )
     if request["format"] == "iceberg":

@@ -229,7 +229,8 @@ class DeltaTables:
 
         Its columns stay as well, but for those whose type no file fits. Files that it has and is to
         have stay, too: a version that removes a path and adds it is not valid, and readers take
-        either for the last word.
+        either for the last word. Where a file with a deletion vector is to leave, all files leave
+        by a version before.
         """
         with self._errors("refill", table):
             keys = [each.landed.upload.key for each in stretch.objects]
@@ -252,7 +253,11 @@ class DeltaTables:
                 with suppress(CommitFailedError):  # somebody has changed the table
                     if self._sets_retention(loaded, files):
                         continue
-                    if is_empty or staying:
+                    keeps_files = is_empty or bool(staying)
+                    if keeps_files and any(each.has_deleted_rows for each in leaving):
+                        self._clear(loaded, stretch, files)
+                        continue
+                    if keeps_files:
                         columns = self._columns(loaded, files)
                         if self._changes_columns(loaded, columns):
                             continue
@@ -268,11 +273,7 @@ class DeltaTables:
     def _parted(
         self, loaded: DeltaTable, in_log: Sequence[str], files: Sequence[DeltaFile]
     ) -> tuple[set[str], tuple[TableFile, ...]]:
-        """The keys of files that a table has as they are, and the files that it has besides.
-
-        Raises:
-            Stalled: DESTINATION_CONFLICT, some of each, and one that delta-rs cannot remove.
-        """
+        """The keys of files that a table has as they are, and the files that it has besides."""
         table = loaded.table_uri
         wanted = {_in_table(table, file.url): file.key for file in files}
         live = [
@@ -281,14 +282,30 @@ class DeltaTables:
         ]
         staying = {key for each, key in live if key is not None and not each.has_deleted_rows}
         leaving = tuple(each for each, key in live if each.has_deleted_rows or key not in staying)
-        if staying and (kept := next((each for each in leaving if each.has_deleted_rows), None)):
-            raise Stalled(
-                Reason.DESTINATION_CONFLICT,
-                f"table {table}: rows of {kept.path} are deleted by a deletion vector, "
-                "which cannot be taken away while other files stay; delete the folder of the "
-                "table, and it is made again",
-            )
         return staying, leaving
+
+    def _clear(self, loaded: DeltaTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
+        """Remove all files of a table, by a version of its own, if a stretch can fill it again.
+
+        A file with a deletion vector is removed by its path and its vector, and delta-rs names the
+        vector only where every file leaves. Files that are to stay cannot be removed and added by
+        one version. The position says that the table has nothing, so the next pass fills it if this
+        one is killed here: docs/adr/0072.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, a file does not fit; nothing has changed.
+        """
+        self._columns(loaded, files)
+        times = {each.landed.upload.key: each.time for each in stretch.objects}
+        for file in files:
+            self._action(loaded, file, times[file.key])
+        loaded.create_write_transaction(
+            [],
+            mode="overwrite",
+            schema=loaded.schema(),
+            partition_by=loaded.metadata().partition_columns,
+            commit_properties=self._properties(NONE),
+        )
 
     def _has_rows(self, loaded: DeltaTable) -> bool:
         """Whether a table has rows of the ledger, or may have some."""
