@@ -147,7 +147,8 @@ class TableFolders:
                 raise Stalled(
                     Reason.DESTINATION_CONFLICT,
                     f"table {table}: VACUUM would delete {self.context.url(stat.key)}, which is "
-                    "in its folder, and in no folder with _ below it; publish to another table",
+                    "in its folder, and in no folder with _ below it; publish to another table, or "
+                    "delete it if another engine wrote it for an earlier table",
                 )
 
     def _check_routes(self, specs: TopicSpecs) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -273,6 +274,26 @@ def test_objects_that_vacuum_would_delete_keep_a_table_away(tmp_path: Path) -> N
 
     assert caught.value.reason is Reason.DESTINATION_CONFLICT
     assert not [key for key in landed.keys("clicks") if "_delta_log" in key]
+
+
+def test_a_table_around_its_objects_is_dropped_by_its_log(tmp_path: Path) -> None:
+    """The page says so; files that other engines wrote into it are not Landfall's to judge."""
+    _, context = inside(tmp_path, "_landed/dt=2026-11-21")
+    publish(context)
+    folder = tmp_path / "landed/clicks"
+    shutil.rmtree(folder / "_delta_log")
+    publish(context)
+    assert offsets_inside(tmp_path) == [*range(10)]
+    (folder / "deletion_vector_7.bin").write_bytes(b"x")
+    publish(context)
+    shutil.rmtree(folder / "_delta_log")
+
+    with pytest.raises(Stalled, match=r"delete .*deletion_vector_7.bin, .*another engine wrote it"):
+        publish(context)
+
+    (folder / "deletion_vector_7.bin").unlink()
+    publish(context)
+    assert offsets_inside(tmp_path) == [*range(10)]
 
 
 def test_a_backfill_moves_old_objects_to_where_a_table_may_be_around_them(tmp_path: Path) -> None:
