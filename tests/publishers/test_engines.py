@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from moto.glue.responses import GlueResponse
 
 from landfall.errors import Stalled
 from landfall.ledger.replacement_lists import RetiringObject
 from landfall.publish.building import publisher
+from tests.support.aws_server import aws_server
 from tests.support.engines import EngineError, Engines
 from tests.support.lake import CLICKS, Landed
 from tests.support.parquet_files import landed_again, with_column
@@ -460,6 +462,25 @@ def test_iceberg_tables_on_s3_are_read_by_everybody(
 
     assert table.ask("daft", EVERYTHING) == rows_of(range(5, 100))
     assert ids(table.land(100, 120).publish()) == [*range(5, 120)]
+
+
+@suite
+def test_iceberg_tables_of_glue_are_read_and_changed_by_spark(
+    engines: Engines, tmp_path: Path, s3_access: Bucket
+) -> None:
+    """The catalog is moto's; Spark asks it by Iceberg's ``GlueCatalog``, Landfall by pyiceberg."""
+    with aws_server(GlueResponse) as glue:
+        places = TablePlaces(tmp_path, s3_access, glue=glue)
+        table = PublishedOrders(places, "Iceberg", engines).land(0, 40, 100).publish()
+
+        assert table.spark(EVERYTHING) == rows_of(range(100))
+        assert table.spark(ON_SECOND_DAY) == [{"n": 50}]
+        table.spark("delete from {t} where id < 5")
+        table.spark("alter table {t} add column note string")
+        table.land(100, 120).publish()
+
+        assert ids(table) == [*range(5, 120)]
+        assert table.duckdb(EVERYTHING) == rows_of(range(5, 120))
 
 
 @suite

@@ -39,7 +39,10 @@ def spark() -> Any:
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": (
+            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+            "-Daws.accessKeyId=testing -Daws.secretAccessKey=testing"  # of a Glue that is moto's
+        ),
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

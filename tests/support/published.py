@@ -117,7 +117,7 @@ class PublishedOrders:
         return self.engines.ask(
             "spark",
             query.format(t=self.spark_table),
-            session=f"{self.places.url}{self.places.rest}",
+            session=f"{self.places.url}{self.places.rest}{self.places.glue}",
             conf=self._conf(),
         )
 
@@ -136,7 +136,7 @@ class PublishedOrders:
 
     def _conf(self) -> dict[str, str]:
         """The settings of a session of Spark."""
-        s3, name, uri = self.places.s3, "spark.sql.catalog.landfall", self.places.catalog["uri"]
+        s3, catalog, name = self.places.s3, self.places.catalog, "spark.sql.catalog.landfall"
         conf = dict[str, str]()
         if s3:
             conf |= {
@@ -149,12 +149,13 @@ class PublishedOrders:
         if self.kind == "Delta":
             return conf
         if self.places.rest:
-            conf |= {f"{name}.type": "rest", f"{name}.uri": uri, f"{name}.warehouse": "w"}
+            conf |= {f"{name}.type": "rest", f"{name}.uri": catalog["uri"]}
+        elif self.places.glue:
+            conf |= {f"{name}.type": "glue", f"{name}.glue.endpoint": self.places.glue}
         else:
             conf |= {
                 f"{name}.type": "jdbc",
-                f"{name}.uri": uri.replace("sqlite:///", "jdbc:sqlite:"),
-                f"{name}.warehouse": self.places.catalog["warehouse"],
+                f"{name}.uri": catalog["uri"].replace("sqlite:///", "jdbc:sqlite:"),
                 f"{name}.jdbc.schema-version": "V1",
             }
         if s3:
@@ -168,6 +169,7 @@ class PublishedOrders:
             }
         return {
             **conf,
+            f"{name}.warehouse": catalog["warehouse"],
             name: "org.apache.iceberg.spark.SparkCatalog",
             f"{name}.cache-enabled": "false",
         }

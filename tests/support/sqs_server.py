@@ -1,42 +1,13 @@
-"""SQS on this machine: moto's, answering over HTTP to whoever asks, such as a driver."""
+"""SQS on this machine: moto's, answering over HTTP to every program that asks, such as a driver."""
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing, contextmanager
 from typing import Any
 
 import boto3
-from botocore.awsrequest import AWSPreparedRequest
-from botocore.compat import HTTPHeaders
-from moto.core.request import normalize_request
 from moto.sqs.responses import SQSResponse
 
-REGION = "eu-west-1"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        headers = HTTPHeaders()
-        for name, value in self.headers.items():
-            headers[name] = value
-        url = f"http://{self.headers['Host']}{self.path}"
-        request = AWSPreparedRequest("POST", url, headers, body, stream_output=False)
-        status, found, answer = SQSResponse.dispatch(normalize_request(request), url, headers)
-        content = answer.encode() if isinstance(answer, str) else answer
-        self.send_response(status)
-        for name, value in found.items():
-            if name.lower() not in {"content-length", "server", "date"}:
-                self.send_header(name, str(value))
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name
-        pass
+from tests.support.aws_server import KEYS, REGION, aws_server
 
 
 class SqsQueue:
@@ -59,19 +30,8 @@ class SqsQueue:
 @contextmanager
 def sqs_queue() -> Iterator[SqsQueue]:
     """A server with one queue."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_address[1]}"
-    client = boto3.client(
-        "sqs",
-        REGION,
-        endpoint_url=address,
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",  # of nothing
-    )
-    try:
+    with (
+        aws_server(SQSResponse) as address,
+        closing(boto3.client("sqs", REGION, endpoint_url=address, **KEYS)) as client,
+    ):
         yield SqsQueue(client, address, client.create_queue(QueueName="files")["QueueUrl"])
-    finally:
-        client.close()
-        server.shutdown()
-        server.server_close()

@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tests.support.aws_server import KEYS
 from tests.support.s3 import Bucket
 
 DATABASE = "lake"
@@ -18,12 +19,14 @@ class TablePlaces:
         root: a folder of the test; a SQL catalog is always here.
         bucket: where landed files and tables are; None for ``root``.
         rest: the address of an Iceberg REST catalog to use instead of a SQL catalog.
+        glue: the address of AWS Glue to use as catalog instead.
         is_around: whether the folder of a Delta table has its topic's objects in it.
     """
 
     root: Path
     bucket: Bucket | None = None
     rest: str = ""
+    glue: str = ""
     is_around: bool = False
 
     @property
@@ -54,6 +57,12 @@ class TablePlaces:
         """What connects the publisher to the Iceberg catalog."""
         if self.rest:
             return {"type": "rest", "uri": self.rest, "warehouse": "w"}
+        if self.glue:
+            keys = {
+                f"glue.{name.removeprefix('aws_').replace('_', '-')}": KEYS[name] for name in KEYS
+            }
+            where = {"glue.endpoint": self.glue, "glue.region": "us-east-1", **keys}
+            return {"type": "glue", "warehouse": f"{self.url}/warehouse", **where}
         uri = f"sqlite:///{self.root}/catalog.db"
         return {"type": "sql", "uri": uri, "warehouse": f"{self.url}/warehouse"}
 
