@@ -144,6 +144,8 @@ def _problem(error: Exception) -> str:
     begin = getattr(error, "context_mark", None)
     where = f" {context} that begins in line {begin.line + 1}" if context and begin else ""
     hint = "; is the indentation right?" if "<block" in problem else ""
+    if "'{'" in problem and "flow" in str(context):
+        hint = '; a variable inside of { } or [ ] needs quotes: "${NAME}"'
     return f"{problem}{where}{hint}"
 
 

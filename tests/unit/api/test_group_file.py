@@ -45,6 +45,18 @@ def test_a_doubled_dollar_is_literal_and_patterns_keep_theirs() -> None:
     assert expand(["$${V}", "^a{2}$", "${V:-}", 3], {}) == ["${V}", "^a{2}$", "", 3]
 
 
+@pytest.mark.parametrize("flow", ["{bootstrapServers: ${KAFKA}, topics: [a]}", "[a, ${KAFKA}]"])
+def test_a_variable_in_a_flow_collection_needs_quotes(tmp_path: Path, flow: str) -> None:
+    path = tmp_path / "group.yaml"
+    path.write_text(f"spec:\n  source: {flow}\n")
+
+    with pytest.raises(Stalled, match=r'group.yaml:2:.*needs quotes: "\$\{NAME\}"'):
+        read(path)
+
+    path.write_text("spec:\n  source: " + flow.replace("${KAFKA}", '"${KAFKA}"'))
+    assert "k:1" in str(expand(read(path), {"KAFKA": "k:1"}))
+
+
 def test_a_variable_that_is_not_set_is_named_with_its_field(tmp_path: Path) -> None:
     path = written(tmp_path, GROUP)
 
