@@ -90,9 +90,7 @@ class Promoter(Merger):
             topic_id, offsets = schedule.rows.of[version]
             source = Mergeable(each.retiring.slot, each.landed, "", each.sections)
             for half in halves(source, found.slices):
-                rows = zip(half.kept, each.sections, strict=True)
-                mask = [is_kept for is_kept, section in rows for _ in range(section.rows)]
-                kept = tuple(compress(offsets, mask))
+                kept = tuple(compress(offsets, half.mask))
                 made = self._upload(
                     half.key_by(landed.applied_through), token, ObjectKind.DATA, kept
                 )

@@ -23,9 +23,7 @@ def merged(store: Store, share: MergeShare, merge: Merge) -> Iterator[Merged]:
         return
     (source,), lines = merge.sources, b"".join(bodies).splitlines(keepends=True)
     for half in halves(source, merge.cut):
-        rows = zip(half.kept, source.own_sections, strict=True)
-        kept = [is_kept for is_kept, section in rows for _ in range(section.rows)]
-        body = b"".join(compress(lines, kept))
+        body = b"".join(compress(lines, half.mask))
         yield Merged(
             retire, _new(store, share, half.key_by(share.read_through), body, half.sections)
         )

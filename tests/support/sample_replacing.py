@@ -189,9 +189,7 @@ class Cut(Merge):
         whole, new = self.merge.new, list[NewObject]()
         source = Mergeable(self.merge.slot, whole.landed, "", whole.sections)
         for half in halves(source, (self.range,)):
-            rows = zip(half.kept, whole.sections, strict=True)
-            kept = [is_kept for is_kept, section in rows for _ in range(section.rows)]
-            offsets = tuple(compress(self.sample.rows[source.key], kept))
+            offsets = tuple(compress(self.sample.rows[source.key], half.mask))
             first, last = offsets_of(half.sections)
             upload = structs.replace(whole.landed.upload, key=half.key)
             named = structs.replace(whole.landed, upload=upload, first_offset=first)

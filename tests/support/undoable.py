@@ -175,9 +175,7 @@ class Undoable:
             lines = self._lines(each.key)
             source = Mergeable(each.retiring.slot, each.landed, "", each.sections)
             for half in halves(source, found.slices):
-                rows = zip(half.kept, each.sections, strict=True)
-                kept = [is_kept for is_kept, section in rows for _ in range(section.rows)]
-                some, ends = [*compress(lines, kept)], offsets_of(half.sections)
+                some, ends = [*compress(lines, half.mask)], offsets_of(half.sections)
                 new.append(
                     NewObject(self._uploaded(token, half.key_by(by), some, *ends), half.sections)
                 )

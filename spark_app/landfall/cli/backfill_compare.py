@@ -14,11 +14,11 @@ from landfall.api.spec import GroupSpec, Output
 from landfall.cli import console
 from landfall.cli.backfill import OpenBackfill
 from landfall.cli.group_store import GroupStore
-from landfall.driver.decide.backfill import sections_inside
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import Promotion, promotion
 from landfall.errors import Reason, Stalled
+from landfall.ledger.merged_objects import Mergeable, halves
 from landfall.reading.comparing import Difference, Lane, Mask, Sample, differences, total
 from landfall.reading.files import File
 from landfall.reading.specs import MadeBy
@@ -73,9 +73,9 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
 
 def _rows_inside(each: CountingObject, found: Promotion) -> Mask:
     """Which rows of an object with others are in the ranges."""
-    inside = frozenset(sections_inside(each, found.slices))
-    kept = [section in inside for section in each.sections]
-    return np.repeat(np.array(kept), [section.rows for section in each.sections])
+    source = Mergeable(each.retiring.slot, each.landed, sections=each.sections)
+    inside, _ = halves(source, found.slices)
+    return np.array(inside.mask)
 
 
 def _lane(

@@ -90,13 +90,18 @@ class Half:
 
     Attributes:
         key: of the new object, without the slot that the cut is planned by.
-        kept: for each section of the object, whether the half has its rows.
         sections: those that it has.
+        runs: how many rows of the object follow each other that it has, or has not.
     """
 
     key: str
-    kept: tuple[bool, ...]
     sections: tuple[Section, ...]
+    runs: tuple[tuple[bool, int], ...]
+
+    @property
+    def mask(self) -> list[bool]:
+        """For each row of the object, whether the half has it."""
+        return [is_kept for is_kept, rows in self.runs for _ in range(rows)]
 
     def key_by(self, read_through: int) -> str:
         """The key of the new object, by the slot up to which the ledger was read to plan it."""
@@ -114,7 +119,8 @@ def halves(source: Mergeable, slices: Sequence[Slice]) -> tuple[Half, ...]:
 def _half(name: ObjectName, sections: Sequence[Section], kept: tuple[bool, ...]) -> Half:
     own = tuple(section for section, is_kept in zip(sections, kept, strict=True) if is_kept)
     start, _ = offsets_of(own)
-    return Half(replace(name, partition=own[0].partition, start=start).key, kept, own)
+    runs = tuple((is_kept, each.rows) for is_kept, each in zip(kept, sections, strict=True))
+    return Half(replace(name, partition=own[0].partition, start=start).key, own, runs)
 
 
 def _is_inside(topic: str, section: Section, slices: Sequence[Slice]) -> bool:

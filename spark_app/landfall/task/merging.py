@@ -213,13 +213,11 @@ class _Merging:
                 Reason.SPEC_INVALID,
                 f"{source.key}: its rows do not follow its sections, so it cannot be cut",
             )
-        rows = [section.rows for section in source.own_sections]
         found = halves(source, self._merge.cut)
         made = list[NewObject]()
         for half in found if len(found) > 1 else ():
-            kept: Mask = np.repeat(np.array(half.kept), rows)
             key = half.key_by(self._share.read_through)
-            made.append(self._written([source], kept, half.sections, key))
+            made.append(self._written([source], np.array(half.mask), half.sections, key))
         yield from (Merged((source.retiring,), new) for new in made)
 
     def _written(
