@@ -12,7 +12,8 @@ from moto.core.request import normalize_request
 from moto.core.responses import BaseResponse
 
 REGION = "eu-west-1"
-KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
+KEY = "testing"
+KEYS = {"aws_access_key_id": KEY, "aws_secret_access_key": KEY}
 """What clients sign with; nobody checks it."""
 
 
