@@ -1,6 +1,6 @@
 """Which files of ``docs/`` are made from the code and from other pages, and by what."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dev.docs import (
@@ -19,23 +19,31 @@ from dev.docs import (
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
+def _scaling() -> str:
+    return scaling.picture((DOCS / "performance.md").read_text())
+
+
+MAKERS: Mapping[str, Callable[[], str]] = {
+    "architecture.md": contracts.page,
+    "reference/fields.md": fields.page,
+    "reference/backfill.md": backfills.page,
+    "reference/cli.md": commands.landfall,
+    "reference/operator.md": commands.operator,
+    "reference/alerts.md": alerts.page,
+    "reference/http.md": status.page,
+    "reference/stages.md": stages.page,
+    "reference/ledger.md": records.page,
+    "images/stages.svg": stages.picture,
+    "images/ledger-records.svg": records.picture,
+    "images/batch.svg": pictures.batch,
+    "images/commit-timeline.svg": pictures.commit_timeline,
+    "images/handover.svg": pictures.handover,
+    "images/architecture.svg": pictures.architecture,
+    "images/scaling.svg": _scaling,
+}
+"""What makes the text of each, by its path below ``docs/``."""
+
+
 def generated() -> Mapping[str, str]:
     """The text of each, by its path below ``docs/``."""
-    return {
-        "architecture.md": contracts.page(),
-        "reference/fields.md": fields.page(),
-        "reference/backfill.md": backfills.page(),
-        "reference/cli.md": commands.landfall(),
-        "reference/operator.md": commands.operator(),
-        "reference/alerts.md": alerts.page(),
-        "reference/http.md": status.page(),
-        "reference/stages.md": stages.page(),
-        "reference/ledger.md": records.page(),
-        "images/stages.svg": stages.picture(),
-        "images/ledger-records.svg": records.picture(),
-        "images/batch.svg": pictures.batch(),
-        "images/commit-timeline.svg": pictures.commit_timeline(),
-        "images/handover.svg": pictures.handover(),
-        "images/architecture.svg": pictures.architecture(),
-        "images/scaling.svg": scaling.picture((DOCS / "performance.md").read_text()),
-    }
+    return {path: make() for path, make in MAKERS.items()}

@@ -175,7 +175,7 @@ def _starts_without_leases(patch: Patch) -> None:
 FIRST_SEEDS: Mapping[Callable[[Patch], None], int] = {
     _answers_before_recording: 70,
     _counts_late_outcomes: 9,
-    _ends_by_the_clock: 56,
+    _ends_by_the_clock: 75,
     _forgets_requests: 16,
     _forgets_who_asked: 15,
     _refuses_when_fenced: 70,

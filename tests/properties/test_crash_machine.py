@@ -60,7 +60,8 @@ MUTANTS = [
 
 FIRST_SEEDS: dict[type[Driver], int] = {
     SweepsThoughFenced: 7_514,
-    RepairsUnrecorded: 83,
+    RepairsUnrecorded: 149,
+    TakesItsOwnForAnothers: 52,
     LandsANamesake: 42,
     GivesUpUnasked: 38,
     ForgetsWhatIsLost: 23,

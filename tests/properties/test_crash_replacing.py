@@ -25,6 +25,10 @@ SEARCHED = 400
 """Schedules in one of which a broken rule must show."""
 
 
+FIRST_SEEDS: dict[type[Driver], int] = {LeavesWhatItGivesUp: 106, SweepsUnknown: 11}
+"""Where the search begins for a mutant that few schedules find."""
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_is_replaced_every_record_is_in_one_object(chunk: int) -> None:
     play_merges(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
@@ -43,7 +47,7 @@ def test_whatever_is_replaced_every_record_is_in_one_object(chunk: int) -> None:
 )
 def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt"):
-        play_merges(0, SEARCHED, kind)
+        play_merges(FIRST_SEEDS.get(kind, 0), SEARCHED, kind)
 
 
 def test_a_plan_may_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:

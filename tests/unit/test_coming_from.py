@@ -8,7 +8,8 @@ import pytest
 from landfall import registry
 from landfall.api.spec import Route
 from landfall.pipeline.route import Router
-from landfall_operator.api.crd import at, schema
+from landfall_operator.api.crd import at
+from tests.support.crd_schema import group_schema
 from tests.support.markdown import DOCS
 
 PAGE = (DOCS / "guides/coming-from.md").read_text()
@@ -31,7 +32,7 @@ def test_every_setting_has_a_field_that_exists_or_a_reason(heading: str) -> None
     found = list(rows(heading))[1:]
     fields = [field for _, ours in found for field in re.findall("`([^`]+)`", ours)]
 
-    spec = {"properties": {"spec": schema()["properties"]["spec"]}}
+    spec = {"properties": {"spec": group_schema()["properties"]["spec"]}}
     for field in fields:
         if field != "Regex":
             at(spec, f"spec.{field}")
@@ -73,7 +74,7 @@ def test_the_routes_of_partitioners_are_routes() -> None:
 
 
 def test_the_settings_of_camus_and_gobblin_have_fields_that_exist() -> None:
-    spec = {"properties": {"spec": schema()["properties"]["spec"]}}
+    spec = {"properties": {"spec": group_schema()["properties"]["spec"]}}
     found = list(rows("Settings of Camus and Gobblin", MAPREDUCE))[1:]
     fields = {field for _, ours in found for field in re.findall("`([^`]+)`", ours)}
 
@@ -87,7 +88,7 @@ def test_fields_in_the_prose_about_mapreduce_exist() -> None:
     sections = "schedule|decode|route|output|badRecords|completeness|uploadPolicy|source"
     named = set(re.findall(rf"`(?:spec\.)?((?:{sections})(?:\.\w+)*)`", MAPREDUCE))
 
-    spec = {"properties": {"spec": schema()["properties"]["spec"]}}
+    spec = {"properties": {"spec": group_schema()["properties"]["spec"]}}
     for field in named:
         at(spec, f"spec.{field}")
     assert {"schedule.boundary", "completeness.delay", "uploadPolicy.maxBytes"} <= named
@@ -95,4 +96,4 @@ def test_fields_in_the_prose_about_mapreduce_exist() -> None:
 
 def test_a_field_that_does_not_exist_would_be_found() -> None:
     with pytest.raises(KeyError):
-        at({"properties": {"spec": schema()["properties"]["spec"]}}, "spec.output.bucket")
+        at({"properties": {"spec": group_schema()["properties"]["spec"]}}, "spec.output.bucket")

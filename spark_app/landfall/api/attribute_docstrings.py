@@ -6,6 +6,8 @@ who want the descriptions: the generator of the custom resource definition.
 
 import ast
 import inspect
+from collections.abc import Mapping
+from functools import cache
 from textwrap import dedent
 
 
@@ -22,7 +24,8 @@ def attribute_docstrings(cls: type) -> dict[str, str]:
     return found
 
 
-def _own_docstrings(cls: type) -> dict[str, str]:
+@cache  # a base belongs to many classes, and a definition is made more than once
+def _own_docstrings(cls: type) -> Mapping[str, str]:
     try:
         source = dedent(inspect.getsource(cls))
     except (OSError, TypeError):

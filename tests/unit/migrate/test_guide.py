@@ -18,7 +18,8 @@ from landfall.migrate.new_objects import Start
 from landfall.migrate.old_objects import OldObject
 from landfall.migrate.secor_records import PARSERS
 from landfall.objects import Upload
-from landfall_operator.api.crd import at, schema
+from landfall_operator.api.crd import at
+from tests.support.crd_schema import group_schema
 from tests.support.markdown import DOCS, code
 
 PAGE = (DOCS / "guides/coming-from.md").read_text()
@@ -84,7 +85,7 @@ def test_page_and_converter_know_the_same_classes(
 
 @pytest.mark.parametrize(("heading", "keys"), BY_PROGRAM)
 def test_the_fields_of_the_tables_exist(heading: str, keys: Keys) -> None:
-    spec = {"properties": {"spec": schema()["properties"]["spec"]}}
+    spec = {"properties": {"spec": group_schema()["properties"]["spec"]}}
 
     for row in keys.rows:
         for field in row.fields:
