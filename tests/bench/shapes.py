@@ -16,8 +16,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +27,8 @@ import pyarrow as pa
 from dev.servers.server import STATE
 from landfall.api.spec import parse_group
 from landfall.driver.spark.malloc import MALLOC
+from landfall.formats import Block
+from landfall.formats.parquet import Parquet, ParquetEncoder
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.records import HEADERS, Records, of_columns
@@ -58,6 +60,8 @@ class Shape:
         cells: of a row, if costs are compared by cell and not by byte.
         key_bytes: of each record's key.
         header_bytes: of each record's header.
+        writer_alone: whether only the files are written, of columns that are there: what Arrow's
+            writer costs, whatever is before it.
     """
 
     rows: int
@@ -67,6 +71,7 @@ class Shape:
     cells: int = 0
     key_bytes: int = 0
     header_bytes: int = 0
+    writer_alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,10 +98,24 @@ def json_row(columns: int, offset: int, pad: str = "") -> bytes:
     return f'{{"who":{offset * 7919 % 500},{cells},"pad":"{pad}"}}'.encode()
 
 
+@cache
+def noise(size: int) -> bytes:
+    """Text that compresses to half."""
+    return random.Random(7).randbytes(size // 2).hex().encode()
+
+
+def row_of_50_mb(offset: int) -> bytes:
+    return b'{"who":%d,"c0":1,"pad":"%s"}' % (offset, noise(50_000_000))
+
+
 def integers(columns: int) -> dict[str, Any]:
     """Decode JSON as so many integers, one of them ``who``."""
     names = ["who", *(f"c{i}" for i in range(columns - 1))]
     return {"format": "Json", "columns": [{"name": name, "type": "Int64"} for name in names]}
+
+
+def with_text(decode: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**decode, "columns": [*decode["columns"], {"name": name, "type": "String"}]}
 
 
 def csv_row(bad_of: int = 0) -> Payloads:
@@ -211,6 +230,10 @@ def folders(columns: int, count: int, to: str | None = None) -> Shape:
     return Shape(rows, payload, {**TABLE, "decode": integers(columns), "route": route}, to)
 
 
+def snappy(of: Shape) -> Shape:
+    return replace(of, spec={**of.spec, "output": {"format": "Parquet", "codec": "Snappy"}})
+
+
 def wide(columns: int, to: str | None) -> Shape:
     return Shape(
         2_000_000 // columns,
@@ -260,8 +283,18 @@ def shapes() -> dict[str, Callable[[], Shape]]:
         **{f"columns: {n:,}": partial(wide, n, "columns: 20") for n in (200, 1_000, 2_000)},
         "folders: 24, 20 columns": lambda: folders(20, 24),
         "folders: 500, 20 columns": lambda: folders(20, 500, "folders: 24, 20 columns"),
+        "folders: 500, 20 columns, Parquet's writer": lambda: replace(
+            folders(20, 500, "folders: 500, 20 columns"), writer_alone=True
+        ),
+        "folders: 24, 20 columns, Snappy": lambda: snappy(folders(20, 24)),
+        "folders: 500, 20 columns, Snappy": lambda: snappy(
+            folders(20, 500, "folders: 24, 20 columns, Snappy")
+        ),
         "folders: 24, 200 columns": lambda: folders(200, 24),
         "folders: 500, 200 columns": lambda: folders(200, 500, "folders: 24, 200 columns"),
+        "folders: 500, 200 columns, Parquet's writer": lambda: replace(
+            folders(200, 500, "folders: 500, 200 columns"), writer_alone=True
+        ),
         "payloads of 10 kB": lambda: Shape(20_000, lambda o: plain(o) + b" " * 10_000, TABLE),
         "keys of 10 kB": lambda: large(key_bytes=10_000),
         "headers of 10 kB": lambda: large(header_bytes=10_000),
@@ -273,10 +306,7 @@ def shapes() -> dict[str, Callable[[], Shape]]:
         "thrift": lambda: of_events("Thrift"),
         "thrift, compact": lambda: of_events("ThriftCompact", "thrift"),
         "rows of 50 MB": lambda: Shape(
-            6,
-            lambda o: json_row(10, o, "x" * 50_000_000),
-            {**TABLE, "decode": integers(10)},
-            "plain",
+            5, row_of_50_mb, {**TABLE, "decode": with_text(integers(2), "pad")}, "plain"
         ),
     }
 
@@ -300,22 +330,23 @@ class Reader:
 
     def read(self, piece: Slice) -> Iterator[Records]:
         start, end = piece.offsets.start, piece.offsets.end
+        more = self.shape.key_bytes + self.shape.header_bytes
         while start < end:
             begun = time.thread_time()
             payloads, size = list[bytes](), 0
             while start + len(payloads) < end and len(payloads) < CHUNK_ROWS and size < CHUNK_BYTES:
                 payloads.append(self.shape.payload(start + len(payloads)))
-                size += len(payloads[-1])
+                size += len(payloads[-1]) + more
             records = self._records(start, payloads)
             self.read_bytes += size
             start += len(payloads)
+            del payloads
             self.seconds += time.thread_time() - begun
             yield records
 
     def _records(self, start: int, payloads: Sequence[bytes]) -> Records:
         rows = len(payloads)
         more = self.shape.key_bytes + self.shape.header_bytes
-        self.read_bytes += rows * more
         blob = random.Random(start).randbytes(more)
         pair = [("trace", blob[self.shape.key_bytes :])] if self.shape.header_bytes else []
         return of_columns(
@@ -331,6 +362,8 @@ class Reader:
 def landed(name: str) -> Measured:
     """Land a shape in this process."""
     of = shapes()[name]()
+    if of.writer_alone:
+        return written_alone(of)
     output = {"url": "s3://nowhere", **of.spec["output"]}
     head = {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup"}
     source = {"kafka": {"bootstrapServers": "nobody:1", "topicPattern": ".*"}}
@@ -340,7 +373,12 @@ def landed(name: str) -> Measured:
     few = Slice(TP, OffsetRange(0, min(of.rows, 2)))
     land(Batch(group, "warm-up"), [few], Reader(of), Store(least_part_bytes=5 * 2**20))
     Path("/proc/self/clear_refs").write_text("5")
-    idle, begun, reader = peak_mb(), time.process_time(), Reader(of)
+    idle = peak_mb()
+    # What a process does once, such as for the first dead letter, is no cost of a shape.
+    chunk = Slice(TP, OffsetRange(0, min(of.rows, 2 if of.rows < CHUNK_ROWS else CHUNK_ROWS)))
+    land(Batch(group, "warm-up"), [chunk], Reader(of), Store(least_part_bytes=5 * 2**20))
+    Path("/proc/self/clear_refs").write_text("5")
+    begun, reader = time.process_time(), Reader(of)
     (result,) = land(Batch(group, "bench"), [piece], reader, Store(least_part_bytes=5 * 2**20))
     spent = time.process_time() - begun - reader.seconds
     assert isinstance(result, LandedSlice), result
@@ -350,6 +388,34 @@ def landed(name: str) -> Measured:
     )
 
 
+def written_alone(of: Shape) -> Measured:
+    """Write the files of a shape of ``folders`` in this process, from columns that are there."""
+    names = [column["name"] for column in of.spec["decode"]["columns"]]
+    schema = pa.schema([(name, pa.int64()) for name in names])
+    by_folder: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+    payloads = map(of.payload, range(of.rows))
+    read = 0
+    for offset, payload in enumerate(payloads):
+        document = json.loads(payload)
+        by_folder.setdefault(document["folder"], []).append((offset, document))
+        read += len(payload)
+    typed = Parquet.of({}).typed()
+    tables = []
+    for rows in by_folder.values():
+        offsets, documents = np.array([offset for offset, _ in rows]), [row for _, row in rows]
+        stamps = np.full(len(rows), 1_763_700_000_000)
+        records = of_columns(TP, offsets, pa.nulls(len(rows), pa.binary()), timestamps=stamps)
+        tables.append(typed.table(Block(records, pa.RecordBatch.from_pylist(documents, schema))))
+    ParquetEncoder(typed).write(tables[0], None)
+    Path("/proc/self/clear_refs").write_text("5")
+    idle, begun = peak_mb(), time.process_time()
+    for table in tables:
+        encoder = ParquetEncoder(typed)
+        encoder.write(table, None)
+        encoder.finish()
+    return Measured(time.process_time() - begun, read, peak_mb() - idle, len(tables), 0)
+
+
 def main(options: argparse.Namespace) -> None:
     """Measure the shapes that are asked for, each in a process of its own, and print a table."""
     known = shapes()
@@ -357,7 +423,8 @@ def main(options: argparse.Namespace) -> None:
     chosen = [name for name in known if options.shapes == ALL or name.startswith(prefixes)]
     to = {name: known[name]().to or name for name in chosen}
     wanted = [name for name in known if name in {*chosen, *to.values()}]
-    env = {**os.environ, **{name: str(value) for name, value in MALLOC.items()}}
+    malloc = {name: str(value) for name, value in MALLOC.items()}
+    env = {**os.environ, **malloc, "ARROW_DEFAULT_MEMORY_POOL": "system"}  # as in executors
     found: dict[str, Measured] = {}
     load = os.getloadavg()[0]
     for name in wanted:

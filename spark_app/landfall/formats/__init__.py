@@ -18,7 +18,9 @@ traceback and is retried with backoff. Rows that the format cannot represent mus
 ``refuse`` instead, which makes them dead letters. A format of typed columns may have a method
 ``refuse_columns(columns: pa.RecordBatch) -> Mapping[int, str]``, which returns errors by row for
 rows that it cannot represent because of what their columns hold. A format whose objects can be
-merged has a method ``merger``, see ``formats.merging``.
+merged has a method ``merger``, see ``formats.merging``. Where an encoder needs to know from the
+first row on that rows are large, the format has ``large_row_bytes``: the first row whose payload is
+that long begins another object, which also takes all rows after it.
 """
 
 from collections.abc import Iterator, Mapping

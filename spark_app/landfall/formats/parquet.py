@@ -27,6 +27,10 @@ packed as differences (DELTA_BINARY_PACKED), for a million rows in 6 kB instead 
 Numbers with a floating point have statistics only where ``statistics`` is true or names them:
 minimum and maximum do not count NaN, and readers that take it for the largest number (Spark,
 DuckDB) would miss it in ``x > 5``. Java's writer leaves them out, too, where there is a NaN.
+A column in which the first row group has a text or binary value of over 64 KiB has neither
+statistics nor a dictionary by default: Arrow writes no bound of over 4 kB, but makes two copies of
+the least and of the greatest value, and one of each value for the dictionary. So that the first row
+group decides for all, the first row of 1 MiB begins another file (``large_row_bytes``).
 For publishers the footer has what is known of them, unless ``statistics`` leaves the column out:
 ``float_bounds``.
 
@@ -41,13 +45,14 @@ the footer has its full name and its digest, as ``landfall-schema-name`` and
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
@@ -98,6 +103,9 @@ _WRITER_HELD_BYTES = 16 * 1024
 """The memory of an open writer: growth of the process, measured by tests/bench/bench_formats.py."""
 _CHUNK_HELD_BYTES = 1200
 """The memory for each column of each row group that was written, measured in the same way."""
+_LONG_VALUE_BYTES = 64 * 1024
+_LARGE_ROW_BYTES = 2**20
+"""Kafka's own limit of a message is this much, so few topics have such rows."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,11 @@ class Parquet(ColumnFiles):
             "statistics": self.statistics if isinstance(self.statistics, tuple) else (),
             "bloomFilters": self.bloom_filters,
         }
+
+    @property
+    def large_row_bytes(self) -> int | None:
+        """The payload from which a row begins another object; None where no text has statistics."""
+        return _LARGE_ROW_BYTES if self.is_typed and self.statistics is None else None
 
     def typed(self) -> "Parquet":
         """Return the format for typed columns, which needs neither keys nor headers."""
@@ -269,7 +282,7 @@ class ParquetEncoder:
         rows = len(table)
         if self._writer is None:
             self._schema = schema
-            self._writer = self._open(table.schema, rows)
+            self._writer = self._open(table.schema, rows, _long_leaves(table))
         self._writer.write_table(table, row_group_size=rows)
         self._row_groups += 1
         chosen = self._parquet.statistics
@@ -294,7 +307,9 @@ class ParquetEncoder:
         """The memory of the writer, and of each row group's entry in the footer."""
         return _WRITER_HELD_BYTES + _CHUNK_HELD_BYTES * self._columns * self._row_groups
 
-    def _open(self, schema: pa.Schema, rows: int = 0) -> pq.ParquetWriter:
+    def _open(
+        self, schema: pa.Schema, rows: int = 0, long: Collection[str] = ()
+    ) -> pq.ParquetWriter:
         self._columns = len(schema)
         parquet, is_envelope = self._parquet, schema.equals(ENVELOPE)
         # Payloads seldom repeat, so a dictionary and minimum and maximum of them
@@ -303,6 +318,11 @@ class ParquetEncoder:
         # Both grow by little from row to row.
         packed = ["offset", "timestamp"] if is_envelope else _growing(schema)
         dictionary: Any = ["topic", "partition", "key"] if is_envelope else _others(schema, packed)
+        if long:
+            statistics, dictionary = (
+                [path for path in (_paths(schema) if paths is True else paths) if path not in long]
+                for paths in (statistics, dictionary)
+            )
         chosen = _chosen(parquet.dictionary, dictionary)
         # Arrow refuses an encoding for a column with a dictionary.
         with_dictionary = chosen if isinstance(chosen, list) else packed if chosen else []
@@ -350,8 +370,11 @@ def _growing(schema: pa.Schema) -> list[str]:
 
 def _others(schema: pa.Schema, packed: Sequence[str]) -> list[str] | bool:
     """What Arrow takes for dictionaries of all leaves but those of these columns."""
-    paths = [path for field in schema for path, _ in _leaves(field.name, field.type)]
-    return [path for path in paths if path not in packed] if packed else True
+    return [path for path in _paths(schema) if path not in packed] if packed else True
+
+
+def _paths(schema: pa.Schema) -> list[str]:
+    return [path for field in schema for path, _ in _leaves(field.name, field.type)]
 
 
 def _with_order(schema: pa.Schema) -> list[str] | bool:
@@ -373,6 +396,40 @@ def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
         yield from _leaves(f"{path}.list.element", type_.value_type)
     else:
         yield path, type_
+
+
+def _long_leaves(table: pa.Table) -> list[str]:
+    """The leaves in which a text or binary value is longer than ``_LONG_VALUE_BYTES``, by path."""
+    return [
+        path
+        for field, column in zip(table.schema, table.itercolumns(), strict=True)
+        if column.nbytes > _LONG_VALUE_BYTES
+        for chunk in column.chunks
+        for path, leaf in _leaf_arrays(field.name, chunk)
+        if _is_long(leaf)
+    ]
+
+
+def _leaf_arrays(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The values of the leaves that ``_leaves`` names; those of a sliced list may be more."""
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        for i, field in enumerate(type_):
+            yield from _leaf_arrays(f"{path}.{field.name}", array.field(i))
+    elif pa.types.is_map(type_):
+        yield from _leaf_arrays(f"{path}.key_value.key", array.keys)
+        yield from _leaf_arrays(f"{path}.key_value.value", array.items)
+    elif pa.types.is_list(type_):
+        yield from _leaf_arrays(f"{path}.list.element", array.values)
+    else:
+        yield path, array
+
+
+def _is_long(leaf: pa.Array) -> bool:
+    if not (pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)):
+        return False
+    longest = pc.max(pc.binary_length(leaf)).as_py()
+    return longest is not None and longest > _LONG_VALUE_BYTES
 
 
 def _has_leaf(schema: pa.Schema, name: str) -> bool:

@@ -16,6 +16,10 @@ class LandingRules(IntEnum):
     ALL_BYTES = 2
     """A chunk ends by keys and headers, too, and by cells; buffered rows count as what they cost.
     """
+    LARGE_ROWS = 3
+    """A large row begins an object of its own if the object before has none, where the format asks
+    for it.
+    """
 
     @classmethod
     def of(cls, number: int) -> "LandingRules":
@@ -26,4 +30,4 @@ class LandingRules(IntEnum):
         return cls(min(number, CURRENT_RULES))
 
 
-CURRENT_RULES = LandingRules.ALL_BYTES
+CURRENT_RULES = LandingRules.LARGE_ROWS

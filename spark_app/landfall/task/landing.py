@@ -30,6 +30,7 @@ from landfall.api.next_steps import SEE_VALUE
 from landfall.api.spec import TopicSpecs
 from landfall.api.values import plural
 from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
+from landfall.formats import Format
 from landfall.ledger import folders, object_names
 from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import OffsetRange, Slice
@@ -414,8 +415,15 @@ class _SliceLanding:
             partitioner.layout,
             format_.encoder(),
             self._upload(key),
-            self._sizes(format_.block_bytes),
+            replace(
+                self._sizes(format_.block_bytes), large_row_bytes=self._large_row_bytes(format_)
+            ),
         )
+
+    def _large_row_bytes(self, format_: Format) -> int | None:
+        """From which size on a row begins another object, see ``landfall.formats``."""
+        knows_them = self._context.batch.rules >= LandingRules.LARGE_ROWS
+        return getattr(format_, "large_row_bytes", None) if knows_them else None
 
     def _open_dead_letters(self, start: int) -> ObjectWriter:
         tp = self._slice.topic_partition

@@ -50,6 +50,8 @@ class Sizes:
         least_part_bytes: the store's minimum for every part but the last.
         object_bytes: the encoded bytes that make an object; None for no limit.
         object_rows: the rows that make an object; None for no limit.
+        large_row_bytes: the weight from which a row is large; None if none is. The first large row
+            begins another object, which takes all rows after it.
     """
 
     block_bytes: int
@@ -57,6 +59,7 @@ class Sizes:
     least_part_bytes: int
     object_bytes: int | None = None
     object_rows: int | None = None
+    large_row_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class ObjectWriter:
     first_offset: int = -1
     last_offset: int = -1
     crc32: int = 0
+    _takes_large_rows: bool = False
     _buffered: list[BufferedRows] = field(default_factory=list)
     _buffered_weight: int = 0
     _encoded: deque[bytes] = field(default_factory=deque)
@@ -131,11 +135,17 @@ class ObjectWriter:
             or self.upload.parts >= MAX_PARTS
         )
 
-    @property
-    def room(self) -> int | None:
-        """How many more rows the object takes; None for any number."""
+    def room_for(self, rows: ChosenRows) -> int:
+        """How many of these rows, from the first on, the object takes; 0 only if it has rows."""
         limit = self.sizes.object_rows
-        return None if limit is None else limit - self.rows
+        count = len(rows) if limit is None else min(limit - self.rows, len(rows))
+        large = self.sizes.large_row_bytes
+        if large is None or self._takes_large_rows or rows.weights[-1] < large:
+            return count
+        is_large = np.diff(rows.weights, prepend=0) >= large
+        first = int(np.argmax(is_large))
+        begins_with_it = not first and not self.rows
+        return count if begins_with_it or not is_large.any() else min(first, count)
 
     @property
     def held_bytes(self) -> int:
@@ -152,6 +162,8 @@ class ObjectWriter:
         offsets = rows.offsets
         if not self.rows:
             self.first_offset = int(offsets[0])
+            large = self.sizes.large_row_bytes
+            self._takes_large_rows = large is not None and bool(rows.weights[0] >= large)
         self.last_offset = int(offsets[-1])
         self.rows += len(rows)
         if self._buffered_weight + rows.weights[-1] < self.sizes.block_bytes:
@@ -287,14 +299,15 @@ class Outputs:
         key = output_key(partition, schema)
         while len(rows):
             writer = self._open.get(key) or self._begin_object(key, rows, schema)
-            room = writer.room
-            if room is None or room >= len(rows):
+            room = writer.room_for(rows)
+            if room == len(rows):
                 head, rows = rows, rows.part(len(rows), len(rows))
             else:
                 numbered = rows.numbered()
                 head, rows = numbered.part(0, room), numbered.part(room, len(rows))
-            writer.add(head)
-            if writer.is_full:
+            if room:
+                writer.add(head)
+            if len(rows) or writer.is_full:
                 self._seal(key)
 
     def count_with(self, keys: Iterable[OutputKey]) -> int:

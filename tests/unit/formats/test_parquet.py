@@ -374,3 +374,44 @@ def test_a_bloom_filter_is_used_by_another_reader(tmp_path: Path) -> None:
     ).fetchall()
 
     assert found == [(True,)]
+
+
+def texts(*values: str) -> Block:
+    batch = pa.RecordBatch.from_pylist(
+        [{"short": str(row), "in": [{"text": value}]} for row, value in enumerate(values)],
+        pa.schema([("short", pa.string()), ("in", pa.list_(pa.struct({"text": pa.string()})))]),
+    )
+    records = of_columns(CLICKS, np.arange(len(values)), pa.nulls(len(values), pa.binary()))
+    return Block(records, batch)
+
+
+def test_long_values_have_neither_statistics_nor_a_dictionary() -> None:
+    typed = Parquet.of({"envelope": False}).typed()
+    short, long = texts("a", "b" * 65_536), texts("a", "b" * 65_537)
+
+    of_short, of_long = (
+        pq.ParquetFile(io.BytesIO(written(typed, block))).metadata.row_group(0)
+        for block in (short, long)
+    )
+
+    assert [of_short.column(n).path_in_schema for n in (0, 1)] == ["short", "in.list.element.text"]
+    assert [of_short.column(n).has_dictionary_page for n in (0, 1)] == [True, True]
+    assert [of_long.column(n).has_dictionary_page for n in (0, 1)] == [True, False]
+    assert [of_long.column(n).is_stats_set for n in (0, 1)] == [True, False]
+    assert of_short.column(1).is_stats_set
+
+
+def test_an_open_file_holds_no_bounds_of_long_values() -> None:
+    typed = Parquet.of({"envelope": False}).typed()
+    encoder, block = typed.encoder(), texts("a" * 2**22, "b" * 2**22)
+    before = pa.total_allocated_bytes()
+    encoder.encode(block)
+    held = pa.total_allocated_bytes() - before
+
+    assert held < 10 * 2**20  # the pages of the last column; 24 MiB with statistics
+
+
+def test_only_typed_columns_whose_statistics_are_chosen_for_them_part_large_rows() -> None:
+    assert Parquet.of({}).typed().large_row_bytes == 2**20
+    assert Parquet.of({}).large_row_bytes is None
+    assert Parquet.of({"statistics": True}).typed().large_row_bytes is None

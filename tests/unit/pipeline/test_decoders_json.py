@@ -1,6 +1,8 @@
+import cProfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.structs import Leaf, layers
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.hot_paths import BOTH, running
@@ -257,3 +260,33 @@ def test_rejected_rows_keep_their_original_positions() -> None:
 
     assert (kept.records.offsets.tolist(), list(kept.fields["a",]), kept.filtered) == ([0], [1], 1)
     assert errors_of(kept) == {1: errors_of(decoded)[1], 3: "late"}
+
+
+def test_a_decoder_of_thousands_of_columns_is_built_in_steps_for_each_column() -> None:
+    def calls(columns: int) -> int:
+        leaves = [Leaf(("in", f"c{n}"), int) for n in range(columns)]
+        profile = cProfile.Profile()
+        profile.enable()
+        layers(leaves, msgspec.json.Decoder)
+        profile.disable()
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(2_000) < 2.5 * calls(1_000)
+
+
+@pytest.mark.parametrize(
+    ("paths", "of_layers"),
+    [
+        ([("a",), ("b",)], [[("a",), ("b",)]]),
+        ([("a",), ("a", "b"), ("c",)], [[("a",), ("c",)], [("a", "b")]]),
+        ([("a", "b"), ("a",), ("a", "c")], [[("a", "b"), ("a", "c")], [("a",)]]),
+        ([("a",), ("a",), ("a", "b")], [[("a",)], [("a",)], [("a", "b")]]),
+        ([("a", "b", "c"), ("a", "b"), ("a",)], [[("a", "b", "c")], [("a", "b")], [("a",)]]),
+    ],
+)
+def test_paths_that_contain_each_other_are_in_layers_of_their_own(
+    paths: list[tuple[str, ...]], of_layers: list[list[tuple[str, ...]]]
+) -> None:
+    found = layers([Leaf(path) for path in paths], msgspec.json.Decoder)
+
+    assert [[leaf.path for leaf in layer.leaves] for layer in found] == of_layers

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.errors import Reason, Retry, Stalled, StoreAway
+from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.pipeline.decoders import Decoded
@@ -94,6 +95,28 @@ def test_no_upload_is_completed() -> None:
     assert sorted(open_.key for open_ in store.open_uploads("")) == [
         o.upload.key for o in result.objects
     ]
+
+
+@pytest.mark.parametrize(
+    ("rules", "rows"),
+    [(LandingRules.ALL_BYTES, [4]), (LandingRules.LARGE_ROWS, [2, 2])],
+)
+def test_a_large_row_begins_another_file_of_typed_columns(
+    rules: LandingRules, rows: list[int]
+) -> None:
+    payloads = [b'{"a":"%s"}' % (b"x" * size) for size in (1, 1, 2**20, 1)]
+    spec = group(
+        decode={"format": "Json", "columns": [{"name": "a", "type": "String"}]},
+        route={"pattern": "all"},
+        output={"url": "s3://bucket/root", "format": "Parquet"},
+    )
+    slice_ = Slice(TP, OffsetRange(0, 4))
+    reader = FakeReader({TP: list(enumerate(payloads))})
+
+    (result,) = land(Batch(spec, "token", rules=rules), [slice_], reader, MemoryStore())
+
+    assert isinstance(result, LandedSlice), result
+    assert [o.rows for o in result.objects] == rows
 
 
 def test_a_range_without_visible_records_makes_no_object() -> None:

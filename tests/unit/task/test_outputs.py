@@ -137,3 +137,46 @@ def test_an_object_ends_before_it_has_more_parts_than_a_store_takes(
     assert len(opened) == len(set(opened)) > 1
     assert all(len(one.upload.parts) <= 5 for one in sealed)
     assert [one.first_offset for one in sealed] == [int(key.split("_")[1]) for key in opened]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "begun"),
+    [
+        ([5, 5, 90, 5, 90], ["one_0", "one_2"]),
+        ([90, 5, 90], ["one_0"]),
+        ([5, 5], ["one_0"]),
+        ([5, 90], ["one_0", "one_1"]),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_first_large_row_begins_an_object_that_takes_all_rows_after_it(
+    sizes: list[int], begun: list[str], at_once: bool
+) -> None:
+    opened: list[str] = []
+    values = pa.array([b"x" * size for size in sizes], pa.binary())
+    whole = ChosenRows(PLAIN.rows(of_columns(TP, np.arange(len(sizes)), values), None))
+    chunks = [whole] if at_once else [whole.part(n, n + 1) for n in range(len(sizes))]
+    with Uploader(MemoryStore(), 10**6) as uploader:
+        limits = Sizes(10**9, 10**9, 10**9, large_row_bytes=90)
+        open_objects = outputs(uploader, limits, opened)
+        for chunk in chunks:
+            open_objects.add("one", chunk)
+            open_objects.free_memory()
+        sealed = open_objects.seal()
+
+    assert opened == begun
+    assert sum(one.rows for one in sealed) == len(sizes)
+
+
+def test_large_rows_and_the_rows_of_an_object_end_objects_together() -> None:
+    opened: list[str] = []
+    values = pa.array([b"x" * size for size in (5, 5, 5, 90, 5, 5)], pa.binary())
+    whole = ChosenRows(PLAIN.rows(of_columns(TP, np.arange(6), values), None))
+    with Uploader(MemoryStore(), 10**6) as uploader:
+        limits = Sizes(10**9, 10**9, 10**9, object_rows=2, large_row_bytes=90)
+        open_objects = outputs(uploader, limits, opened)
+        open_objects.add("one", whole)
+        sealed = open_objects.seal()
+
+    assert opened == ["one_0", "one_2", "one_3", "one_5"]
+    assert [one.rows for one in sealed] == [2, 1, 2, 1]

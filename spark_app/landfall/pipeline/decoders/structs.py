@@ -7,8 +7,8 @@ which decodes the payload once more.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -77,21 +77,37 @@ def layers(leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) -> tuple[Layer
 
     Without leaves there is still one layer, because decoding with it validates the payloads.
     """
-    groups: list[list[Leaf]] = [[]]
+    groups: list[_Group] = [_Group()]
     for leaf in leaves:
-        for group in groups:
-            if not any(_overlaps(leaf.path, other.path) for other in group):
-                group.append(leaf)
-                break
-        else:
-            groups.append([leaf])
-    return tuple(_layer(_tree(group), group, decoder) for group in groups)
+        group = next((group for group in groups if not group.overlaps(leaf.path)), None)
+        if group is None:
+            groups.append(group := _Group())
+        group.add(leaf)
+    return tuple(_layer(_tree(group.leaves), group.leaves, decoder) for group in groups)
 
 
-def _overlaps(path: Path, other: Path) -> bool:
-    """Whether one path contains the other, or both are the same."""
-    shorter = min(len(path), len(other))
-    return path[:shorter] == other[:shorter]
+@dataclass
+class _Group:
+    """Leaves of which no path contains another, and their paths with all that contain them."""
+
+    leaves: list[Leaf] = field(default_factory=list)
+    _paths: set[Path] = field(default_factory=set)
+    _above: set[Path] = field(default_factory=set)
+
+    def overlaps(self, path: Path) -> bool:
+        """Whether a path contains one of these, is inside of one, or is one."""
+        return path in self._above or any(above in self._paths for above in _above(path))
+
+    def add(self, leaf: Leaf) -> None:
+        """Take a leaf that overlaps none."""
+        self.leaves.append(leaf)
+        self._paths.add(leaf.path)
+        self._above.update(_above(leaf.path))
+
+
+def _above(path: Path) -> list[Path]:
+    """A path, and those that contain it but for the empty one."""
+    return [path[:length] for length in range(1, len(path) + 1)]
 
 
 def _tree(leaves: Sequence[Leaf]) -> Tree:
@@ -109,21 +125,23 @@ def _tree(leaves: Sequence[Leaf]) -> Tree:
 def _layer(tree: Tree, leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) -> Layer:
     all_any = all(leaf.type is object for leaf in leaves)
     of_any = _struct(tree, ints=False)
+    chains = dict(_chains(tree))
     return Layer(
-        {leaf: tuple(_names(tree, leaf.path)) for leaf in leaves},
+        {leaf: chains[leaf] for leaf in leaves},
         decoder(_struct(tree, ints=True)) if all_any else None,
         decoder(of_any),
         of_any(),
     )
 
 
-def _names(tree: Tree, path: Path) -> list[str]:
-    names = []
-    for part in path:
-        names.append(f"f{list(tree).index(part)}")
-        branch = tree[part]
-        tree = {} if isinstance(branch, Leaf) else branch
-    return names
+def _chains(tree: Tree, above: tuple[str, ...] = ()) -> Iterator[tuple[Leaf, tuple[str, ...]]]:
+    """Each leaf with the chain of Struct attributes that leads to it."""
+    for i, node in enumerate(tree.values()):
+        chain = (*above, f"f{i}")
+        if isinstance(node, Leaf):
+            yield node, chain
+        else:
+            yield from _chains(node, chain)
 
 
 def _struct(tree: Tree, *, ints: bool) -> type[msgspec.Struct]:
