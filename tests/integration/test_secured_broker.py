@@ -1,5 +1,6 @@
 """A Kafka with SASL and TLS: access by Kafka properties and secret files, and its errors."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,9 @@ from confluent_kafka.admin import (
     AdminClient,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from dev.servers.server import Server
@@ -23,10 +27,12 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.preflight import server_faults
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.native import HotPath
 from landfall.source import Bound
 from landfall.source.kafka import KafkaLog
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
+from tests.support.hot_paths import BOTH, running
 from tests.support.kafka import SECONDS, Broker
 from tests.support.secured import ADMIN, PASSWORD, SECURED_KAFKA, USER
 from tests.support.waiting import eventually
@@ -224,3 +230,103 @@ _OF_RULES = (
 
 def server_faults_of_kafka(group: ConsumerGroup) -> Iterator[LandfallError]:
     return (fault for fault in server_faults(group) if "source.kafka" in str(fault))
+
+
+# ----------------------------------------------------------------------------- mechanisms, logins
+
+SCRAM = {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "enable.sasl.oauthbearer.unsecure.jwt": "true",
+    "sasl.oauthbearer.config": f"principal={USER}",
+}
+
+
+@pytest.fixture(params=BOTH)
+def hot_path(request: pytest.FixtureRequest) -> Iterator[None]:
+    path: HotPath = request.param
+    with running(path):
+        yield
+
+
+@pytest.fixture(scope="module")
+def admin(broker: Broker) -> AdminClient:
+    login = {"sasl.username": "admin", "sasl.password": ADMIN}
+    return AdminClient({"bootstrap.servers": broker.bootstrap, **broker.client, **login})
+
+
+@pytest.fixture(scope="module")
+def scram(admin: AdminClient) -> dict[str, str]:
+    """The login of a user who has a SCRAM credential."""
+    mechanism = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion("scrammer", mechanism, b"a-long-secret")
+    for future in admin.alter_user_scram_credentials([change]).values():
+        future.result(SECONDS)
+    return {"sasl.username": "scrammer", "sasl.password": "a-long-secret"}
+
+
+@pytest.mark.usefixtures("hot_path")
+def test_scram_gives_access(
+    scram: dict[str, str], ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
+    ours = group({**SCRAM, "ssl.ca.location": ca}, scram)
+
+    eventually(lambda: ask(ours) == ([TOPIC], {TP: 100}), bool)
+    assert read(ours) == [b"%d" % n for n in range(10, 90)]
+
+
+@pytest.mark.usefixtures("hot_path")
+def test_oauthbearer_gives_access_and_its_tokens_are_renewed(
+    ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
+    brief = TOKENS["sasl.oauthbearer.config"] + " lifeSeconds=2"
+    ours = group({**TOKENS, "ssl.ca.location": ca, "sasl.oauthbearer.config": brief}, {})
+
+    assert ask(ours) == ([TOPIC], {TP: 100})
+    reader = KafkaReader(kafka_properties(ours), timedelta(seconds=60))
+    try:
+        for _ in range(3):
+            found = [r.values.to_pylist() for r in reader.read(Slice(TP, OffsetRange(10, 90)))]
+            assert [value for values in found for value in values] == [
+                b"%d" % n for n in range(10, 90)
+            ]
+            time.sleep(1.5)
+    finally:
+        reader.close()
+
+
+@pytest.mark.usefixtures("hot_path")
+def test_a_topic_that_an_acl_denies_is_named(
+    admin: AdminClient, ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
+    rule = AclBinding(
+        ResourceType.TOPIC,
+        TOPIC,
+        ResourcePatternType.LITERAL,
+        f"User:{USER}",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.DENY,
+    )
+    ours = group({**PLAIN, "ssl.ca.location": ca}, credentials(PASSWORD))
+    for future in admin.create_acls([rule]).values():
+        future.result(SECONDS)
+    try:
+        refused = eventually(lambda: refusal(ours), bool)
+    finally:
+        rules = AclBindingFilter(*(getattr(rule, name) for name in _OF_RULES))
+        for future in admin.delete_acls([rules]).values():
+            future.result(SECONDS)
+
+    assert refused is not None
+    assert refused.reason is Reason.SOURCE_DENIED
+    assert TOPIC in str(refused)
+
+
+def refusal(group: ConsumerGroup) -> Stalled | None:
+    try:
+        read(group)
+    except Stalled as stalled:
+        return stalled
+    return None

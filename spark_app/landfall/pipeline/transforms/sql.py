@@ -55,6 +55,8 @@ _SETTINGS = {
     "disabled_optimizers": "common_subexpressions",
 }
 _MAX_MESSAGE = 200
+_KNOWN_ERRORS = 20_480
+"""Errors that are remembered; those of one batch are half of them at most."""
 _FAILED: tuple[type[Exception], ...] = (UnicodeDecodeError,)
 """What DuckDB raises if an expression fails for a row; the first, if the error has half a character
 in its text.
@@ -188,7 +190,11 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 def _run(query: str, columns: pa.RecordBatch) -> pa.RecordBatch:
     """Run a query whose last column is ``ROW``; raises duckdb.Error if it fails."""
-    rows = _register(columns)
+    return _run_over(query, _register(columns))
+
+
+def _run_over(query: str, rows: pa.Array) -> pa.RecordBatch:
+    """Do what ``_run`` does with the rows that ``_register`` was given last."""
     made = _connection().sql(query).to_arrow_table().combine_chunks()
     *names, _ = made.schema.names
     if not made.column(made.num_columns - 1).equals(pa.chunked_array([rows])):
@@ -241,8 +247,9 @@ def _evaluate(
         parts: gets the results of rows for which it does not fail, in order.
         errors: gets the errors of the others.
     """
+    registered = _register(columns)
     try:
-        part = _run(statement.text, columns)
+        part = _run_over(statement.text, registered)
     except _FAILED as error:
         if len(columns) == 1:
             errors[int(rows[0])] = f"sql: {_message(error)}"
@@ -250,7 +257,7 @@ def _evaluate(
     else:
         parts.append(part)
         return
-    failing = _failing(statement, columns)
+    failing = _failing(statement, columns, registered)
     errors.update({int(rows[row]): error for row, error in failing.items()})
     if failing:
         left = np.delete(np.arange(len(columns)), [*failing])
@@ -262,14 +269,16 @@ def _evaluate(
     _evaluate(statement, columns.slice(half), rows[half:], parts, errors)
 
 
-def _failing(statement: Statement, columns: pa.RecordBatch) -> dict[int, str]:
+def _failing(
+    statement: Statement, columns: pa.RecordBatch, registered: pa.Array
+) -> dict[int, str]:
     """Return the rows for which the query fails alone, as far as its probe finds them.
 
     Rows with the same values, where the same expressions fail, have the same error; it is asked for
-    once.
+    once, and remembered for the next batches.
     """
     try:
-        probed = _run(statement.probe, columns)
+        probed = _run_over(statement.probe, registered)
     except _FAILED:
         return {}
     fails = np.array([np.asarray(column.is_null()) for column in probed.columns])
@@ -281,13 +290,32 @@ def _failing(statement: Statement, columns: pa.RecordBatch) -> dict[int, str]:
         # bits of its neighbours.
         values = columns.select(sorted(read)).take(pa.array([row])).serialize().to_pybytes()
         alike.setdefault((*expressions, values), []).append(row)
-    firsts = columns.take(pa.array([rows[0] for rows in alike.values()], pa.int64()))
+    known = _known_errors()
+    keys = [(statement.text, str(columns.schema), *values) for values in alike]
+    unknown = [at for at, key in enumerate(keys) if key not in known]
+    firsts = [rows[0] for rows in alike.values()]
+    if unknown:
+        if len(known) + len(unknown) > _KNOWN_ERRORS:
+            known.clear()
+        asked = columns.take(pa.array([firsts[at] for at in unknown], pa.int64()))
+        errors = _errors(statement.text, asked)
+        known |= {keys[at]: error for at, error in zip(unknown, errors, strict=True)}
     return {
         row: f"sql: {error}"
-        for rows, error in zip(alike.values(), _errors(statement.text, firsts), strict=True)
+        for rows, key in zip(alike.values(), keys, strict=True)
         for row in rows
-        if error is not None
+        if (error := known[key]) is not None
     }
+
+
+@lru_cache(1)
+def _known_errors() -> dict[tuple[object, ...], str | None]:
+    """How queries fail: by query, columns, expressions that fail, and what these read.
+
+    Functions that a query may call give the same for the same arguments, so this changes nothing
+    but how often DuckDB is asked.
+    """
+    return {}
 
 
 def _errors(query: str, columns: pa.RecordBatch) -> list[str | None]:
