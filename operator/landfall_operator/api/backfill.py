@@ -139,4 +139,4 @@ def parsed(spec: Mapping[str, Any]) -> tuple[BackfillSpec | None, str]:
         return BackfillSpec.model_validate(spec, by_alias=True, by_name=False), ""
     except ValidationError as error:
         fields = [to_camel(name) for name in BackfillSpec.model_fields]
-        return None, "\n".join(spec_errors(error, fields, ("spec",)))
+        return None, "\n".join(spec_errors(error, {"spec": fields}, ("spec",)))

@@ -149,6 +149,27 @@ def checked_pattern(pattern: str) -> str:
     return pattern
 
 
+def checked_route(pattern: str) -> str:
+    """``spec.route.pattern`` itself, as ``checked_pattern``, and without empty folders.
+
+    Raises:
+        ValueError: as ``checked_pattern``; or a folder is empty.
+    """
+    checked_pattern(pattern)
+    if meant := _without_empty_folders(pattern):
+        raise ValueError(
+            f"names folders below the topic's, none of them empty, write {meant!r} "
+            f"instead of {pattern!r}"
+        )
+    return pattern
+
+
+def _without_empty_folders(pattern: str) -> str:
+    """The pattern without slashes that have no folder on one side; empty if it has none."""
+    meant = re.sub("/+", "/", pattern).strip("/")
+    return meant if meant != pattern else ""
+
+
 def checked_topic_path(text: str) -> str:
     """``spec.route.topicPath`` itself, if objects of two topics can never get one name by it.
 

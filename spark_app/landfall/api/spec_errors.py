@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from landfall.api.values import did_you_mean, duration_text, format_quantity
+from landfall.api.values import duration_text, format_quantity
+from landfall.api.words import did_you_mean
 
 VARIANT = "variant:"
 """Prefix of a union's tags. pydantic puts the tag into the path of an error, where a user who wrote
@@ -34,15 +35,19 @@ _NOT_BY_TOPIC: Mapping[str, str] = {
 """What to do instead of setting a field in an entry of ``spec.topics``, which has no such field."""
 
 
+Sections = Mapping[str, Collection[str]]
+"""The fields of each section, by the section's own name."""
+
+
 def spec_errors(
-    error: ValidationError, known_fields: Collection[str], within: tuple[int | str, ...] = ()
+    error: ValidationError, sections: Sections, within: tuple[int | str, ...] = ()
 ) -> list[str]:
-    """One line per error. For an unknown field, a similar one of ``known_fields`` is suggested.
+    """One line per error. For an unknown field, one of its section, or another, is suggested.
 
     ``within`` is where the document that was validated is in the user's.
     """
     return [
-        f"{_path((*within, *found['loc']))}: {_describe(found, known_fields)}"
+        f"{_path((*within, *found['loc']))}: {_describe(found, sections, within)}"
         for found in error.errors()
     ]
 
@@ -53,11 +58,11 @@ def _path(location: tuple[int | str, ...]) -> str:
     return path.lstrip(".") or "document"
 
 
-def _describe(error: Mapping[str, Any], known_fields: Collection[str]) -> str:
+def _describe(error: Mapping[str, Any], sections: Sections, within: tuple[int | str, ...]) -> str:
     found = error["input"]
     match error["type"]:
         case "extra_forbidden":
-            return _unknown(error["loc"], known_fields)
+            return _unknown((*within, *error["loc"]), sections)
         case "missing":
             return "is missing"
         case "value_error":
@@ -71,11 +76,23 @@ def _describe(error: Mapping[str, Any], known_fields: Collection[str]) -> str:
     return f"{_rule(error)}, got {_abbreviate(found)}{_nearest(error)}"
 
 
-def _unknown(location: tuple[int | str, ...], known_fields: Collection[str]) -> str:
+def _unknown(location: tuple[int | str, ...], sections: Sections) -> str:
     match location:
         case ("spec", "topics", _, *_, str(name)) if name in _NOT_BY_TOPIC:
             return _NOT_BY_TOPIC[name]
-    return "unknown field" + did_you_mean(_camel(str(location[-1])), known_fields)
+    written = str(location[-1])
+    name = _camel(written)
+    names = [str(part) for part in location[:-1] if isinstance(part, str)]
+    section = next((part for part in reversed(names) if not part.startswith(VARIANT)), "")
+    own = [field for field in sections.get(section, ()) if field != written]  # of a namesake
+    hint = did_you_mean(name, own) or _of_another(name, sections)
+    return f"unknown field{hint}"
+
+
+def _of_another(name: str, sections: Sections) -> str:
+    """Where a field is that has this name, if it is in one section alone; else nothing."""
+    owners = [section for section, fields in sections.items() if name in fields]
+    return f"; {name} is a field of {owners[0]}" if len(owners) == 1 else ""
 
 
 def _rule(error: Mapping[str, Any]) -> str:

@@ -6,10 +6,9 @@ field's path.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from fractions import Fraction
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -23,6 +22,8 @@ from pydantic import (
     PlainSerializer,
 )
 from pydantic.json_schema import JsonSchemaValue
+
+from landfall.api.words import did_you_mean
 
 _DECIMAL = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -271,14 +272,6 @@ def built_in(*words: str) -> Matching:
     own = r"[\w.]+:\w+"
     described = f"{', '.join(words)}, or package.module:Name for one of your own"
     return Matching("|".join((*words, own)), described, words)
-
-
-def did_you_mean(text: str, words: Iterable[str]) -> str:
-    """``, did you mean WORD?`` if one of the words is much like the text, else nothing."""
-    by_lower = {word.lower(): word for word in words}
-    begun = [word for word in by_lower if len(text) > 1 and word.startswith(text.lower())]
-    close = begun if len(begun) == 1 else get_close_matches(text.lower(), by_lower, 1, 0.7)
-    return f", did you mean {by_lower[close[0]]}?" if close else ""
 
 
 Name = Annotated[str, Field(min_length=1)]

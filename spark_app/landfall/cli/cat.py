@@ -113,7 +113,7 @@ def _output(fields: Mapping[str, str]) -> Output:
     try:
         return Output.model_validate(fields)
     except ValidationError as error:
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, {}))) from None
 
 
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:

@@ -212,7 +212,7 @@ def _with(output: Output, **changes: Any) -> Output:
     try:
         return Output.model_validate(merged, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, {}))) from None
 
 
 def _as_json(joint: Joint) -> dict[str, object]:

@@ -4,9 +4,10 @@ Imports nothing heavy, like ``landfall.cli.arguments``.
 """
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
+
+from landfall.api.words import did_you_mean
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "before landing": ("check", "explain", "try", "migrate", "import-offsets"),
@@ -62,9 +63,3 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(
             None, f"no command {value!r}{hint}; `{self.prog} --help` lists the commands"
         )
-
-
-def did_you_mean(text: str, words: Iterable[str]) -> str:
-    """``, did you mean WORD?`` if one of the words is much like the text, else nothing."""
-    close = get_close_matches(text, list(words), 1)
-    return f", did you mean {close[0]}?" if close else ""

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec.publish import PublisherEntry
-from landfall.api.values import did_you_mean
+from landfall.api.words import did_you_mean
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.cli.meter import Progress, advancing

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from landfall.api.values import did_you_mean, quantity
+from landfall.api.values import quantity
+from landfall.api.words import did_you_mean
 from landfall.files import FileReader, Limits
 from landfall.files.avro import Avro
 from landfall.files.compression import Compression

@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from landfall.api.spec import Codec
-from landfall.api.values import did_you_mean, quantity
+from landfall.api.values import quantity
+from landfall.api.words import did_you_mean
 from landfall.formats.codecs import LEVELS
 from landfall.pipeline.decoders.options import unknown_option
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Protocol
 
-from landfall.api.values import did_you_mean
+from landfall.api.words import did_you_mean
 from landfall.publish import Published, Stretch
 from landfall.publish.cursor import Cursor, Position
 from landfall.publish.events import Event, EventKind, Events

@@ -269,7 +269,7 @@ def _output(url: str, access: Access) -> Output:
     try:
         return Output(url=url, **access)
     except ValidationError as error:
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, ()))) from None
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, {}))) from None
 
 
 def _with_ledger(objects: Store, url: str, access: Access) -> Store:

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaException
 
 from landfall.api.secrets import read_secret
 from landfall.api.spec import ConsumerGroup, EventTopic, Kafka
-from landfall.api.values import Scalar, did_you_mean
+from landfall.api.values import Scalar
+from landfall.api.words import did_you_mean
 from landfall.errors import Reason, Stalled
 from landfall.source.property_names import NAMES, OF_JAVA
 

@@ -3,7 +3,7 @@
 import pytest
 
 from landfall.api.spec import parse_group
-from landfall.api.values import did_you_mean
+from landfall.api.words import did_you_mean
 from landfall.errors import Stalled
 from tests.support.groups import changed, document
 

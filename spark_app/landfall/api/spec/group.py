@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
 from landfall.api.route_pattern import Kind, tokens
@@ -20,10 +20,9 @@ from landfall.api.spec.policies import (
     Upgrade,
     UploadPolicy,
 )
-from landfall.api.spec.publish import MAX_PUBLISHERS, PublisherEntry
+from landfall.api.spec.publish import MAX_PUBLISHERS, PublisherEntry, distinct_publishers
 from landfall.api.spec.roots import Ledger, Root, roots_above
 from landfall.api.spec.schedule import Idle, Schedule
-from landfall.api.spec.shared import distinct
 from landfall.api.spec.source import Source
 from landfall.api.spec.topics import MAX_TOPICS, TopicOverride
 from landfall.api.values import DnsName, GroupName, Name
@@ -71,7 +70,11 @@ class GroupSpec(Model):
     """What holds for some topics instead, at most 100 entries. The first whose pattern matches
     applies; what it does not set, the group's own fields say.
     """
-    publish: Annotated[tuple[PublisherEntry, ...], Field(max_length=MAX_PUBLISHERS)] = ()
+    publish: Annotated[
+        tuple[PublisherEntry, ...],
+        Field(max_length=MAX_PUBLISHERS),
+        AfterValidator(distinct_publishers),
+    ] = ()
     """Publishers: where else what landed becomes visible, such as in tables, at most 16. Landing
     waits for none of them.
     """
@@ -207,11 +210,6 @@ class GroupSpec(Model):
                 f"{field}: the files of {', '.join(external)} are taken from a driver that runs; "
                 "give them a group of their own"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _publishers_have_distinct_names(self) -> "GroupSpec":
-        distinct(tuple(publisher.name for publisher in self.publish))
         return self
 
     @model_validator(mode="before")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from landfall.api.pod_spec import Model
-from landfall.api.route_pattern import checked_pattern, checked_topic_path
+from landfall.api.route_pattern import checked_route, checked_topic_path
 from landfall.api.spec.roots import Root, Url
 from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in
 
@@ -14,7 +14,7 @@ from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in
 class Route(Model):
     """Which output partition a record is written to."""
 
-    pattern: Annotated[Name, AfterValidator(checked_pattern)] = "dt={date}"
+    pattern: Annotated[Name, AfterValidator(checked_route)] = "dt={date}"
     """Template of the folders between topic and object name, from event time and payload fields,
     such as ``dt={date}/hr={hour}``.
     """

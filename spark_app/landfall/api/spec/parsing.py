@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import get_args
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
@@ -23,7 +24,7 @@ def parse_group(document: object) -> ConsumerGroup:
         # By alias only: a Python name such as max_bytes is a misspelt field to a user of the YAML.
         group = ConsumerGroup.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, _FIELDS))) from None
+        raise Stalled(Reason.SPEC_INVALID, "\n".join(spec_errors(error, _SECTIONS))) from None
     if errors := list(_topic_errors(group.spec)):
         raise Stalled(Reason.SPEC_INVALID, "\n".join(errors))
     return group
@@ -35,17 +36,27 @@ def _topic_errors(spec: GroupSpec) -> Iterator[str]:
         try:
             effective(spec, entry)
         except ValidationError as error:
-            yield from spec_errors(error, _FIELDS, ("spec", "topics", i))
+            yield from spec_errors(error, _SECTIONS, ("spec", "topics", i))
 
 
-def _models(model: type[Model]) -> Iterator[type[Model]]:
-    yield model
-    for kind in model.__subclasses__():
-        yield from _models(kind)
+def _sections(name: str, model: type[Model], found: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The fields of this section and all below it, by the names of the sections."""
+    fields = {to_camel(field): info.annotation for field, info in model.model_fields.items()}
+    if fields.keys() <= found.setdefault(name, set()):
+        return found
+    found[name] |= fields.keys()
+    for field, annotation in fields.items():
+        for below in _models(annotation):
+            _sections(field, below, found)
+    return found
 
 
-# Every field of every section, to suggest one for a misspelt field. All sections are imported
-# above, so all models exist by now.
-_FIELDS = sorted(
-    set(chain.from_iterable(map(to_camel, model.model_fields) for model in _models(Model)))
-)
+def _models(annotation: object) -> Iterator[type[Model]]:
+    """The models in a type such as ``tuple[Column, ...] | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        yield annotation
+    yield from chain.from_iterable(map(_models, get_args(annotation)))
+
+
+_SECTIONS = _sections("spec", GroupSpec, {})
+"""The fields of each section, to suggest one for a misspelt field."""

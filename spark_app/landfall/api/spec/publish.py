@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from landfall.api.pod_spec import Model
-from landfall.api.spec.shared import SecretRef
+from landfall.api.spec.shared import SecretRef, distinct
 from landfall.api.values import Duration, MappedSettings, Pattern, built_in, matching
 
 PUBLISHERS = (
@@ -61,3 +61,9 @@ class PublisherEntry(Model):
     def selects(self, topic: str) -> bool:
         """Whether it publishes a topic of the group."""
         return not self.topics or any(re.fullmatch(pattern, topic) for pattern in self.topics)
+
+
+def distinct_publishers(entries: tuple[PublisherEntry, ...]) -> tuple[PublisherEntry, ...]:
+    """The entries themselves, if no two have one name."""
+    distinct(tuple(entry.name for entry in entries))
+    return entries

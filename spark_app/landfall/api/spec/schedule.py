@@ -16,14 +16,21 @@ _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 
 
+_CRON_FIELDS = 5
+
+
 def _cron(text: str) -> str:
     try:
         CronSim(text, _ANY_TIME)
     except CronSimError as error:
-        raise ValueError(
-            f"not five fields of cron such as '5 * * * *', minute first: {error}: {text!r}"
-        ) from None
+        raise ValueError(_not_cron(str(error), text)) from None
+    if len(text.split()) != _CRON_FIELDS:  # with six, CronSim takes the first for seconds
+        raise ValueError(_not_cron("Wrong number of fields", text))
     return text
+
+
+def _not_cron(why: str, text: str) -> str:
+    return f"not five fields of cron such as '5 * * * *', minute first: {why}: {text!r}"
 
 
 class Idle(Model):

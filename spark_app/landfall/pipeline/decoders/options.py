@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from landfall.api.values import did_you_mean
+from landfall.api.words import did_you_mean
 
 Options = TypeVar("Options", bound=msgspec.Struct)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from landfall.api.values import did_you_mean
+from landfall.api.words import did_you_mean
 from landfall.pipeline.decoders import Decoded, Path
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from landfall.api.values import did_you_mean
+from landfall.api.words import did_you_mean
 
 Tree: TypeAlias = dict[str, Any]
 Function: TypeAlias = Callable[[str], str]
