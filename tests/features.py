@@ -9,7 +9,7 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 
 FEATURES = {
-    "api": ("unit/api", "values_properties", "resource"),
+    "api": ("unit/api", "values_properties", "resource", "wrong_specs"),
     "audit": ("audit",),
     "backfill": ("backfill", "promot", "side_", "replay", "replac", "landed_again"),
     "chaos": ("chaos", "kills"),
@@ -22,7 +22,10 @@ FEATURES = {
         *("csv", "half_pairs", "chosen_rows"),
     ),
     "dev": ("unit/dev", "test_servers.", "fault_proxy", "test_demo", "times"),
-    "docs": ("test_docs", "example", "start_pages", "tutorial", "repository", "coming_from"),
+    "docs": (
+        *("test_docs", "example", "start_pages", "tutorial", "repository", "coming_from"),
+        "stale_sentences",
+    ),
     "driver": ("unit/driver", "kills", "service", "servers_away", "rotated", "model/", "sim/"),
     "events": ("file_events", "event_"),
     "files": ("file", "discover", "feed", "inventory", "part_lists"),
