@@ -129,7 +129,8 @@ def test_the_operator_reads_the_environment_of_its_pod(values: Values) -> None:
     assert parsed.context.operator_labels.items() <= pod["metadata"]["labels"].items()
     assert parsed.context.operator_labels["app.kubernetes.io/name"] == OPERATOR
     assert parsed.context.image_pull_secrets == tuple(
-        values.get("image", {}).get("pullSecrets", ())
+        each["name"] if isinstance(each, dict) else each
+        for each in values.get("image", {}).get("pullSecrets", ())
     )
     readers = values.get("drivers", {}).get("networkPolicy", {}).get("from", ())
     assert parsed.context.readers == tuple(readers)

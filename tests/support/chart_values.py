@@ -61,4 +61,16 @@ SCENARIOS: dict[str, Values] = {
         "operator": {"networkPolicy": {"enabled": False}},
     },
     "everything": EVERYTHING,
+    "extras": {
+        "image": {"operator": {"tag": 20261127}, "pullSecrets": [{"name": "pull"}, "other"]},
+        "commonLabels": {"team": "data"},
+        "extraObjects": [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "{{ .Release.Name }}-extra"},
+            }
+        ],
+        "uninstall": {"refuseWithGroups": True},
+    },
 }

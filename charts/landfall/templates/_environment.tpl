@@ -2,7 +2,7 @@
 {{- define "landfall.environment" -}}
 LANDFALL_IMAGE: {{ include "landfall.image" (dict "root" . "image" .Values.image.spark) | quote }}
 LANDFALL_IMAGE_PULL_POLICY: {{ .Values.image.pullPolicy | quote }}
-LANDFALL_IMAGE_PULL_SECRETS: {{ join "," .Values.image.pullSecrets | quote }}
+LANDFALL_IMAGE_PULL_SECRETS: {{ include "landfall.pullSecretNames" . | quote }}
 LANDFALL_LEASE: {{ include "landfall.operator" . | quote }}
 LANDFALL_LOG_FORMAT: {{ .Values.operator.logFormat | quote }}
 LANDFALL_LOG_LEVEL: {{ .Values.operator.logLevel | quote }}

@@ -48,6 +48,9 @@ app.kubernetes.io/part-of: landfall
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "landfall.account" -}}
@@ -58,7 +61,24 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- define "landfall.image" -}}
 {{- $registry := .root.Values.image.registry | trimSuffix "/" -}}
 {{- $name := (ne $registry "") | ternary (printf "%s/%s" $registry .image.repository) .image.repository -}}
-{{- if .image.digest }}{{ $name }}@{{ .image.digest }}{{ else }}{{ $name }}:{{ .image.tag | default .root.Chart.AppVersion }}{{ end }}
+{{- if .image.digest }}{{ $name }}@{{ .image.digest }}{{ else }}{{ $name }}:{{ kindIs "float64" .image.tag | ternary (printf "%.0f" (float64 .image.tag)) (.image.tag | default .root.Chart.AppVersion | toString) }}{{ end }}
+{{- end }}
+
+{{/* The names of the Secrets for the registry, separated by commas: each is given as a name, or as in a pod's spec. */}}
+{{- define "landfall.pullSecretNames" -}}
+{{- $names := list }}
+{{- range .Values.image.pullSecrets }}{{ $names = append $names (kindIs "map" . | ternary (get (kindIs "map" . | ternary . dict) "name") .) }}{{ end }}
+{{- join "," $names }}
+{{- end }}
+
+{{/* The imagePullSecrets of a pod's spec; empty if there are none. */}}
+{{- define "landfall.pullSecrets" -}}
+{{- if .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range splitList "," (include "landfall.pullSecretNames" .) }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The label of what the operator of this release reports to Prometheus. */}}
