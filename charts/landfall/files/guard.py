@@ -56,8 +56,9 @@ def main(operator: str, *namespaces: str) -> None:
     if found:
         more = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
         sys.exit(
-            f"the operator {operator} manages {', '.join(found[:MAX_SHOWN])}{more}: delete these groups "
-            "first, or leave their drivers running without an operator by helm uninstall --no-hooks"
+            f"the operator {operator} manages {', '.join(found[:MAX_SHOWN])}{more}: delete these "
+            "groups first, or leave their drivers running without an operator by "
+            "helm uninstall --no-hooks"
         )
     print("no group is left")
 
