@@ -18,7 +18,8 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/apt /var/log/dpkg.log \
  # the user of these images, unless the cluster assigns another one
  && echo 'landfall:x:185:' >> /etc/group && echo 'landfall:x:185:185:Landfall:/tmp:/usr/sbin/nologin' >> /etc/passwd
-ENV PATH=/opt/landfall/bin:/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1
+# HOME is the one folder that any user may write to, also one that the cluster assigns and that has no home.
+ENV PATH=/opt/landfall/bin:/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1 HOME=/tmp
 
 # Builds the wheels. pip and the build tools stay in this stage and do not get into the images.
 FROM python AS pip
@@ -93,14 +94,15 @@ RUN mkdir -p /usr/share/man/man1 && apt-get update \
  && ln -s /usr/lib/jvm/java-17-openjdk-* /opt/java && ln -s /opt/landfall/lib/python3.11/site-packages/pyspark /opt/spark
 ENV JAVA_HOME=/opt/java SPARK_HOME=/opt/spark PYSPARK_PYTHON=/opt/landfall/bin/python
 COPY --from=spark-packages /opt/landfall /opt/landfall
-COPY docker/entrypoint /opt/entrypoint
+# --chmod: whatever the umask of the checkout was, any user can read what is copied from it.
+COPY --chmod=0755 docker/entrypoint /opt/entrypoint
 
 FROM bom AS spark-bom
 COPY --from=spark-packages /opt/landfall /opt/landfall
 COPY --from=spark-java /var/lib/dpkg/status /bom/
 RUN /usr/bin/python3 /bom/bom.py landfall-spark /made --site-packages /opt/landfall/lib/python3.11/site-packages \
   --jars /opt/landfall/lib/python3.11/site-packages/pyspark/jars --crates /bom/Cargo.lock --debian /bom/status
-COPY docker/openvex.json /made/
+COPY --chmod=0644 docker/openvex.json /made/
 
 # The archive of classes with which the JVMs of drivers and executors start: see docs/adr/0037. It is of exactly the Java and
 # the jars of the stage above, and needs two files of Landfall's, so that other changes do not make it anew.
@@ -116,7 +118,7 @@ COPY --from=spark-bom /made/ /opt/landfall/
 ENV LANDFALL_SPARK_ARCHIVE=/opt/landfall/spark.jsa
 COPY --from=native /made/ /opt/landfall/lib/python3.11/site-packages/
 COPY --from=landfall /made /
-COPY spark_app/main.py /opt/landfall/
+COPY --chmod=0644 spark_app/main.py /opt/landfall/
 # As above: the working folder is the only writable one.
 ENV PYTHONSAFEPATH=1
 USER 185:185

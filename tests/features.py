@@ -64,6 +64,7 @@ FEATURES = {
     "schedules": ("schedul", "clock", "short_lives", "hourly"),
     "schemas": ("schema",),
     "security": (
+        "dockerfile",
         "sbom",
         "trimmed_spark",
         "admission",
