@@ -91,7 +91,8 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
     match arguments.target:
         case [group, name]:
             opened = GroupStore.of(Path(group))
-            root = opened.group.spec.output.url.rstrip("/") + "/"
+            urls = (root.url.rstrip("/") + "/" for root in opened.group.spec.roots)
+            root = next(filter(name.startswith, urls), "")
             key = name.removeprefix(root)
             original = _COPY.sub("", key)
             topic = folders.split_destination(original)[1].partition("/")[0]
@@ -117,11 +118,12 @@ def _output(fields: Mapping[str, str]) -> Output:
 
 
 def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator[bytes]:
-    is_system = key.startswith(f"{object_names.SYSTEM}/") and not _COPY.match(key)
+    original = _COPY.sub("", key)
+    is_system = original.startswith(f"{object_names.SYSTEM}/")
     with store.open(key) as stream:
         if is_system and key.endswith(".json"):
             yield stream.read()  # a record of the ledger, or a snapshot
-        elif is_system and ("/dead-letters/" in key or object_names.letters_place(key)):
+        elif is_system and ("/dead-letters/" in original or object_names.letters_place(original)):
             # Parquet, whatever format the group's data objects have.
             for letter in read_back.dead_letters(stream):
                 fields = {name: printable(value) for name, value in letter.items()}
