@@ -11,6 +11,7 @@ from tests.model import (
     expiring,
     finalizing,
     leasing,
+    letters,
     loading,
     promoting,
     publishing,
@@ -83,6 +84,7 @@ def main() -> int:
         replacing.main(),
         promoting.main(),
         expiring.main(),
+        letters.main(),
     ]
     return 0 if held and not any(others) else 1
 
