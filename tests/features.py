@@ -16,7 +16,7 @@ FEATURES = {
     "chart": ("chart", "alerts", "dashboard", "rights"),
     "command-line": ("unit/cli", "command_line", "test_check.", "verbs", "tutorial"),
     "compaction": ("compact", "merg", "replac", "retir", "undo"),
-    "dead-letters": ("dead_letters", "letters_place", "expir", "bad_", "hostile_records", "faults"),
+    "dead-letters": ("dead_letters", "letters", "expir", "bad_", "hostile_records", "faults"),
     "decoders": (
         *("decoders", "unit/pipeline/test_", "fuzz", "avro", "thrift", "protobuf", "typed"),
         *("csv", "half_pairs", "chosen_rows"),

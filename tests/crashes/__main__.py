@@ -3,8 +3,8 @@
 With ``--seed``, play one schedule and print each of its steps. With ``--feeds``, drivers land files
 of other programs, with ``--merges`` they put objects in the place of others, with ``--promotions``
 also what backfills landed again, with ``--losses`` they read from another group what Kafka has
-lost, and with ``--expiry`` they delete old dead letters; without any, one of seven schedules is of
-each kind, and the others are of none.
+lost, with ``--expiry`` they delete old dead letters, and with ``--letters`` specs name different
+places for them; without any, one of eight schedules is of each kind, and the others are of none.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.feeds import FeedSchedule
+from tests.crashes.letters import LettersSchedule
 from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
@@ -27,6 +28,7 @@ OWN_KINDS: Mapping[str, type[Schedule]] = {
     "promotions": PromotionSchedule,
     "losses": LosingSchedule,
     "expiry": ExpirySchedule,
+    "letters": LettersSchedule,
 }
 KINDS: tuple[type[Schedule], ...] = (*OWN_KINDS.values(), Schedule, Schedule)
 """Of what kind schedules are, in turn."""
@@ -43,8 +45,9 @@ def main() -> int:
     kinds.add_argument("--merges", action="store_true", help="drivers merge what they have landed")
     kinds.add_argument("--promotions", action="store_true", help="backfills are promoted, too")
     kinds.add_argument("--losses", action="store_true", help="another group has what Kafka loses")
-    arguments = parser.parse_args()
     kinds.add_argument("--expiry", action="store_true", help="drivers delete old dead letters")
+    kinds.add_argument("--letters", action="store_true", help="dead letters have several places")
+    arguments = parser.parse_args()
     chosen = next((kind for name, kind in OWN_KINDS.items() if getattr(arguments, name)), None)
     if arguments.seed is not None:
         return _play_one(arguments.seed, chosen or Schedule)

@@ -8,18 +8,17 @@ that has read it still waited for its objects. Now and then ``fsck`` looks betwe
 takes nothing that has expired for lost.
 """
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
-from landfall.lane import Lane
 from landfall.ledger import Lost, Replay
 from landfall.ledger.task_results import LandedObject
 from tests.crashes.judge import folded_records
@@ -59,9 +58,6 @@ class ExpirySchedule(Schedule):
         apart = seed % 2 == 1
         self.luck = replace(self.luck, letters=True, apart=apart, publishes=False, ranges=False)
         self._open_stores()
-        self.lane = Lane(
-            self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
-        )
         # The store has a clock of its own.
         self.clock = self.passing = SetClock(self.clock)
         self.found: list[str] = []
@@ -121,7 +117,8 @@ class ExpirySchedule(Schedule):
 
     def _deleted_too_early(self, key: str, objects: Iterable[LandedObject]) -> Iterable[str]:
         """Dead letters that were deleted before what a REPLAY made of them was visible."""
-        at_deletion = (self.watched.at_deletions | self.letters.at_deletions).get(key)
+        deletions = ChainMap(*(store.at_deletions for store in self.stores))
+        at_deletion = deletions.get(key)
         seen = (at_deletion or frozenset()) | self._given_up()
         unseen = [o.upload.key for o in objects if o.upload.key not in seen]
         if at_deletion is not None and unseen:

@@ -109,7 +109,8 @@ def findings(schedule: "Schedule") -> Iterator[str]:
 
 def common_findings(schedule: "Schedule") -> Iterator[str]:
     """What is changed or against the ledger, and drivers that ended wrongly, of any source."""
-    yield from [*schedule.watched.changed, *schedule.letters.changed]
+    yield from chain.from_iterable(store.changed for store in schedule.stores)
+    yield from _misplaced(schedule)
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
     yield from forgotten(slots(schedule), schedule.watched.at_runs)
     pool = schedule.background.pool
@@ -127,6 +128,15 @@ def common_findings(schedule: "Schedule") -> Iterator[str]:
     has_repair = any(isinstance(record, Repair) for record in records)
     if has_repair and not schedule.luck.loss.of_uploads:
         yield "a committed upload was lost, and only a driver can have aborted it"
+
+
+def _misplaced(schedule: "Schedule") -> Iterator[str]:
+    """What is not in the store that its key names."""
+    stores = {"": schedule.watched, **schedule.letters}
+    for place, store in stores.items():
+        for stat in store.list_after(""):
+            if (named := object_names.letters_place(stat.key)) != place:
+                yield f"{stat.key} is in place {place or 'none'}, not in {named or 'none'}"
 
 
 def _unaccounted(

@@ -33,7 +33,7 @@ from landfall.lane import Lane
 from landfall.lane.stores import as_one
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Store
-from landfall.store.fault_injection import Call, Fault, Operation
+from landfall.store.fault_injection import Call, Fault, Operation, Plan
 from landfall.store.routed import LettersStore
 from tests.crashes import log_events, ranges
 from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders
@@ -72,7 +72,12 @@ class Schedule:
         seed: decides everything.
         kind: the driver to run, or a broken one.
         tell: takes each step as a line of text.
+
+    Attributes:
+        begins_with_letters: whether dead letters, if there are any, are landed before any trouble.
     """
+
+    begins_with_letters = True
 
     def __init__(
         self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None
@@ -98,9 +103,6 @@ class Schedule:
         self._tell = tell
         self.scheduler = Scheduler(self.choose)
         self.background = ScheduledBackground(self.scheduler)
-        self.lane = Lane(
-            self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
-        )
         self.folded = FoldedSlots()
 
     def group(self, generation: int) -> ConsumerGroup:
@@ -116,14 +118,38 @@ class Schedule:
         )
 
     def _open_stores(self) -> None:
-        """One store for everything, or two as one."""
-        self.watched = WatchedStore(self, self.clock, self.luck)
-        self.letters = WatchedStore(self, self.clock, self.luck)
-        self.watched.beside, self.letters.beside = self.letters, self.watched
-        self.store: Store = self.watched
-        if place := self.group(1).spec.bad_records.present_place:
-            known = LettersStore(self.letters, "spec.badRecords.url")
-            self.store = as_one(self.watched, letters={place.id: known})
+        """One store for everything, or several as one."""
+        self.watched = self.new_store(self)
+        places = self.group(1).spec.bad_records.places
+        self.letters = {place.id: self.new_store(self.letters_plan()) for place in places}
+        for store in self.stores:
+            store.beside = [other for other in self.stores if other is not store]
+        self.store: Store = self.store_of(self.group(1))
+        self.lane = Lane(
+            self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
+        )
+
+    def new_store(self, plan: Plan) -> WatchedStore:
+        """A store that nothing is in."""
+        return WatchedStore(plan, self.clock, self.luck)
+
+    def letters_plan(self) -> Plan:
+        """What happens to calls of a place of dead letters: as to all others."""
+        return self
+
+    @property
+    def stores(self) -> list[WatchedStore]:
+        """The store of the ledger and of data, and the places of dead letters."""
+        return [self.watched, *self.letters.values()]
+
+    def store_of(self, group: ConsumerGroup) -> Store:
+        """The stores as one, for who knows the places that a group names."""
+        named = group.spec.bad_records.places
+        known = {
+            place.id: LettersStore(self.letters[place.id], f"spec.{place.section}.url")
+            for place in named
+        }
+        return as_one(self.watched, letters=known) if self.luck.apart else self.watched
 
     def run(self) -> None:
         """Play it to its end.
@@ -133,7 +159,7 @@ class Schedule:
         """
         if self._tell:
             self.say(f"{self.luck}")
-        if self.luck.letters:
+        if self.luck.letters and self.begins_with_letters:
             land_letters(self)
         self.start()
         self.scheduler.play()
@@ -207,8 +233,7 @@ class Schedule:
         alive = [p for p in self.processes if not p.dead and not p.ended]
         arrive, *others = self.source_events()
         events = [arrive, lambda: self.watched.deliver_one(self.dice)]
-        if self.luck.apart:
-            events.append(lambda: self.letters.deliver_one(self.dice))
+        events += [partial(place.deliver_one, self.dice) for place in self.letters.values()]
         if len(alive) < MAX_ALIVE:
             events += [self.start, self.start]
         events += others
@@ -384,8 +409,8 @@ class Schedule:
 
     def _deliver_all(self) -> None:
         with self.judging():
-            self.watched.deliver()
-            self.letters.deliver()
+            for store in self.stores:
+                store.deliver()
 
     def judge(self) -> None:
         """Compare the store with what a run without trouble leaves.

@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
 
-from landfall.api.contract import LANE
 from landfall.api.verbs import UndoRequest
 from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
@@ -25,9 +24,10 @@ from landfall.ledger import Replace, State, object_names
 from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import Part, Upload
+from landfall.store.fault_injection import Plan
 from tests.crashes import log_events
 from tests.crashes.judge import folded_records
-from tests.crashes.luck import Loss, Luck
+from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.world import Rows, WatchedStore
 from tests.support.merged import Current, current, merged, planned
@@ -43,7 +43,16 @@ UNDONE = 2
 
 
 class MergeSchedule(Schedule):
-    """One run; see the module."""
+    """One run; see the module.
+
+    Attributes:
+        has_letters: whether some records are bad; in every other schedule they are in a place of
+            their own then.
+        keeps_parts: see ``MemoryStore``.
+    """
+
+    has_letters = False
+    keeps_parts = False
 
     def __init__(
         self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None
@@ -56,15 +65,16 @@ class MergeSchedule(Schedule):
             steps=steps,
             loss=loss,
             publishes=False,
-            letters=False,
-            apart=False,
+            letters=self.has_letters,
+            apart=self.has_letters and seed % 2 == 1,
             ranges=False,
         )
-        keeps = self.dice.random() < 0.5
-        self.store = self.watched = self.merged = MergedStore(self, self.luck, keeps_parts=keeps)
-        self.lane = Lane(
-            self.store, self.group(1).metadata.name, LANE, lambda _: self.background.pool()
-        )
+        self.keeps_parts = self.dice.random() < 0.5
+        self._open_stores()
+
+    def new_store(self, plan: Plan) -> "MergedStore":
+        """See ``Schedule``."""
+        return MergedStore(self, plan, keeps_parts=self.keeps_parts)
 
     def run(self) -> None:
         """Land without trouble first, by two drivers: otherwise there is little to merge."""
@@ -101,7 +111,8 @@ class MergeSchedule(Schedule):
     def findings(self) -> Iterable[str]:
         """What is wrong in the end."""
         yield from super().findings()
-        yield from self.merged.gaps
+        stores = [store for store in self.stores if isinstance(store, MergedStore)]
+        yield from chain.from_iterable(store.gaps for store in stores)
         records = [record for _, record in folded_records(self)]
         replaces = [record for record in records if isinstance(record, Replace)]
         if any(r.instead != -1 for r in replaces) and not self.luck.loss.of_uploads:
@@ -114,20 +125,22 @@ class MergeSchedule(Schedule):
             if each.instead != -1:
                 _, listed = read_list(self.lane, self.lane.read(), each.instead)
                 given_up |= {new.landed.upload.key for new in listed.objects}
-        if unkept := self.merged.unkept - given_up:
+        if unkept := frozenset().union(*(store.unkept for store in stores)) - given_up:
             yield f"deleted without a copy: {sorted(unkept)}"
 
 
 class MergedStore(WatchedStore):
-    """Records deletions that leave a row in no object, and those of which no copy is kept.
+    """Records deletions that leave a row in no object, and those of which it keeps no copy.
+
+    A copy is kept in the store of its object: dead letters never leave their place.
 
     Attributes:
         gaps: rows that were in no visible object after a deletion.
         unkept: keys of deleted objects of which there was no copy.
     """
 
-    def __init__(self, schedule: Schedule, luck: Luck, *, keeps_parts: bool) -> None:
-        super().__init__(schedule, schedule.clock, luck, keeps_parts=keeps_parts)
+    def __init__(self, schedule: Schedule, plan: Plan, *, keeps_parts: bool) -> None:
+        super().__init__(plan, schedule.clock, schedule.luck, keeps_parts=keeps_parts)
         self.rows: Rows = schedule.rows
         self.gaps: list[str] = []
         self.unkept: set[str] = set()
@@ -149,7 +162,8 @@ class MergedStore(WatchedStore):
             self.unkept.add(key)
         left = chain.from_iterable(
             self.rows.records((k, o.token), of)
-            for k, o in self._objects.items()
+            for store in (self, *self.beside)
+            for k, o in store._objects.items()
             if (of := _partition(k)) is not None
         )
         if missing := self.rows.records((key, before.token), partition).keys() - {*left}:

@@ -3,6 +3,7 @@
 from landfall.driver.loop import Driver
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.feeds import FeedSchedule
+from tests.crashes.letters import LettersSchedule
 from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
@@ -64,6 +65,15 @@ def play_expiry(first: int, end: int, kind: type[Driver] = Driver) -> None:
         AssertionError: one of them found something; the message says how to see it.
     """
     _play(ExpirySchedule, "EXPIRY", range(first, end), kind)
+
+
+def play_letters(first: int, end: int, kind: type[Driver] = Driver) -> None:
+    """Play schedules in which dead letters are in several places, without waiting for anything.
+
+    Raises:
+        AssertionError: one of them found something; the message says how to see it.
+    """
+    _play(LettersSchedule, "LETTERS", range(first, end), kind)
 
 
 def _play(schedule: type[Schedule], name: str, seeds: range, kind: type[Driver]) -> None:

@@ -35,6 +35,7 @@ class Process(Owner):
         progress: how far its driver was at its last report.
         was_owner: whether it said that it was fenced while it owned the lane.
         is_endless: whether it lands whatever comes, and not only ranges that are due.
+        may_name: more reasons that it may end for.
     """
 
     def __init__(self, name: str, contender: LaneContender, *, is_endless: bool) -> None:
@@ -47,6 +48,7 @@ class Process(Owner):
         self.progress: DriverProgress | None = None
         self.was_owner = False
         self.is_endless = is_endless
+        self.may_name: tuple[Reason, ...] = ()
 
     def keeping(self, report: Callable[[DriverProgress], None]) -> Callable[[DriverProgress], None]:
         """The report of its driver, whose progress is kept."""
@@ -78,7 +80,7 @@ class Process(Owner):
     @property
     def went_wrong(self) -> str:
         """The message of an end that must never happen, if it did."""
-        if isinstance(self.error, Stalled):
+        if isinstance(self.error, Stalled) and self.error.reason not in self.may_name:
             return f"{self.error.reason}: {self.error}"
         message = self.contender.deps.counters.message
         if self.was_owner:
@@ -94,6 +96,7 @@ class Process(Owner):
             Reason.DATA_LOSS,
             Reason.SOURCE_UNAVAILABLE,
             Reason.FILE_UNREADABLE,
+            *self.may_name,
         )
         if self.is_endless:
             return named

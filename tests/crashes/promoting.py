@@ -3,12 +3,12 @@
 What a side lane would have landed is made up here: the rows of ranges that are landed, cut into
 other slices, by another generation, which finds other records bad. What retires, what is cut in two
 before, and when a plan is too old, real code decides. What retires must have just the rows of the
-ranges.
+ranges. In every other schedule dead letters are in a place of their own, and so are copies of those
+that retired.
 """
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import compress, pairwise
 
 from landfall.driver.decide.backfill import Backfill, covering
@@ -36,9 +36,10 @@ CUTS = 2
 class PromotionSchedule(MergeSchedule):
     """One run; see the module."""
 
+    has_letters = True
+
     def __init__(self, seed: int, **options: object) -> None:
         super().__init__(seed, **options)  # type: ignore[arg-type]  # as of the class above
-        self.luck = replace(self.luck, letters=True)
         self.wrong: list[str] = []
 
     def new_planner(self, *arguments: object) -> Merger:
@@ -158,8 +159,9 @@ class Promoter(Merger):
         data = object_names.ObjectName(
             tp.topic, f"again={number}", generation, tp.partition, start, ".txt"
         ).key
+        (*_, place) = ("", *self._schedule.letters)
         letters = object_names.dead_letter_key(
-            self._lane.group, tp.topic, generation, tp.partition, start
+            self._lane.group, tp.topic, generation, tp.partition, start, place=place
         )
         offsets = range(start, piece.offsets.end)
         made = []

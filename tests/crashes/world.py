@@ -3,7 +3,7 @@
 import io
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -81,12 +81,12 @@ class WatchedStore(MemoryStore):
         """What was visible when a RUN was written, by the digest of its bytes."""
         self.at_deletions: dict[str, frozenset[str]] = {}
         """What was visible when an object was deleted, by its key."""
-        self.beside: WatchedStore | None = None
-        """Another store of the same group, whose objects are visible, too."""
+        self.beside: Sequence[WatchedStore] = ()
+        """Other stores of the same group, whose objects are visible, too."""
 
     @property
     def _visible(self) -> frozenset[str]:
-        return frozenset(self._objects) | frozenset(self.beside._objects if self.beside else ())
+        return frozenset(self._objects).union(*(store._objects for store in self.beside))
 
     def _create(self, key: str, body: bytes) -> Created:
         answer = super()._create(key, body)

@@ -4,12 +4,16 @@
 rule. Here the same rules are those of drivers, stores and processes.
 """
 
+import re
+
 import pytest
 
-from landfall.ledger import rewriting
+from landfall.ledger import object_names, rewriting
 from tests.crashes.playing import play_promotions
 
 SCHEDULES, CHUNKS = 24, 3
+IN_A_PLACE = re.compile("(_landfall)/([^/]*)/dead-letters@([0-9a-f]{16})/")
+"""Which keys are in a place, but for those of copies."""
 FIRST, SEARCHED = 38, 400
 """The first schedule that a broken rule is looked for in, and the last."""
 
@@ -17,6 +21,13 @@ FIRST, SEARCHED = 38, 400
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_is_landed_again_every_record_is_in_one_object(chunk: int) -> None:
     play_promotions(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
+
+
+def test_copies_of_dead_letters_must_not_leave_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_names, "_IN_A_PLACE", IN_A_PLACE)
+
+    with pytest.raises(AssertionError, match=r"deleted without a copy: .*dead-letters@"):
+        play_promotions(0, SEARCHED)
 
 
 def test_dead_letters_that_retired_must_not_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
