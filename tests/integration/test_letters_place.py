@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 
 from dev.servers.server import Kind, Server
 from landfall.api.contract import LANE, ExitCode
@@ -21,20 +19,24 @@ from tests.support.independent_audit import events
 from tests.support.kafka import Broker
 from tests.support.landing import Landing, Scene
 from tests.support.limited_users import (
-    S3_WITH_USERS,
+    DRIVER,
     LimitedUser,
     access_of,
     documented_statements,
     grant_all,
-    server_with,
+    personal_data_policies,
+    scene_of_driver,
 )
 from tests.support.s3 import Bucket
 
 pytestmark = pytest.mark.xdist_group("store_rights")
 
-DRIVER = LimitedUser("driver", "drivers-secret")
 LETTERS = LimitedUser("letters", "secret-of-letters")
-DELETES = {"Effect": "Allow", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::logs/*"}
+
+
+def rights() -> list[dict[str, Any]]:
+    """What the pages say that a driver needs in both buckets."""
+    return [*documented_statements(), *personal_data_policies()["Driver"]]
 
 
 @pytest.fixture
@@ -45,20 +47,16 @@ def scene(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:
     """A bucket of ``DRIVER``; the other one is of ``LETTERS``."""
-    endpoint = own_server(S3_WITH_USERS).up().address
-    assert endpoint
-    server = server_with(DRIVER, endpoint, tmp_path, monkeypatch)
-    LETTERS.create(endpoint)
+    scene = scene_of_driver(kafka, own_server, tmp_path, monkeypatch, LETTERS)
     LETTERS.write_secret(tmp_path / "letters")
-    scene = Scene(kafka, server.create_bucket())
-    grant_all(scene.bucket, {DRIVER.name: [*documented_statements(), DELETES]})
+    grant_all(scene.bucket, {DRIVER.name: rights()})
     return scene
 
 
 @pytest.fixture
 def letters(scene: Scene) -> Bucket:
     bucket = scene.bucket.server.create_bucket()
-    grant_all(bucket, {LETTERS.name: [*documented_statements(), DELETES]})
+    grant_all(bucket, {LETTERS.name: rights()})
     return bucket
 
 
@@ -96,20 +94,49 @@ def test_each_bucket_is_read_and_written_by_its_own_key(
     assert key.startswith(f"_landfall/scene/dead-letters@{place.id}/{topic}/")
     assert not [each for each in scene.bucket.keys("") if "dead-letters" in each]
     assert checks(scene, tmp_path, **own) == [ExitCode.OK] * 3
-    client = boto3.client(
-        "s3",
-        endpoint_url=str(scene.bucket.server),
-        region_name="us-east-1",
-        aws_access_key_id=DRIVER.name,
-        aws_secret_access_key=DRIVER.secret,
-    )
-    with pytest.raises(ClientError, match="AccessDenied"):
-        client.get_object(Bucket=letters.name, Key=key)
+    assert not DRIVER.can_read(letters, key)
     store = measured(open_stores(group.spec), [r.kind for r in group.spec.roots], StoreCalls())
     lane = Lane(store, "scene", LANE)
     assert ExpirySweep(store, lane).run(lane.read(), datetime.now(UTC)) == 1
     assert letters.keys("_landfall/scene/") == []
     assert checks(scene, tmp_path, **own) == [ExitCode.OK] * 3
+
+
+def test_dead_letters_of_a_place_are_found_read_and_replayed(
+    scene: Scene, letters: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic, times = scene.topic(), {"field": "ts", "unit": "Milliseconds"}
+    own = spec(scene, letters) | {"decode": {"format": "Json", "timestamp": times}}
+    missing = b'{"id":%d,"p":0,"when":%d}'
+    scene.kafka.produce(topic, [*events(range(20)), missing % (20, 1767225600000), b"no JSON"])
+    land(scene, **own)
+    (key,) = letters.keys("_landfall/scene/")
+    file = str(scene.file(tmp_path, **own))
+    by = ["--why", "mended", "--who", "kim"]
+
+    assert main(["locate", file, topic, "0", "20"]) == ExitCode.OK
+    assert f"{letters.url}/{key}" in capsys.readouterr().out
+    for name in (key, f"{letters.url}/{key}"):
+        assert main(["cat", file, name]) == ExitCode.OK
+        assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["scan", file, "--topic", topic]) == ExitCode.OK
+
+    times |= {"missing": "KafkaTimestamp"}
+    own |= {"generation": 2, "decode": {"format": "Json", "timestamp": times}}
+    file = str(scene.file(tmp_path, **own))
+    replay = ["replay-dead-letters", file, topic, *by]
+    assert main([*replay, "--dry-run"]) == ExitCode.OK
+    assert main(replay) == ExitCode.OK
+    assert main(replay) == ExitCode.REFUSED  # each dead letter once
+    # What is bad again is in the place, too.
+    assert [each for each in letters.keys("_landfall/scene/") if "/2_0_" in each]
+    assert not [each for each in scene.bucket.keys("") if "dead-letters" in each]
+    land(scene, **own)
+    assert main(["fsck", file, "--deep"]) == ExitCode.OK
+    assert main(["verify", file, "--kafka"]) == ExitCode.OK
+    assert main(["scan", file, "--topic", topic]) == ExitCode.OK
+    totals = scene.state().totals
+    assert (totals.landed, totals.replayed, totals.dead_lettered) == (21, 2, 3)
 
 
 def test_what_has_no_dead_letters_lands_while_their_bucket_refuses(
@@ -119,7 +146,7 @@ def test_what_has_no_dead_letters_lands_while_their_bucket_refuses(
     land(scene, **own)  # whoever starts a ledger looks at what is in both buckets
     scene.kafka.produce(good, events(range(20)))
     scene.kafka.produce(bad, [*events(range(5)), b"no JSON"])
-    grant_all(letters, {LETTERS.name: [DELETES]})
+    grant_all(letters, {LETTERS.name: personal_data_policies()["Driver"]})
     landing = Landing(scene.group(**own), None).start()
 
     eventually(lambda: [key for key in scene.bucket.keys(f"{good}/") if key])
@@ -128,7 +155,7 @@ def test_what_has_no_dead_letters_lands_while_their_bucket_refuses(
     assert "spec.badRecords.url: " in failure.message
     assert "AccessDenied" in failure.message
     assert not scene.bucket.keys(f"{bad}/")
-    grant_all(letters, {LETTERS.name: [*documented_statements(), DELETES]})
+    grant_all(letters, {LETTERS.name: rights()})
     assert landing.end() is ExitCode.OK
     assert checks(scene, tmp_path, **own) == [ExitCode.OK] * 3
 

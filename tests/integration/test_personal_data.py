@@ -3,7 +3,6 @@
 The server is versitygw. Its rules of lifecycle are AWS's alone, so theirs are only checked in form.
 """
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
 from botocore.validate import validate_parameters
 
 from dev.servers.server import Kind, Server
@@ -25,31 +23,19 @@ from tests.support.independent_audit import events
 from tests.support.kafka import Broker
 from tests.support.landing import Landing, Scene
 from tests.support.limited_users import (
-    S3_WITH_USERS,
+    DRIVER,
     LimitedUser,
     access_of,
     documented_statements,
     grant_all,
-    server_with,
+    personal_data_policies,
+    scene_of_driver,
 )
-from tests.support.markdown import DOCS, code
 
 pytestmark = pytest.mark.xdist_group("store_rights")
 
-PAGE = DOCS / "guides" / "personal-data.md"
-DRIVER = LimitedUser("driver", "drivers-secret")
 READER = LimitedUser("reader", "readers-secret")
 LETTERS = "_landfall/scene/dead-letters/"
-
-
-SHOWN = ["Readers", "Readers of the ledger", "Driver", "Lifecycle"]
-"""The documents of the page, in its order."""
-
-
-def shown(title: str) -> Any:
-    """A document of the page."""
-    texts = [block.text for block in code(PAGE, "json")]
-    return json.loads(dict(zip(SHOWN, texts, strict=True))[title])
 
 
 @pytest.fixture
@@ -59,12 +45,7 @@ def scene(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:
-    """A bucket whose group is ``DRIVER``; the test's own requests are the administrator's."""
-    endpoint = own_server(S3_WITH_USERS).up().address
-    assert endpoint
-    READER.create(endpoint)
-    server = server_with(DRIVER, endpoint, tmp_path, monkeypatch)
-    return Scene(kafka, server.create_bucket())
+    return scene_of_driver(kafka, own_server, tmp_path, monkeypatch, READER)
 
 
 def spec(scene: Scene) -> dict[str, Any]:
@@ -82,41 +63,28 @@ def landed(scene: Scene) -> str:
     return key
 
 
-def can_read(scene: Scene, user: LimitedUser, key: str) -> bool:
-    client = boto3.client(
-        "s3",
-        endpoint_url=str(scene.bucket.server),
-        region_name="us-east-1",
-        aws_access_key_id=user.name,
-        aws_secret_access_key=user.secret,
-    )
-    try:
-        client.get_object(Bucket=scene.bucket.name, Key=key)["Body"].read()
-    except ClientError as error:
-        if error.response["Error"]["Code"] != "AccessDenied":
-            raise
-        return False
-    return True
-
-
 @pytest.mark.parametrize(
     ("title", "reads_ledger"), [("Readers", False), ("Readers of the ledger", True)]
 )
 def test_readers_see_neither_dead_letters_nor_copies(
     scene: Scene, title: str, reads_ledger: bool
 ) -> None:
-    grant_all(scene.bucket, {DRIVER.name: documented_statements(), READER.name: shown(title)})
+    grant_all(
+        scene.bucket,
+        {DRIVER.name: documented_statements(), READER.name: personal_data_policies()[title]},
+    )
     letters = landed(scene)
     (data,) = [key for key in scene.bucket.keys("") if not key.startswith("_landfall/")]
     ledger = scene.bucket.keys("_landfall/scene/0/")[0]
-    for kept in ("0-retired/00000000000000000007/a/b", "side/fix/a/b"):
+    hidden = ["0-retired/00000000000000000007/a/b", "side/fix/a/b", f"dead-letters@{'0' * 16}/a/b"]
+    for kept in hidden:
         scene.bucket.write(f"_landfall/scene/{kept}", b"kept")
 
-    assert can_read(scene, READER, data)
-    assert can_read(scene, READER, ledger) is reads_ledger
-    assert not can_read(scene, READER, letters)
-    assert not can_read(scene, READER, "_landfall/scene/0-retired/00000000000000000007/a/b")
-    assert not can_read(scene, READER, "_landfall/scene/side/fix/a/b")
+    assert READER.can_read(scene.bucket, data)
+    assert READER.can_read(scene.bucket, ledger) is reads_ledger
+    assert not READER.can_read(scene.bucket, letters)
+    for kept in hidden:
+        assert not READER.can_read(scene.bucket, f"_landfall/scene/{kept}")
 
 
 def test_a_driver_with_the_rights_that_are_shown_deletes_what_has_expired(
@@ -131,7 +99,9 @@ def test_a_driver_with_the_rights_that_are_shown_deletes_what_has_expired(
         ExpirySweep(store, lane).run(lane.read(), now)
     assert len(scene.bucket.keys(LETTERS)) == 1
 
-    grant_all(scene.bucket, {DRIVER.name: [*documented_statements(), *shown("Driver")]})
+    grant_all(
+        scene.bucket, {DRIVER.name: [*documented_statements(), *personal_data_policies()["Driver"]]}
+    )
     assert ExpirySweep(store, lane).run(lane.read(), now) == 1
     assert scene.bucket.keys(LETTERS) == []
     file = str(scene.file(tmp_path, **spec(scene)))
@@ -145,5 +115,6 @@ def test_the_rules_of_lifecycle_are_some() -> None:
 
     assert model.input_shape is not None
     validate_parameters(
-        {"Bucket": "logs", "LifecycleConfiguration": shown("Lifecycle")}, model.input_shape
+        {"Bucket": "logs", "LifecycleConfiguration": personal_data_policies()["Lifecycle"]},
+        model.input_shape,
     )

@@ -25,18 +25,16 @@ from tests.support.independent_audit import events
 from tests.support.kafka import Broker
 from tests.support.landing import Landing, Scene, wait_for
 from tests.support.limited_users import (
-    S3_WITH_USERS,
-    LimitedUser,
+    DRIVER,
     access_of,
     documented_statements,
-    server_with,
+    scene_of_driver,
     without,
 )
 from tests.support.stores import content, uploaded
 
 pytestmark = pytest.mark.xdist_group("store_rights")
 
-DRIVER = LimitedUser("driver", "drivers-secret")
 DELETE = "s3:DeleteObject"
 SLOTS = "_landfall/scene/0/"
 
@@ -48,11 +46,7 @@ def scene(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:
-    """A bucket whose group is ``DRIVER``; the test's own requests are the administrator's."""
-    endpoint = own_server(S3_WITH_USERS).up().address
-    assert endpoint
-    server = server_with(DRIVER, endpoint, tmp_path, monkeypatch)
-    return Scene(kafka, server.create_bucket())
+    return scene_of_driver(kafka, own_server, tmp_path, monkeypatch)
 
 
 def spec(scene: Scene) -> dict[str, Any]:

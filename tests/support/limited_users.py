@@ -3,19 +3,25 @@
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from dev.servers import s3 as dev_s3
 from dev.servers.s3 import S3
-from dev.servers.server import Kind
+from dev.servers.server import Kind, Server
+from tests.support.kafka import Broker
+from tests.support.landing import Scene
+from tests.support.markdown import DOCS, code
 from tests.support.s3 import Bucket, S3Server
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "stores" / "s3.md"
+PAGE = DOCS / "stores" / "s3.md"
+PERSONAL_DATA = DOCS / "guides" / "personal-data.md"
 _EXAMPLE = "arn:aws:s3:::logs"
 
 
@@ -54,9 +60,54 @@ class LimitedUser:
         (folder / "AWS_ACCESS_KEY_ID").write_text(self.name)
         (folder / "AWS_SECRET_ACCESS_KEY").write_text(self.secret)
 
+    def can_read(self, bucket: Bucket, key: str) -> bool:
+        """Whether the server lets the user read an object."""
+        client = boto3.client(
+            "s3",
+            endpoint_url=str(bucket.server),
+            region_name=dev_s3.REGION,
+            aws_access_key_id=self.name,
+            aws_secret_access_key=self.secret,
+        )
+        try:
+            client.get_object(Bucket=bucket.name, Key=key)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "AccessDenied":
+                raise
+            return False
+        return True
+
     def grant(self, bucket: Bucket, statements: list[dict[str, Any]]) -> None:
         """Replace the bucket's policy; statements are those of an IAM policy."""
         grant_all(bucket, {self.name: statements})
+
+
+DRIVER = LimitedUser("driver", "drivers-secret")
+"""The user of the group of ``scene_of_driver``."""
+
+
+def scene_of_driver(
+    kafka: Broker,
+    own_server: Callable[[Kind], Server],
+    secrets: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *others: LimitedUser,
+) -> Scene:
+    """A bucket whose group is ``DRIVER``; the test's own requests are the administrator's.
+
+    Args:
+        kafka: where its topics are.
+        own_server: starts a server.
+        secrets: the folder of Secrets, see ``server_with``.
+        monkeypatch: sets the environment.
+        others: more users of the server.
+    """
+    endpoint = own_server(S3_WITH_USERS).up().address
+    assert endpoint
+    for user in others:
+        user.create(endpoint)
+    server = server_with(DRIVER, endpoint, secrets, monkeypatch)
+    return Scene(kafka, server.create_bucket())
 
 
 def grant_all(bucket: Bucket, statements: Mapping[str, list[dict[str, Any]]]) -> None:
@@ -75,6 +126,13 @@ def documented_statements() -> list[dict[str, Any]]:
     (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     statements: list[dict[str, Any]] = json.loads(text)["Statement"]
     return statements
+
+
+def personal_data_policies() -> dict[str, Any]:
+    """The documents of docs/guides/personal-data.md, by what they are for."""
+    documents = [json.loads(block.text) for block in code(PERSONAL_DATA, "json")]
+    titles = ["Readers", "Readers of the ledger", "Driver", "Lifecycle"]
+    return dict(zip(titles, documents, strict=True))
 
 
 def without(statements: list[dict[str, Any]], action: str) -> list[dict[str, Any]]:
