@@ -40,18 +40,23 @@ class Attack:
 
 
 def write(file: Path, attacks: Iterable[Attack]) -> None:
-    """Replace the tables of the page."""
-    before = file.read_text().partition(MADE)[0]
-    lines = [f"{before}{MADE}"]
-    by_party: dict[str, list[Attack]] = {}
+    """Replace the tables of the parties that have attacked; those of others stay."""
+    before, _, after = file.read_text().partition(MADE)
+    by_party = {of.partition("\n")[0]: of.strip() for of in after.split("\n## ")[1:]}
+    played: dict[str, list[Attack]] = {}
     for attack in attacks:
-        by_party.setdefault(attack.party, []).append(attack)
-    for party, of in sorted(by_party.items()):
-        lines += ["", f"## {party}", "", "| attack | tried | observed | got |", "|---|---|---|---|"]
-        for attack in sorted(of, key=lambda each: each.name):
-            cells = (attack.name, attack.tried, "; ".join(attack.observed), _got(attack))
-            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    file.write_text("\n".join(lines) + "\n")
+        played.setdefault(attack.party, []).append(attack)
+    by_party |= {party: _table(party, of) for party, of in played.items()}
+    tables = [f"## {by_party[party]}" for party in sorted(by_party)]
+    file.write_text("\n\n".join([f"{before}{MADE}", *tables]) + "\n")
+
+
+def _table(party: str, attacks: list[Attack]) -> str:
+    lines = [party, "", "| attack | tried | observed | got |", "|---|---|---|---|"]
+    for attack in sorted(attacks, key=lambda each: each.name):
+        cells = (attack.name, attack.tried, "; ".join(attack.observed), _got(attack))
+        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines)
 
 
 def _got(attack: Attack) -> str:

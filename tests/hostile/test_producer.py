@@ -179,3 +179,77 @@ def test_values_that_are_routed(world: World, scene: Scene, processes: Processes
         attack.check(not outside, f"keys outside of the topic's folder: {outside}")
         assert len(sound_rows(scene)) == 1
         attack.saw("one escaped directory below the topic's, or a dead letter")
+
+
+BATCH = 128
+"""Megabytes that each batch unpacks to; compressed, it has less than one."""
+
+
+def test_batches_that_unpack_to_much(world: World, scene: Scene, processes: Processes) -> None:
+    topics = {}
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        topic = scene.topic(codec, max_message_bytes=16_000_000)
+        topics[topic] = "Json"
+        world.kafka.produce(topic, [b'{"a": 1, "b": "good-0"}'])
+        world.kafka.produce(
+            topic,
+            [bytes(1 << 20)] * BATCH,
+            compression_type=codec,
+            message_max_bytes=1_000_000_000,
+            batch_size=1_000_000_000,
+            linger_ms=2_000,
+        )
+        world.kafka.produce(topic, [b'{"a": 2, "b": "good-1"}'])
+
+    with world.attack(
+        PARTY,
+        "compressed batches",
+        f"batches of gzip, snappy, lz4 and zstd, each of which unpacks to {BATCH} MiB",
+    ) as attack:
+        code, said, most = run(processes, described(scene, topics))
+        assert code == ExitCode.OK, said[-4000:]
+        assert sound_rows(scene) == {f"{topic} good-{n}": 1 for topic in topics for n in range(2)}
+        assert most < MEMORY, f"{most >> 20} MiB"
+        attack.saw("the records before and after land, within 2 GiB for all processes")
+
+
+ALIKE = [
+    "caf\u00e9",
+    "cafe\u0301",
+    "paypal",
+    "p\u0430yp\u0430l",
+    "PAYPAL",
+    "pay\u200bpal",
+    "\ufeffpaypal",
+    "lap\u202eyap",
+    "\u2066paypal\u2069",
+    "\uff0e\uff0e\uff0f",
+    "\u2025",
+    "paypal\u0000",
+    "paypal ",
+    "\U000e0070paypal",
+]
+"""Names that look like another one, become it by normalization, or turn text around."""
+
+
+def test_names_that_look_alike(world: World, scene: Scene, processes: Processes) -> None:
+    topic = scene.topic("json")
+    payloads = [json.dumps({"a": n, "b": value}).encode() for n, value in enumerate(ALIKE)]
+    world.kafka.produce(topic, [*payloads, b'{"a": 1, "b": "good-0"}'])
+
+    with world.attack(
+        PARTY,
+        "names that look alike",
+        "NFC and NFD, letters of other scripts, direction overrides, characters without width",
+    ) as attack:
+        document = described(scene, {topic: "Json"}, route={"pattern": "b={field:b}"})
+        code, said, _ = run(processes, document)
+        assert code == ExitCode.OK, said[-4000:]
+        keys = data_keys(scene.bucket)
+        folders = {key.split("/")[1] for key in keys}
+        attack.check(all(map(str.isprintable, keys)), f"a key that is not printable: {keys}")
+        attack.check(len(folders) == len(ALIKE) + 1, f"values that share a folder: {folders}")
+        assert Counter(line["b"] for _, text in landed_lines(scene.bucket)
+                       if (line := json.loads(text))) == Counter([*ALIKE, "good-0"])  # fmt: skip
+        attack.saw("each is a folder of its own, in which what cannot be seen is escaped")
+        attack.check(not CONTROL_CHARACTERS & set(said), "control characters in the log")

@@ -4,7 +4,7 @@ import gzip
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,10 +15,12 @@ from kubernetes.client.exceptions import ApiException
 
 from landfall.api.contract import PartitionStatus, Phase
 from landfall.api.status_summary import summarize
-from landfall_operator.objects.names import REVISION_LABEL
+from landfall_operator.api.verbs import PAUSE, PREFIX, Verb
+from landfall_operator.objects.names import ACCEPT_LEDGER, OPERATOR_ANNOTATION, REVISION_LABEL
 from tests.hostile.evidence import Attack
 from tests.hostile.peers import OwnServer, always, endless, response
-from tests.hostile.world import NAME, Tenant, World, cpu_seconds
+from tests.hostile.world import CONTROL_CHARACTERS, NAME, Tenant, World, cpu_seconds
+from tests.support.cluster import Refused
 from tests.support.groups import document
 from tests.support.helm import of_kind, rendered
 from tests.support.reconciled import status_of
@@ -99,10 +101,14 @@ def test_an_output_around_and_inside_of_another_group_s(world: World, tenant: Te
     tried = "`output.url` of the honest group, of a folder in it, and of its ledger"
 
     with world.attack(PARTY, "somebody else's output", tried) as attack, applied(tenant, *groups):
-        reasons = [seen(tenant, group)["reason"] for group in groups]
-        attack.saw(f"Ready is False, {', '.join(sorted(set(reasons)))}")
-        for group in groups:
-            attack.check(seen(tenant, group)["status"] != "True", "a group in another one's root")
+        for group, url in zip(groups, roots, strict=True):
+            found = seen(tenant, group)
+            attack.check(found["status"] != "True", f"a group in {url}")
+            is_refused = found["reason"] == "SpecInvalid"
+            may_be_nested = url.endswith(world.topic)
+            attack.check(is_refused or may_be_nested, f"a group that may start in {url}")
+        attack.saw("the root and the ledger's folder are refused: SpecInvalid")
+        attack.saw("below a topic's folder, objects have other names: no conflict")
         # The operator passes over each group within 15 seconds, whatever happens.
         end = time.monotonic() + 20
         while time.monotonic() < end:
@@ -177,6 +183,74 @@ def test_names_with_control_characters(world: World, tenant: Tenant) -> None:
 
     with world.attack(PARTY, "control characters and paths in a spec", tried) as attack:
         look_at(tenant, attack, [hostile("name", **spec) for _, spec in NAMES])
+
+
+def test_annotations(world: World, tenant: Tenant) -> None:
+    requests = [f"{PREFIX}{verb}" for verb in Verb] + [PAUSE, ACCEPT_LEDGER, f"{PREFIX}unknown"]
+    values = {
+        "control characters": "\x1b[2J\u202e\n2026-01-01 00:00:00 info    honest: all landed",
+        "200 kB": "x" * (200_000 // len(requests)),
+        "a revision of the honest group": world.honest.status()["rollout"]["active"],
+        "a path": f"../../{world.honest.namespace}/{NAME}",
+    }
+    groups = [hostile("noted") for _ in range(len(values) + 1)]
+    for group, value in zip(groups, values.values(), strict=False):
+        group["metadata"]["annotations"] = dict.fromkeys(requests, value)
+    groups[-1]["metadata"]["annotations"] = {OPERATOR_ANNOTATION: values["control characters"]}
+    before = world.honest.status()["rollout"]
+    tried = f"requests and an operator's claim with {', '.join(values)}"
+
+    with world.attack(PARTY, "annotations", tried) as attack, applied(tenant, *groups):
+        for group in groups[:-1]:
+            seen(tenant, group)
+        time.sleep(5)
+        found = json.loads(tenant.groups.kubectl("get", "cg,events", "-o", "json"))["items"]
+        for item in found:
+            status = item.get("status", {})
+            texts = [str(item.get("message", "")), status.get("lastRequest", {}).get("message", "")]
+            texts += [each["message"] for each in status.get("conditions", [])]
+            attack.check(all(map(str.isprintable, texts)), f"texts that are not printable: {texts}")
+            attack.check(len(json.dumps(status)) < MAX_RESOURCE, "a huge status")
+        attack.check(world.honest.status()["rollout"] == before, "a request to the honest group")
+        attack.saw("requests are of the group that has them; texts are cut and printable")
+
+
+def test_a_status_for_the_terminal_of_an_administrator(world: World, tenant: Tenant) -> None:
+    group = hostile("shown")
+    name = group["metadata"]["name"]
+    text = "\x1b]0;owned\x07\x1b[2J\u202eall landed"
+    request = {"verb": "retry", "accepted": True, "message": text, "time": "2026-01-01T00:00:00Z"}
+
+    with world.attack(
+        PARTY,
+        "what `kubectl landfall` prints",
+        "a status with escape sequences, and a driver's name that is an option",
+    ) as attack:
+        with applied(tenant, group):
+            seen(tenant, group)
+            for status in (
+                {"rollout": {"active": "--all-namespaces -f/etc/passwd"}},
+                {"rollout": {"active": text}, "lastRequest": request},
+            ):
+                with suppress(ApiException):
+                    tenant.groups.patch_status(name, {"status": status})
+                for words in (("status", name), ("retry", name, "--timeout", "3")):
+                    said = plugin(tenant, *words)
+                    attack.check(not CONTROL_CHARACTERS & set(said), f"{words[0]}: {said!r}")
+                    attack.check("\u202e" not in said, f"{words[0]}: {said!r}")
+            for wrong in ("-A", "--kubeconfig=/etc/passwd"):
+                said = plugin(tenant, "retry", "--", wrong)
+                attack.check("not the name of a group" in said, f"{wrong} as a name: {said!r}")
+        attack.saw("texts are printed without escape sequences; names are names")
+
+
+def plugin(tenant: Tenant, *words: str) -> str:
+    """What ``kubectl landfall`` prints, whether or not it ends with success."""
+    try:
+        command, *others = words
+        return tenant.groups.cluster.kubectl("landfall", command, "-n", tenant.namespace, *others)
+    except Refused as refused:
+        return str(refused)
 
 
 SECRETS = ("../{other}/s3", "{other}/s3", "/etc/shadow", "..", "s3")

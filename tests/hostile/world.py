@@ -122,16 +122,20 @@ class World:
             AssertionError: somebody has, or it got something.
         """
         attack, driver = Attack(party, name, tried), self.driver
+        self._forget()  # what one that failed has left
         yield attack
         self.check_operator(attack)
         self.check_honest(driver)
         attack.loot += [f"it ran code: {file.read_text()}" for file in self.loot.iterdir()]
         attack.loot += [f"a request of somebody else: {each}" for each in self.outside.asked]
+        self._forget()
+        assert attack.loot == [], f"{party}, {name}: {attack.loot}"
+        self.attacks.append(attack)
+
+    def _forget(self) -> None:
         for file in self.loot.iterdir():
             file.unlink()
         self.outside.asked.clear()
-        assert attack.loot == [], f"{party}, {name}: {attack.loot}"
-        self.attacks.append(attack)
 
     def check_operator(self, attack: Attack) -> None:
         """The operator's process is the same, answers, has little memory, and acts."""

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.hostile.guards import GUARDS, PATH, ROOT
+from tests.hostile.guards import EVIDENCE, GUARDS, PATH, ROOT, together, write
 
 REMOVE_ALL = """
 import importlib
@@ -35,14 +35,39 @@ def test_each_guard_can_be_removed() -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_a_process_of_the_suite_is_without_the_guard() -> None:
-    code = "import landfall.driver.http.control as control; print(control._Handler._authorize)"
+def test_guards_that_are_removed_at_once_are_of_different_cases() -> None:
+    groups = together(GUARDS)
+
+    assert sorted(name for names in groups for name in names) == sorted(GUARDS)
+    for names in groups:
+        assert len({GUARDS[name].case for name in names}) == len(names)
+
+
+def test_rows_of_other_cases_stay(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(EVIDENCE.read_text())
+
+    write(page, {"signatures": "one"})
+    write(page, {"marks": "two | three"})
+
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    assert any(GUARDS["signatures"].case in row and row.endswith("| one |") for row in rows)
+    assert any(GUARDS["marks"].case in row and row.endswith(r"| two \| three |") for row in rows)
+    assert len({row.split("`")[1] for row in rows}) == len(rows)
+
+
+def test_a_process_of_the_suite_is_without_the_guards() -> None:
+    code = (
+        "import landfall.driver.http.control as control, landfall.driver.http.server as server;"
+        "print(control._Handler._authorize, server.MAX_CONNECTIONS)"
+    )
     run = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PYTHONPATH": PATH, "LANDFALL_HOSTILE_WITHOUT": "signatures"},
+        env={"PYTHONPATH": PATH, "LANDFALL_HOSTILE_WITHOUT": "signatures;connections"},
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert "_nothing" in run.stdout, run.stderr
+    assert "1000000" in run.stdout

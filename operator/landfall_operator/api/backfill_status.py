@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Literal
 
 from landfall.api.pod_spec import Model
-from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration
+from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration, Text
 
 
 class BackfillPhase(StrEnum):
@@ -88,7 +88,7 @@ class BackfillCondition(Model):
     """Whether the condition holds."""
     reason: str
     """The phase, or a word for the failure."""
-    message: str = ""
+    message: Text = ""
     """Explanation of the status."""
     observed_generation: ObservedGeneration
     """The metadata.generation that this refers to."""
@@ -114,7 +114,7 @@ class BackfillStatus(Model):
     """What becomes of it."""
     reason: str | None = None
     """One word for what it waits for, or for why it failed."""
-    message: str = ""
+    message: Text = ""
     """Explanation of the phase."""
     revision: str | None = None
     """The revision of the group whose spec lands it."""

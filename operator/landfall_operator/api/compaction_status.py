@@ -1,7 +1,7 @@
 """The part of a group's status about ``spec.compact``. Pure."""
 
 from landfall.api.pod_spec import Model
-from landfall_operator.api.status_values import Count
+from landfall_operator.api.status_values import Count, Text
 
 
 class CompactionStatus(Model):
@@ -19,5 +19,5 @@ class CompactionStatus(Model):
     """Size of these objects."""
     duplicates: Count
     """Rows that were left out as duplicates."""
-    problem: str = ""
+    problem: Text = ""
     """Why something was not merged the last time; absent if nothing was in the way."""

@@ -1,7 +1,7 @@
 """The part of a group's status about the files of ``spec.source.files``. Pure."""
 
 from landfall.api.pod_spec import Model
-from landfall_operator.api.status_values import Count, Moment
+from landfall_operator.api.status_values import Count, Moment, Text
 
 
 class FeedStatus(Model):
@@ -21,7 +21,7 @@ class FeedStatus(Model):
     """
     ignored_parts: Count
     """Parts that somebody has given up."""
-    error: str = ""
+    error: Text = ""
     """What is wrong with the first of those that are parked, or with files written anew."""
     last_look: Moment | None = None
     """When the driver last looked for new files; absent before it has."""

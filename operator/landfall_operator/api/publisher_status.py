@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from landfall.api.pod_spec import Model
-from landfall_operator.api.status_values import Count, Moment
+from landfall_operator.api.status_values import Count, Moment, Text
 
 
 class PublisherState(StrEnum):
@@ -40,9 +40,9 @@ class PublisherStatus(Model):
     """Passes that failed since the present driver started."""
     blocked: str | None = None
     """Reason for which the publisher is blocked; absent while it is not."""
-    problem: str = ""
+    problem: Text = ""
     """What is wrong and what to do; empty while nothing is."""
-    details: str = ""
+    details: Text = ""
     """What the type has to say, such as which topic partition holds an hour open."""
     last_time: Moment | None = None
     """When a pass last ended well."""

@@ -16,7 +16,7 @@ from landfall_operator.api.feed_status import FeedStatus
 from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.schedule_status import IdleStatus, RunStatus, ScheduleStatus
-from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration
+from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration, Text
 from landfall_operator.api.trial_status import TrialStatus
 
 
@@ -71,7 +71,7 @@ class FailureStatus(Model):
     """When the failure happened."""
     reason: str
     """Reason of the failure, in one word."""
-    message: str
+    message: Text
     """Description of the failure."""
 
 
@@ -133,7 +133,7 @@ class IneffectiveScaleUp(Model):
     """Number of executors that land as much; at least that before the step."""
     landing: Count
     """Records per second that were landed when it was noticed."""
-    message: str
+    message: Text
     """The measurements, and what probably limits the throughput."""
 
 
@@ -144,7 +144,7 @@ class AutoscalingStatus(Model):
     """Desired number of executors."""
     reason: str
     """Reason for the decision, in one word."""
-    message: str
+    message: Text
     """The measurements that led to the decision."""
     ineffective: IneffectiveScaleUp | None = None
     """The last step up, if it brought no throughput; absent once the throughput has changed."""
@@ -198,7 +198,7 @@ class Rejected(Model):
     """Digest that identifies the spec."""
     reason: Reason
     """Why the spec was rolled back, in one word."""
-    message: str
+    message: Text
     """Why the spec was rolled back."""
     generation: Count
     """The spec's generation, as in the names of its objects."""
@@ -233,7 +233,7 @@ class Retry(Model):
     """Attempts that failed."""
     time: Moment
     """When the next attempt begins."""
-    message: str = ""
+    message: Text = ""
     """Why the last attempt failed."""
 
 
@@ -275,7 +275,7 @@ class RequestStatus(Model):
     """The verb, as in the annotation landfall.dev/<verb>."""
     accepted: bool
     """Whether it was carried out."""
-    message: str
+    message: Text
     """What the operator did, or why it refused."""
     time: Moment
     """When it was answered."""
@@ -308,7 +308,7 @@ class Condition(Model):
     """Whether the condition holds."""
     reason: Reason
     """Reason for the status, in one word; the troubleshooting guide explains each."""
-    message: str = ""
+    message: Text = ""
     """Explanation of the status."""
     observed_generation: ObservedGeneration
     """The metadata.generation that this refers to."""

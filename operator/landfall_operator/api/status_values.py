@@ -21,3 +21,15 @@ def whole_seconds(moment: datetime) -> datetime:
 
 
 Moment = Annotated[datetime, AfterValidator(whole_seconds)]
+
+
+def printable(text: str) -> str:
+    r"""The text with what commands a terminal, or is not seen, as escapes; lines stay.
+
+    Values of annotations, names and answers of drivers are in messages that other people read.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+Text = Annotated[str, AfterValidator(printable)]
+"""What explains something to people."""

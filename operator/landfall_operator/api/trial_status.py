@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from landfall.api.pod_spec import Model
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.status_values import Count, Moment
+from landfall_operator.api.status_values import Count, Moment, Text
 
 MAX_SAMPLE = 6
 """Rows of a comparison that the status keeps."""
@@ -84,7 +84,7 @@ class TrialStatus(Model):
     """What came of it."""
     reason: Reason | None = None
     """Why the revision does not take over, in one word."""
-    message: str = ""
+    message: Text = ""
     """Why."""
     comparison: TrialComparison | None = None
     """What both revisions landed."""

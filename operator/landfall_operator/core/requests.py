@@ -202,7 +202,9 @@ def _fallback(observed: GroupObservation, rollout: RolloutStatus, named: str) ->
         found = [r for r in others if named in {r.revision, r.label}]
         if not found:
             known = ", ".join(r.revision for r in reversed(others)) or "none"
-            raise _RefusedError(f"there is no other revision {named}; kept are: {known}")
+            # A line break in it must not look like one of the message.
+            shown = named if named.isprintable() else repr(named)
+            raise _RefusedError(f"there is no other revision {shown}; kept are: {known}")
         return found[-1]
     previous = [r for r in others if r.revision == rollout.previous]
     if not (previous or others):

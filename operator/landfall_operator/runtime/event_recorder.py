@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable
 from datetime import datetime
 
+from landfall_operator.api.status_values import printable
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.humanize import shortened
 from landfall_operator.objects import names
@@ -48,7 +49,7 @@ class EventRecorder:
 
 def manifest(owner: Owner, action: EmitEvent, now: datetime) -> Json:
     """The Event as it is created, with a count of one."""
-    message = shortened(action.message, MAX_MESSAGE_CHARACTERS)
+    message = shortened(printable(action.message), MAX_MESSAGE_CHARACTERS)
     digest = hashlib.sha256(
         f"{owner.uid} {action.kind} {action.reason} {message}".encode()
     ).hexdigest()[:16]

@@ -14,6 +14,10 @@ from landfall.formats.sort_keys import json_sort_key
 
 KeyOf = Callable[[bytes], bytes | None]
 """Reads the key of a row."""
+MAX_ROW_BYTES = 2**30
+"""No row is longer: Kafka's clients take no record of a gigabyte. An object that is not Landfall's
+any more may be a few megabytes that unpack to any length.
+"""
 _ROWS = 10_000
 _BLOCK_BYTES = 2**20
 
@@ -22,7 +26,7 @@ def split(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
     """Return the rows of delimited bytes, whose chunks may end anywhere.
 
     Raises:
-        ValueError: the delimiter is empty, or the bytes end inside a row.
+        ValueError: the delimiter is empty, a row is too long, or the bytes end inside one.
     """
     if not delimiter:
         raise ValueError("rows cannot be separated: the delimiter is empty")
@@ -33,6 +37,8 @@ def split(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
         unsearched = max(0, len(pending) - len(delimiter) + 1)
         pending += chunk
         if pending.find(delimiter, unsearched) < 0:
+            if len(pending) > MAX_ROW_BYTES:
+                raise ValueError(f"row {row}: longer than {MAX_ROW_BYTES} bytes")
             continue
         *complete, pending = pending.split(delimiter)
         row += len(complete)

@@ -150,6 +150,17 @@ def test_rollback_to_a_revision_that_nobody_kept_is_refused_with_those_that_are(
     assert f"no other revision g9-00000000; kept are: {kept}" in answered(upgraded).message
 
 
+def test_what_an_annotation_says_forges_no_line_and_commands_no_terminal(upgraded: World) -> None:
+    upgraded.request(Verb.ROLLBACK, "g9\x1b[2J\u202e\nall-landed" + "x" * 10_000)
+    upgraded.run(10 * MINUTE)
+
+    message = answered(upgraded).message
+    assert not answered(upgraded).accepted
+    assert message.isprintable()
+    assert r"'g9\x1b[2J\u202e\nall-landed" in message
+    assert len(message) < 1_000
+
+
 def test_another_spec_after_a_rollback_by_request_is_tried(upgraded: World) -> None:
     upgraded.request(Verb.ROLLBACK)
     upgraded.run(10 * MINUTE)

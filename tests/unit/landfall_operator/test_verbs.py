@@ -1,4 +1,12 @@
-from landfall_operator.api.verbs import PAUSE, Verb, annotation, is_paused, requested
+from landfall_operator.api.verbs import (
+    MAX_VALUE,
+    PAUSE,
+    Verb,
+    annotation,
+    is_paused,
+    requested,
+    still_answered,
+)
 
 
 def test_an_annotation_names_the_verb_and_its_value_the_argument() -> None:
@@ -21,3 +29,13 @@ def test_only_the_value_true_pauses() -> None:
     assert not is_paused({PAUSE: "false"})
     assert not is_paused({PAUSE: ""})
     assert not is_paused({})
+
+
+def test_of_a_long_value_the_start_counts() -> None:
+    name, huge = annotation(Verb.RESTART), "x" * 250_000
+
+    assert requested({name: huge}) == (Verb.RESTART, "x" * MAX_VALUE)
+    assert requested({name: huge}, {Verb.RESTART: "x" * MAX_VALUE}) is None
+    assert still_answered({name: huge}, {Verb.RESTART: "x" * MAX_VALUE}) == {
+        Verb.RESTART: "x" * MAX_VALUE
+    }
