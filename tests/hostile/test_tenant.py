@@ -185,6 +185,12 @@ def test_names_with_control_characters(world: World, tenant: Tenant) -> None:
         look_at(tenant, attack, [hostile("name", **spec) for _, spec in NAMES])
 
 
+def answered(tenant: Tenant, name: str) -> dict[str, str]:
+    """The requests that the operator has answered, by their verb."""
+    found: dict[str, str] = tenant.groups.read(name).get("status", {}).get("answeredRequests") or {}
+    return found
+
+
 def test_annotations(world: World, tenant: Tenant) -> None:
     requests = [f"{PREFIX}{verb}" for verb in Verb] + [PAUSE, ACCEPT_LEDGER, f"{PREFIX}unknown"]
     values = {
@@ -202,8 +208,8 @@ def test_annotations(world: World, tenant: Tenant) -> None:
 
     with world.attack(PARTY, "annotations", tried) as attack, applied(tenant, *groups):
         for group in groups[:-1]:
-            seen(tenant, group)
-        time.sleep(5)
+            eventually(lambda name=group["metadata"]["name"]: answered(tenant, name),
+                       lambda verbs: Verb.ROLLBACK in verbs)  # fmt: skip
         found = json.loads(tenant.groups.kubectl("get", "cg,events", "-o", "json"))["items"]
         for item in found:
             status = item.get("status", {})
