@@ -67,6 +67,10 @@ class LettersDenied(LettersAway):
     """The place of dead letters refuses: credentials, permissions, or the bucket."""
 
 
+AccessDenied = StoreDenied | LettersDenied
+"""A store of objects refuses, of data or of dead letters."""
+
+
 class SourceAway(Retry):
     """The source does not respond."""
 

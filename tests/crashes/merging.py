@@ -18,7 +18,7 @@ from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
 from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement
 from landfall.driver.restoring import read_list
-from landfall.errors import LandfallError
+from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane
 from landfall.ledger import Replace, State, object_names
 from landfall.ledger.replacement_lists import NewObject
@@ -34,6 +34,8 @@ from tests.support.merged import Current, current, merged, planned
 
 GROUP = "fake"
 """The group of all schedules."""
+REFUSES = 0.5
+"""How often new objects of a REPLACE are refused in schedules that refuse them."""
 MERGES = 0.5
 """How often a driver that merges nothing begins to, at a pass."""
 LONGER = 3
@@ -70,6 +72,7 @@ class MergeSchedule(Schedule):
             ranges=False,
         )
         self.keeps_parts = self.dice.random() < 0.5
+        self.refuses = REFUSES if self.dice.random() < 0.5 else 0.0
         self._open_stores()
 
     def new_store(self, plan: Plan) -> "MergedStore":
@@ -88,6 +91,8 @@ class MergeSchedule(Schedule):
     def deps(self, name: str, group: object) -> DriverDeps:  # noqa: ARG002  # as the machine's
         """What a driver works with, and what merges for it."""
         deps = super().deps(name, self.group(1))
+        if self.refuses:
+            deps = replace(deps, decide_again_after=timedelta(0))
         return replace(deps, new_planner=lambda lane, wake: self.new_planner(deps, lane, wake))
 
     def new_planner(self, deps: DriverDeps, lane: Lane, wake: Callable[[], object]) -> "Merger":
@@ -115,14 +120,15 @@ class MergeSchedule(Schedule):
         yield from chain.from_iterable(store.gaps for store in stores)
         records = [record for _, record in folded_records(self)]
         replaces = [record for record in records if isinstance(record, Replace)]
-        if any(r.instead != -1 for r in replaces) and not self.luck.loss.of_uploads:
+        lost = (r for r in replaces if r.instead != -1 and not r.again and r.decision is None)
+        if any(lost) and not self.luck.loss.of_uploads:
             yield "an upload of a REPLACE was lost, and only a driver can have aborted it"
         state = self.lane.read()
         if pending := {**state.replacing, **state.retiring}:
             yield f"not carried out: {sorted(pending)}"
         given_up = set[str]()
         for each in replaces:
-            if each.instead != -1:
+            if each.instead != -1 and not each.again:
                 _, listed = read_list(self.lane, self.lane.read(), each.instead)
                 given_up |= {new.landed.upload.key for new in listed.objects}
         if unkept := frozenset().union(*(store.unkept for store in stores)) - given_up:
@@ -139,8 +145,9 @@ class MergedStore(WatchedStore):
         unkept: keys of deleted objects of which there was no copy.
     """
 
-    def __init__(self, schedule: Schedule, plan: Plan, *, keeps_parts: bool) -> None:
+    def __init__(self, schedule: MergeSchedule, plan: Plan, *, keeps_parts: bool) -> None:
         super().__init__(plan, schedule.clock, schedule.luck, keeps_parts=keeps_parts)
+        self._schedule_of_merges = schedule
         self.rows: Rows = schedule.rows
         self.gaps: list[str] = []
         self.unkept: set[str] = set()
@@ -152,6 +159,12 @@ class MergedStore(WatchedStore):
         if found and into and (source, found.token) in self.rows.of:
             self.rows.of[key, into.token] = self.rows.of[source, found.token]
         return super().put_copy(key, upload_id, number, source, start, length)
+
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
+        schedule, is_new = self._schedule_of_merges, ".r" in upload.key
+        if is_new and not schedule.calm and schedule.dice.random() < schedule.refuses:
+            raise StoreDenied(f"{upload.key}: AccessDenied")
+        super().complete(upload, is_fresh=is_fresh)
 
     def _remove(self, key: str) -> None:
         before = self._objects.get(key)

@@ -13,8 +13,9 @@ that is recorded as well (RETIRED), and nobody looks for it any more.
 
 The **undoing** of a merge is a REPLACE as well, by copies of what was kept, or is not deleted yet;
 what is kept may expire once nothing is left to be cleaned up. The store may **lose** an upload of
-the merge before it is completed: then a REPLACE **again** names others instead of all that the
-merge decided.
+the merge before it is completed, or deny to complete it: then a REPLACE by nothing **gives it up**,
+which was not applied, and the old objects count as before. Or the merge is **decided again** by a
+later record, so that what came in between is applied without it.
 
 A store may keep the parts of an upload after it is completed, as files that wait for their rename
 or parts of a composition do: then whoever completes it again makes the object again.
@@ -36,13 +37,15 @@ from typing import NamedTuple
 
 from tests.model.exploring import Result, explore, show
 from tests.model.replacing_ledgers import (
-    AGAIN,
     BACK,
     CORRECT,
+    GIVE_UP,
     KEPT_AS,
     LATE,
+    LATER,
     LOSABLE,
     MERGE,
+    MERGES,
     OLD,
     PLANS,
     RETIRED,
@@ -81,6 +84,8 @@ class Rules:
     remembers_what_retires: bool = True
     undoes_under_new_names: bool = True
     copies_before_it_undoes: bool = True
+    gives_up_what_is_pending: bool = True
+    decides_again_what_is_pending: bool = True
 
 
 class World(NamedTuple):
@@ -102,7 +107,7 @@ class World(NamedTuple):
     known: tuple[int, int] = (0, -1)
     owner: int = 0
     visible: frozenset[str] = frozenset()
-    uploads: frozenset[str] = OLD | MERGE.new | AGAIN.new | CORRECT.new | LATE.new
+    uploads: frozenset[str] = OLD | MERGE.new | CORRECT.new | LATE.new
     kept: frozenset[str] = frozenset()
     was_visible: frozenset[str] = frozenset()
     was_kept: frozenset[str] = frozenset()
@@ -150,10 +155,10 @@ class Steps:
             yield from self._completes(w, plan)
         for plan in seen.applied if self.rules.retires_what_is_applied else seen.plans:
             yield from self._retires(w, plan)
-        if MERGE in seen.applied:
+        if not MERGES.isdisjoint(seen.applied):
             yield from self._copies(w)
-        if seen.pending and self._is_applied(w, seen):
-            yield "records what is applied", self._appended(w, driver, len(w.slots))
+        if (through := self._applied_through(w, seen)) is not None:
+            yield "records what is applied", self._appended(w, driver, through)
         if seen.retiring and self._has_retired(w, seen):
             yield "records what has retired", self._appended(w, driver, RETIRED)
 
@@ -176,14 +181,22 @@ class Steps:
             if plan is UNDO:
                 is_ready = w.uploads >= BACK or not self.rules.copies_before_it_undoes
                 is_possible = plan.retire <= {*seen.decided} and is_ready
-            elif plan is AGAIN:
-                is_possible = MERGE in seen.pending
+            elif plan is GIVE_UP:
+                among = seen.pending if self.rules.gives_up_what_is_pending else seen.plans
+                is_possible = not MERGES.isdisjoint(among)
+            elif plan is LATER:
+                by_rule = self.rules.decides_again_what_is_pending
+                waits = LATE in seen.pending or not by_rule
+                is_possible = MERGE in (seen.pending if by_rule else seen.plans) and waits
+                is_possible = is_possible and not w.parts_stay  # to keep that world small
             else:
                 # A planner reads what counts for readers, where what another REPLACE retires counts
                 # until that one is applied; so its plan must not be of before that.
                 counts = seen.decided if self.rules.knows_what_is_decided else seen.current
                 # Without the rule, a plan that was made before another one was decided is as good.
                 is_possible = plan.retire <= {*counts} or not self.rules.refuses_old_plans
+                # What the merge concerned is known as replaced until its being given up is applied.
+                is_possible = is_possible and GIVE_UP not in seen.pending
             if is_new and is_possible and not is_early:
                 yield f"records {plan.name}", self._appended(w, driver, plan)
 
@@ -218,17 +231,22 @@ class Steps:
             if may and found:
                 yield f"deletes {name}", w._replace(visible=w.visible - found)
 
-    def _is_applied(self, w: World, seen: Folded) -> bool:
-        """Whether a driver finds all that is decided and to stay in its place."""
-        new = frozenset[str]().union(*(plan.new for plan in seen.pending))
-        retire = frozenset[str]().union(*(plan.retire for plan in seen.pending))
-        return new - retire <= w.visible or not self.rules.applies_what_is_visible
+    def _applied_through(self, w: World, seen: Folded) -> int | None:
+        """Up to how many records a driver finds in its place all that is decided and to stay."""
+        through, new, retire = None, frozenset[str](), frozenset[str]()
+        for plan, end in zip(seen.pending, (*seen.at[1:], len(w.slots)), strict=False):
+            new, retire = new | plan.new, retire | plan.retire
+            is_visible = new - retire <= w.visible or not self.rules.applies_what_is_visible
+            # A part of it is recorded only if there is a reason: it keeps the states few.
+            if is_visible and (end == len(w.slots) or LATER in seen.pending):
+                through = end
+        return through
 
     def _has_retired(self, w: World, seen: Folded) -> bool:
         """Whether nothing is left of what retires by the REPLACEs that are applied."""
         retire = frozenset[str]().union(*(plan.retire for plan in seen.retiring))
         is_retired = not retire & w.visible or not self.rules.remembers_what_retires
-        is_given_up = AGAIN not in seen.retiring or not MERGE.new & w.uploads
+        is_given_up = GIVE_UP not in seen.retiring or not MERGE.new & w.uploads
         return is_retired and (is_given_up or not self.rules.aborts_what_it_gives_up)
 
     def _key(self, name: str) -> str:
@@ -243,7 +261,7 @@ class Steps:
 
 def _given_up(plan: Plan) -> frozenset[str]:
     """What another REPLACE decided and nobody needs now, visible or not."""
-    return MERGE.new if plan is AGAIN else frozenset()
+    return MERGE.new if plan is GIVE_UP else frozenset()
 
 
 def _with(known: tuple[int, int], driver: int, slots: int) -> tuple[int, int]:
@@ -359,6 +377,16 @@ VARIANTS: Mapping[str, Variant] = {
         "an undoing is decided before what it brings back is copied",
         Rules(copies_before_it_undoes=False),
         Harm.NOT_UNDONE,
+    ),
+    "gives-up-what-counts": Variant(
+        "a REPLACE is given up after a record has called it applied",
+        Rules(gives_up_what_is_pending=False),
+        Harm.COUNTED_TWICE,
+    ),
+    "decides-again-what-is-given-up": Variant(
+        "a REPLACE is decided again after it was given up",
+        Rules(decides_again_what_is_pending=False),
+        Harm.GONE,
     ),
 }
 

@@ -9,7 +9,6 @@ ROWS: Mapping[str, frozenset[int]] = {
     "old 2": frozenset({2}),
     "merged 1": frozenset({1}),
     "merged 2": frozenset({2}),
-    "again": frozenset({1, 2}),
     "corrected": frozenset({1, 2}),
     "back 1": frozenset({1}),
     "back 2": frozenset({2}),
@@ -33,11 +32,14 @@ class Plan(NamedTuple):
 
 
 MERGE = Plan("REPLACE by merged", OLD, frozenset({"merged 1", "merged 2"}))
-AGAIN = Plan("REPLACE again, instead of the merge", OLD | MERGE.new, frozenset({"again"}))
+LATER = Plan("REPLACE by merged, decided again", MERGE.retire, MERGE.new)
+GIVE_UP = Plan("REPLACE by nothing, instead of the merge", MERGE.new, frozenset())
 CORRECT = Plan("REPLACE by corrected", OLD, frozenset({"corrected"}))
 UNDO = Plan("REPLACE, undoing the merge", MERGE.new, BACK)
 LATE = Plan("COMMIT of a late row", frozenset(), frozenset({"late"}))
-PLANS = (MERGE, AGAIN, CORRECT, UNDO, LATE)
+PLANS = (MERGE, LATER, GIVE_UP, CORRECT, UNDO, LATE)
+MERGES = frozenset({MERGE, LATER})
+"""The merge, by whichever of its records is in force."""
 
 Record = Plan | int
 """A REPLACE or COMMIT; or through how many records everything is applied. Each record says it, but
@@ -53,7 +55,8 @@ class Folded(NamedTuple):
     Attributes:
         decided: the objects that count once all is applied.
         current: the objects that count for readers.
-        pending: what is decided and not applied.
+        pending: what is decided and not applied, in order.
+        at: how many records come before each of these.
         plans: what was decided.
         retiring: what is applied, and of which something that retires may be left.
         applied: the REPLACEs that are applied, whatever is left.
@@ -62,6 +65,7 @@ class Folded(NamedTuple):
     decided: tuple[str, ...]
     current: tuple[str, ...]
     pending: tuple[Plan, ...]
+    at: tuple[int, ...]
     plans: tuple[Plan, ...]
     retiring: tuple[Plan, ...]
     applied: tuple[Plan, ...]
@@ -74,20 +78,32 @@ COMMITS = Plan("COMMIT", frozenset(), OLD)
 def folded(slots: tuple[Record, ...]) -> Folded:
     """What these slots say, after the two COMMITs."""
     decided, current = [*sorted(OLD)], [*sorted(OLD)]
-    pending, plans = [COMMITS], list[Plan]()
+    pending, plans = [(-1, COMMITS)], list[Plan]()
     retiring, applied = list[Plan](), list[Plan]()
-    for record in slots:
+    for index, record in enumerate(slots):
         if isinstance(record, Plan):
-            decided = [each for each in decided if each not in record.retire] + sorted(record.new)
-            if record is AGAIN:
-                pending.remove(MERGE)
-            pending.append(record)
+            if record in {LATER, GIVE_UP}:  # instead of the merge
+                pending = [each for each in pending if each[1] not in MERGES]
+            decided = _after(decided, record)
+            if record is GIVE_UP:
+                decided += sorted(MERGE.retire)
+            pending.append((index, record))
             plans.append(record)
         elif record == RETIRED:
             retiring = []
         else:
-            replaced = [plan for plan in pending if plan.retire]
+            done = [plan for at, plan in pending if at < record]
+            pending = [each for each in pending if each[0] >= record]
+            for plan in done:
+                current = _after(current, plan)
+            replaced = [plan for plan in done if plan.retire]
             retiring, applied = retiring + replaced, applied + replaced
-            pending, current = [], [*decided]
-    found = tuple(decided), tuple(current), tuple(pending), tuple(plans)
+    left, at = tuple(plan for _, plan in pending), tuple(at for at, _ in pending)
+    found = tuple(decided), tuple(current), left, at, tuple(plans)
     return Folded(*found, tuple(retiring), tuple(applied))
+
+
+def _after(objects: list[str], plan: Plan) -> list[str]:
+    """The objects that count after a plan."""
+    kept = [each for each in objects if each not in plan.retire]
+    return kept + sorted(plan.new.difference(kept))

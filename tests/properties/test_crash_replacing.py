@@ -16,6 +16,7 @@ from tests.support.replacing_mutants import (
     ForgetsWhatRetires,
     KeepsNothing,
     LeavesWhatItGivesUp,
+    PassesWhatIsRefused,
     RetiresFirst,
     SweepsUnknown,
 )
@@ -43,6 +44,7 @@ def test_whatever_is_replaced_every_record_is_in_one_object(chunk: int) -> None:
         KeepsNothing,
         SweepsUnknown,
         LeavesWhatItGivesUp,
+        PassesWhatIsRefused,
     ],
 )
 def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:

@@ -24,7 +24,7 @@ class RetiresFirst(Driver):
 class _RetiresFirst(Replacements):
     def advance(self, now: datetime, *, begins: bool) -> None:
         for slot, running in self._running.items():
-            if running.lists is not None:
+            if running.record is not None:
                 self._cleaning_up.begin(slot, running.pending)
         super().advance(now, begins=begins)
 
@@ -101,3 +101,19 @@ class _LeavesWhatItGivesUp(CleaningUp):
         given_up: Iterable[Replaced],  # noqa: ARG002  # it stays
     ) -> Iterator[Deletion]:
         return super().deletions(slot, listed, ())
+
+
+class PassesWhatIsRefused(Driver):
+    """What comes after a REPLACE is applied without its being decided again."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._replacements.__class__ = _PassesWhatIsRefused
+
+
+class _PassesWhatIsRefused(Replacements):
+    def _decide_again(self, now: datetime) -> None:
+        for slot, running in self._running.items():
+            if self._holds_up(slot, running, now):
+                self.completer.release(slot)
+                self.completer._pending.pop(slot, None)

@@ -122,6 +122,22 @@ class Merge:
         self.slot = self.sample.state.seq
         return self
 
+    def give_up(self) -> int:
+        """Append a REPLACE with an empty list instead of it; returns the slot of that one."""
+        named, body = encode_list(GROUP, LANE, Replaced((), ()))
+        self.sample.store.create(named.key, body)
+        fields = {
+            "listed": named,
+            "purpose": Purpose.UNDO,
+            "instead": self.slot,
+            "read_through": self.slot,
+            "slices": (),
+            "duplicates": 0,
+            "retires_later": True,
+        }
+        self.sample.append(lambda h: self.replace(h, named, **fields))
+        return self.sample.state.seq
+
     def replace(
         self, header: ledger.Header, named: Replacement, **fields: object
     ) -> ledger.Replace:

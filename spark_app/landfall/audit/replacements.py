@@ -58,6 +58,7 @@ class _Record:
     ranges: list[Lifetime]
     undoes: int
     retires_later: bool
+    again: bool
 
     @property
     def swap(self) -> Swap | None:
@@ -69,7 +70,7 @@ class _Record:
     @property
     def only_renames(self) -> bool:
         """Whether each new object is a copy of one that retires."""
-        return self.purpose == "Undo" and self.instead >= 0
+        return self.purpose == "Undo" and self.instead >= 0 and not self.again
 
 
 class Replacements:
@@ -92,17 +93,20 @@ class Replacements:
     def add(self, record: Any) -> None:
         """Remember a record if it is a REPLACE or a RETIRED."""
         if record["type"] == "REPLACE":
+            instead, again = record.get("instead", -1), record.get("again", False)
+            before = next((r for r in self._records if again and r.slot == instead), None)
             self._records.append(
                 _Record(
                     record["header"]["seq"],
                     record["purpose"],
                     record["listed"],
                     record["read_through"],
-                    record.get("instead", -1),
+                    instead,
                     record.get("duplicates", 0),
-                    self._again.lifetimes(record["slices"]),
+                    before.ranges if before else self._again.lifetimes(record["slices"]),
                     record.get("undoes", -1),
                     record.get("retires_later", False),
+                    again,
                 )
             )
         if record["type"] == "RETIRED":
@@ -113,8 +117,12 @@ class Replacements:
 
         Everything else must have been read before.
         """
-        given_up = {r.instead: r.slot for r in self._records if r.instead >= 0}
+        by_slot = {r.slot: r for r in self._records}
+        given_up = {r.instead: r for r in self._records if r.instead >= 0 and not r.again}
+        decided_again = {r.instead for r in self._records if r.again}
         for record in self._records:
+            if record.again and (problem := _why_not_again(record, by_slot.get(record.instead))):
+                yield Fault(Kind.REPLACED, f"slot {record.slot}", problem)
             try:
                 listed = read_list(self._bucket, record.listed)
             except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
@@ -124,8 +132,14 @@ class Replacements:
             for named in listed.stored:
                 self.stored.setdefault(named, record.slot)
             yield from self._check(record, listed)
-            is_lost = record.slot in given_up and given_up[record.slot] <= applied_through
-            yield from self._name(record, listed, is_lost=is_lost)
+            if record.slot in decided_again:
+                continue  # the later record names the same objects
+            by = given_up.get(record.slot)
+            is_given_up = by is not None and by.slot <= applied_through
+            is_cleaned_up = by is not None and by.retires_later and is_given_up
+            yield from self._name(record, listed, is_lost=is_given_up and not is_cleaned_up)
+            if by is not None and is_cleaned_up:  # as what retires by the other one
+                self._clean_up(by.slot, listed)
             if record.slot in given_up or record.slot > applied_through:
                 self._retain(record, listed)
             else:
@@ -186,6 +200,11 @@ class Replacements:
             if not self._rows.execute(query, row).rowcount:
                 message = f"is new in slot {record.slot}, and was named before"
                 yield Fault(Kind.REPLACED, new.landed.key, message)
+
+    def _clean_up(self, slot: int, listed: ReplacedList) -> None:
+        """Let new objects be there or away until the REPLACE in a slot has cleaned up."""
+        rows = [(slot, new.landed.key) for new in listed.objects]
+        self._rows.executemany("UPDATE named SET retired = ? WHERE key = ?", rows)
 
     def _retain(self, record: _Record, listed: ReplacedList) -> None:
         rows = ((each.landed.key, record.slot, *each.landed.content) for each in listed.retire)
@@ -367,6 +386,15 @@ class Replacements:
                 where = f"{name.topic}/{name.partition} from offset {name.start} on in {place}"
                 message = f"{abs(rows)} rows of {where} are {more}"
                 yield Fault(Kind.REPLACED, f"slot {record.slot}", message)
+
+
+def _why_not_again(record: _Record, before: _Record | None) -> str:
+    """What is wrong with a record that decides another one again; empty if nothing."""
+    if before is None:
+        return f"decides slot {record.instead} again, which is no REPLACE"
+    if replace(record, slot=before.slot, instead=before.instead, again=before.again) != before:
+        return f"decides slot {record.instead} again, and is another one"
+    return ""
 
 
 def _piece(row: Sequence[Any]) -> Piece:

@@ -49,7 +49,8 @@ def check_replace(
     for new in listed.objects:
         yield from _check_new(group, record, new)
     yield from _check_landed_again(group, record, listed)
-    if listed.folders != {*record.folders}:
+    gives_up = record.instead != -1 and not (listed.retire or listed.objects)
+    if listed.folders != {*record.folders} and not gives_up:
         other = min(listed.folders ^ {*record.folders})
         yield Finding(
             Invariant.I13,

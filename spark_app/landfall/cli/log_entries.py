@@ -315,8 +315,12 @@ def _replaced(record: Replace) -> _Described:
             text = f"backfill {record.backfill} replaces objects"
         case Purpose.UNDO:
             text = "restores objects"
-    if record.instead != -1:
-        text += f" instead of slot {record.instead}, whose uploads were lost"
+    if record.again:
+        text += f", as decided in slot {record.instead}, for which nothing waits any more"
+    elif record.instead != -1:
+        is_empty = not record.listed.retired + record.listed.objects
+        text = f"gives up slot {record.instead}" if is_empty else text
+        text += "" if is_empty else f" instead of slot {record.instead}, whose uploads were lost"
     return _Described(f"{text}: {_named(record.folders)}", counts)
 
 

@@ -61,6 +61,10 @@ class NamedObjects:
         """Expect the object no more once the REPLACE in this slot is applied."""
         self._rows.execute("UPDATE named SET retired = ? WHERE key = ?", (slot, key))
 
+    def decide_again(self, key: str, slot: int) -> None:
+        """Expect the object once the REPLACE in this slot is applied, and not an earlier one."""
+        self._rows.execute("UPDATE named SET slot = ? WHERE key = ?", (slot, key))
+
     def find(self, key: str) -> LandedObject | None:
         """The object that has this key; None if none has, or it was given up or has retired."""
         query = "SELECT landed FROM named WHERE key = ? AND retired = -1"

@@ -4,6 +4,9 @@ It is given only uploads that a COMMIT or REPAIR in the ledger names. Completing
 unconditional, so it does no harm if a successor rolls the same COMMIT forward at the same time. A
 store that does not answer is tried again without limit: what is committed must become visible.
 
+New objects of a REPLACE are completed by threads of their own, and one that the store refuses is
+tried again after a growing pause, in which no thread waits for it: nobody who lands does, either.
+
 An upload that seems lost may only be hidden by the completion of another driver. It is *doubtful*
 then, and looked up again after each of the store's pauses, a minute in all. No thread waits for
 that, and nobody else: a start with thousands of lost uploads lands at once.
@@ -14,6 +17,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from threading import Event
 
@@ -21,13 +25,16 @@ import stamina
 
 from landfall import ledger
 from landfall.driver.deps import DriverDeps
-from landfall.errors import LettersDenied, Retry, StoreDenied
+from landfall.driver.retry_backoff import wait_after
+from landfall.errors import AccessDenied, Retry
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
 
 THREADS = 32
+REPLACING_THREADS = 8
+"""Of REPLACEs, whose many objects must not keep those of a COMMIT waiting."""
 LONGEST_WAIT = 5.0
 """Seconds between two attempts at most: a start lands nothing before all COMMITs are applied, so it
 should go on soon after the store is back.
@@ -42,13 +49,22 @@ class _Completion:
         landed: the object.
         done: the last attempt to complete it.
         looks: how often it was looked up again because its upload seems lost.
-        due: when it is looked up again; None while it is, and once it is lost.
+        due: when it is tried again; None while it is, and once it is lost.
+        refusals: how often in a row the store refused an object of a REPLACE.
     """
 
     landed: LandedObject
     done: Future[None]
     looks: int = 0
     due: datetime | None = None
+    refusals: int = 0
+
+    @property
+    def refused(self) -> AccessDenied | None:
+        """Why the store refused the last attempt."""
+        done = self.done
+        error = done.exception() if done.done() and not done.cancelled() else None
+        return error if isinstance(error, AccessDenied) else None
 
     @property
     def seems_lost(self) -> bool:
@@ -64,13 +80,14 @@ class Completer:
         """``wake`` is called, from any thread, when one ``apply`` is done or an object failed."""
         self._uploads, self._wake, self._clock = deps.store, wake, deps.clock
         self._pool = deps.background.pool(THREADS, "complete")
+        self._replacing_pool = deps.background.pool(REPLACING_THREADS, "complete-replacing")
         self._stopped = Event()
         self._pending: dict[int, dict[str, _Completion]] = {}
         """By COMMIT's slot and by key."""
         self._held = set[int]()
         """Slots of REPLACEs that are not done once their objects are complete."""
         self._highest = -1
-        self._refused: StoreDenied | LettersDenied | None = None
+        self._refused: AccessDenied | None = None
 
     def apply(
         self, commit: int, objects: Iterable[LandedObject], *, is_fresh: bool = False
@@ -79,7 +96,7 @@ class Completer:
 
         A key that was given before, and now comes from a REPAIR, replaces the former object.
         """
-        futures = {o: self._pool.submit(self._complete, o, is_fresh=is_fresh) for o in objects}
+        futures = {o: self._submit(commit, o, is_fresh=is_fresh) for o in objects}
         self._pending.setdefault(commit, {}).update(
             {landed.upload.key: _Completion(landed, f) for landed, f in futures.items()}
         )
@@ -110,23 +127,41 @@ class Completer:
             report()
             wait()
 
-    def _complete(self, landed: LandedObject, *, is_fresh: bool) -> None:
+    def _submit(self, slot: int, landed: LandedObject, *, is_fresh: bool) -> Future[None]:
+        if slot in self._held:
+            should_retry = self._should_retry_unrefused
+            work = partial(self._complete, landed, is_fresh=is_fresh, should_retry=should_retry)
+            return self._replacing_pool.submit(work)
+        work = partial(self._complete, landed, is_fresh=is_fresh, should_retry=self._should_retry)
+        return self._pool.submit(work)
+
+    def _complete(
+        self,
+        landed: LandedObject,
+        *,
+        is_fresh: bool,
+        should_retry: Callable[[Exception], bool],
+    ) -> None:
         for attempt in stamina.retry_context(
-            on=self._should_retry, attempts=None, timeout=None, wait_max=LONGEST_WAIT
+            on=should_retry, attempts=None, timeout=None, wait_max=LONGEST_WAIT
         ):
             with attempt:
                 try:
                     # Only the first attempt: after another one, an answer may be about that one.
                     is_first = attempt.num == 1
                     self._uploads.complete(landed.upload, is_fresh=is_fresh and is_first)
-                except (StoreDenied, LettersDenied) as denied:
-                    self._refused = denied
+                except AccessDenied as denied:
+                    if should_retry(denied):  # else its object is asked
+                        self._refused = denied
                     raise
+
+    def _should_retry_unrefused(self, error: Exception) -> bool:
+        return self._should_retry(error) and not isinstance(error, AccessDenied)
 
     def _should_retry(self, error: Exception) -> bool:
         return isinstance(error, Retry) and not self._stopped.is_set()
 
-    def take_refusal(self) -> StoreDenied | LettersDenied | None:
+    def take_refusal(self) -> AccessDenied | None:
         """The last refusal since this was asked before, for the status; it is tried again."""
         refused, self._refused = self._refused, None
         return refused
@@ -150,13 +185,29 @@ class Completer:
                     del pending[key]
                 elif not isinstance(error, UploadLost | Retry):
                     raise error
-                elif completion.seems_lost and not self._is_doubtful(completion, now):
+                elif self._is_lost(commit, completion, now):
                     lost.setdefault(commit, []).append(completion.landed)
             if not pending:
                 del self._pending[commit]
         return lost
 
-    def _is_doubtful(self, completion: _Completion, now: datetime) -> bool:
+    def _is_lost(self, slot: int, completion: _Completion, now: datetime) -> bool:
+        """Whether an upload is gone for certain; what may be there is tried again in time."""
+        if not completion.refused:
+            return completion.seems_lost and not self._is_doubtful(slot, completion, now)
+        if completion.due is None:
+            completion.refusals += 1
+            completion.due = now + wait_after(completion.refusals)
+        elif now >= completion.due:
+            self._try_again(slot, completion)
+        return False
+
+    def _try_again(self, slot: int, completion: _Completion) -> None:
+        completion.due = None
+        completion.done = self._submit(slot, completion.landed, is_fresh=False)
+        completion.done.add_done_callback(lambda _: self._wake())
+
+    def _is_doubtful(self, slot: int, completion: _Completion, now: datetime) -> bool:
         """Whether what seems lost is to be looked up again; if it is time, it is now."""
         pauses = self._uploads.pauses_before_lost
         if completion.due is None:  # it was looked up just now
@@ -164,9 +215,8 @@ class Completer:
                 return False
             completion.due = now + timedelta(seconds=pauses[completion.looks])
         elif now >= completion.due:
-            completion.looks, completion.due = completion.looks + 1, None
-            completion.done = self._pool.submit(self._complete, completion.landed, is_fresh=False)
-            completion.done.add_done_callback(lambda _: self._wake())
+            completion.looks += 1
+            self._try_again(slot, completion)
         return True
 
     def forget(self, keys: AbstractSet[str]) -> None:
@@ -191,6 +241,18 @@ class Completer:
         self._pending.pop(slot, None)
         self._held.discard(slot)
 
+    def decide_again(self, slot: int, later: int) -> None:
+        """Let the objects of a REPLACE be those of a later slot, which decides the same."""
+        if slot in self._pending:
+            self._pending[later] = self._pending.pop(slot)
+        self._held.discard(slot)
+        self.hold(later)
+
+    def refused(self, slot: int) -> AccessDenied | None:
+        """Why the store refused an object of a REPLACE the last time; None if it refuses none."""
+        found = (completion.refused for completion in self._pending.get(slot, {}).values())
+        return next(filter(None, found), None)
+
     def is_complete(self, slot: int) -> bool:
         """Whether every object that was given for a slot is visible, as of the last ``lost``."""
         return slot not in self._pending
@@ -207,14 +269,15 @@ class Completer:
     @property
     def unapplied(self) -> int:
         """COMMITs with objects that are not known to be visible, as of the last ``lost``."""
-        return len(self._pending)
+        return len(self._pending.keys() - self._held)
 
     @property
     def completing(self) -> int:
         """Those of them of which an object neither is lost nor seems so."""
         return sum(
             not all(completion.seems_lost for completion in pending.values())
-            for pending in self._pending.values()
+            for slot, pending in self._pending.items()
+            if slot not in self._held
         )
 
     @property
@@ -226,6 +289,12 @@ class Completer:
         return frozenset(map(topic_partition, chain.from_iterable(self._pending.values())))
 
     @property
+    def awaited(self) -> frozenset[TopicPartition]:
+        """Those of them that COMMITs have decided: nobody waits for a REPLACE."""
+        of_commits = (p for slot, p in self._pending.items() if slot not in self._held)
+        return frozenset(map(topic_partition, chain.from_iterable(of_commits)))
+
+    @property
     def applied_through(self) -> int:
         """The highest slot up to which everything is applied, as of the last ``lost``."""
         return ledger.applied_through(self._pending.keys() | self._held, self._highest)
@@ -233,4 +302,5 @@ class Completer:
     def stop(self) -> None:
         """Drop what is still pending; the next driver rolls it forward."""
         self._stopped.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._replacing_pool):
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -28,6 +28,8 @@ REPEATED_AFTER = timedelta(minutes=1)
 """A failure that goes on is logged again after this time."""
 CONFIRM_AFTER = timedelta(seconds=10)
 """How long a COMMIT whose objects are visible waits for another record to say so."""
+DECIDE_AGAIN_AFTER = timedelta(seconds=30)
+"""How long a REPLACE whose new objects are not visible may hold up what was recorded after it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class DriverDeps:
         new_planner: returns what plans REPLACEs of a lane, given a function that wakes the driver.
         confirm_after: how long what has become visible waits for another record that says so,
             before the driver appends one for it.
+        decide_again_after: how long a REPLACE whose new objects are not visible may hold up what
+            was recorded after it, before it is decided again.
     """
 
     store: Store
@@ -64,6 +68,7 @@ class DriverDeps:
     backup: Backup | None = None
     new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
     confirm_after: timedelta = CONFIRM_AFTER
+    decide_again_after: timedelta = DECIDE_AGAIN_AFTER
 
 
 def record_failure(deps: DriverDeps, reason: str, error: LandfallError) -> None:

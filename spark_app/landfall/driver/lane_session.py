@@ -40,13 +40,14 @@ from landfall.driver.file_requests import (
     prepare_files,
     why_no_feed,
 )
+from landfall.driver.giving_up import given_up, why_not_given_up
 from landfall.driver.lease_sessions import SESSION, carry_out_lease
 from landfall.driver.letters_places import check_letters_places
 from landfall.driver.lost_ranges import lost_end
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promoting import Promoting, promote
 from landfall.driver.replay import ReplayEffects, Replayer, Steps, replay, run
-from landfall.driver.restoring import Restoring
+from landfall.driver.restoring import Restoring, read_list
 from landfall.driver.runner import Runner
 from landfall.driver.stored_specs import store_spec
 from landfall.driver.undo import ReplacingEffects, undo
@@ -225,8 +226,21 @@ class LaneSession:
             now = _hand_over(writer, why, visible.through)
             return after
 
+        def give_up(slot: int, decision: Decision) -> State:
+            writer = self._open(now)
+            if why := why_not_given_up(writer.state, slot, writer.state.applied_through):
+                _hand_over(writer, why)
+                raise Retry(why)
+            before, _ = read_list(self.lane, writer.state, slot)
+            make = given_up(self.store, self.lane, before, self.new_name(), decision)
+            after = _append(writer, make)
+            _hand_over(writer, f"{decision.verb} by {decision.who}")
+            return after
+
         with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(THREADS) as copiers:
-            effects = ReplacingEffects(lambda: now, lambda _: "", record, pool, copiers)
+            effects = ReplacingEffects(
+                lambda: now, lambda _: "", record, pool, copiers, give_up=give_up
+            )
             return run(self._steps(state, request, effects))
 
     def _steps(

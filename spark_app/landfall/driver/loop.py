@@ -57,7 +57,7 @@ LOST_FACTOR = 10
 """Landing waits if so many times ``maxUnapplied`` COMMITs wait for lost uploads."""
 HELD_FACTOR = 1000
 """Landing waits if so many times ``maxUnapplied`` COMMITs cannot be called applied, since something
-before them is not visible, such as what a REPLACE decided: each is a part of every snapshot.
+before them is not visible: each is a part of every snapshot.
 """
 
 
@@ -246,7 +246,7 @@ class Driver:
 
     def _look_at_log(self, now: datetime) -> None:
         in_flight, unapplied = self._batches.in_flight(), self._completer.topic_partitions
-        at_rest = not (self._batches or self._awaits(unapplied))
+        at_rest = not (self._batches or self._awaits(self._completer.awaited))
         state = self._feeds.look(self.writer.state, now, self._goal.due.until)
         self._membership.look(state, now, in_flight, unapplied, at_rest=at_rest)
         self._membership.forget_targets(unless=self._feeds.are_found)
@@ -256,7 +256,9 @@ class Driver:
         self._goal.look(self.writer.state, now)
 
     def _end_goal(self) -> None:
-        is_landed = self._is_at_rest and not self.unapplied
+        applied, state = self._completer.applied_through, self.writer.state
+        is_held = any(slot > applied for slot in state.unapplied)  # by a REPLACE
+        is_landed = self._is_at_rest and not (self.unapplied or is_held)
         at = (self.writer.state, self.stalled_partitions())
         self._unless_away("RunFailed", partial(self._goal.advance, *at, is_landed=is_landed))
 
@@ -358,7 +360,7 @@ class Driver:
 
     @property
     def _is_at_rest(self) -> bool:
-        lost = self._completer.topic_partitions.union(self._lost.topic_partitions)
+        lost = self._completer.awaited.union(self._lost.topic_partitions)
         is_old = self.deps.observer.must_discover  # what was missing may be there again
         return not (is_old or self._batches or self._membership.leaving or self._awaits(lost))
 

@@ -5,13 +5,17 @@ visible; a record calls the slot applied. From then on they count, and nobody wa
 ``landfall.driver.cleaning_up`` deletes the old ones, and RETIRED says when none is left
 (docs/adr/0066). A driver that opens the lane goes on with what former ones have begun.
 
-If the store loses the upload of a new object, the old ones are all there still, since none is
-deleted before all new ones are visible. They are copied under new names then, which a REPLACE
-*instead* of the first one decides: what was to be replaced counts as before.
+Nobody waits for a REPLACE that takes long, or that the store refuses to make visible
+(docs/adr/0075). If anything was recorded after it that only waits for it, it is decided *again*, by
+a later record that is the same: what came in between is applied without it.
+
+If the store loses the upload of a new object, the REPLACE is *given up*, by another one with an
+empty list: what was to be replaced counts as before, and is all there, since nothing is deleted
+before a record calls the REPLACE applied. ``landfall undo`` gives up what is refused, too.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,6 +25,7 @@ from threading import Event
 from typing import TypeVar
 
 import stamina
+from msgspec import structs
 
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
@@ -28,18 +33,26 @@ from landfall.api.verbs import PromoteRequest, UndoRequest
 from landfall.driver.cleaning_up import CleaningUp
 from landfall.driver.completer import LONGEST_WAIT, Completer
 from landfall.driver.deps import Append, DriverDeps, record_failure
+from landfall.driver.giving_up import given_up, why_not_given_up
 from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lost_uploads import Abort
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promoting import Promoting, promote
 from landfall.driver.replay import Steps
-from landfall.driver.restoring import Restoring
+from landfall.driver.restoring import Restoring, read_list
 from landfall.driver.retry_backoff import wait_after
 from landfall.driver.undo import ReplacingEffects, undo
-from landfall.errors import LandfallError, LettersDenied, Retry, StoreDenied, cause
+from landfall.errors import AccessDenied, LandfallError, Retry, cause
 from landfall.lane import LaneWriter
-from landfall.lane.replacements import read_replaced
-from landfall.ledger import Decision, PendingReplacement, Replacement, Retired, State
+from landfall.ledger import (
+    Decision,
+    Header,
+    PendingReplacement,
+    Record,
+    Replace,
+    Retired,
+    State,
+)
 from landfall.ledger.replacement_lists import Replaced
 
 log = logging.getLogger(__name__)
@@ -61,17 +74,17 @@ class _Running:
 
     Attributes:
         pending: what the ledger says of it.
-        reading: reads its list, and those of REPLACEs that it was recorded instead of.
-        lists: these lists, once the new objects were given to the completer.
-        restoring: the copies of what it was to retire, if an upload is lost.
+        since: when it was recorded, or found.
+        reading: reads it and its list; None if this driver has recorded it.
+        record: it, once the new objects were given to the completer.
         failures: how often in a row something of it failed.
         wait_until: it is not tried before this time.
     """
 
     pending: PendingReplacement
-    reading: "Future[tuple[Replaced, ...]]"
-    lists: tuple[Replaced, ...] | None = None
-    restoring: "Future[PlannedReplacement] | None" = None
+    since: datetime
+    reading: "Future[tuple[Replace, Replaced]] | None" = None
+    record: Replace | None = None
     failures: int = 0
     wait_until: datetime | None = None
 
@@ -99,7 +112,7 @@ class Replacements:
     retain: timedelta
     _running: dict[int, _Running] = field(default_factory=dict)
     _plan: PlannedReplacement | None = None
-    _refused: StoreDenied | LettersDenied | None = None
+    _refused: AccessDenied | None = None
     _reserved: dict[int, frozenset[str]] = field(default_factory=dict)
     _waiting: list[tuple["Future[None]", datetime]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -114,9 +127,8 @@ class Replacements:
         for slot, pending in sorted(self.writer.state.replacing.items()):
             # Before anything is appended: no record may call the slot applied meanwhile.
             self.completer.hold(slot)
-            named = (pending.listed, *pending.given_up)
-            reading = self._submit(self._readers, self._lists, slot, named)
-            self._running[slot] = _Running(pending, reading)
+            reading = self._submit(self._readers, self._read, slot)
+            self._running[slot] = _Running(pending, self.deps.clock(), reading)
 
     def finish(self, *, merges: bool) -> bool:
         """Whether something is under way that a driver waits for before it ends.
@@ -124,8 +136,10 @@ class Replacements:
         Args:
             merges: whether what is due may begin now, since nobody waits for the end.
         """
-        if self._running or not merges:
-            return bool(self._running)
+        # What the store refuses is left to the next driver.
+        running = any(not self.completer.refused(slot) for slot in self._running)
+        if running or not merges:
+            return running
         state, applied = self.writer.state, self.completer.applied_through
         is_unrecorded = any(slot <= applied for slot in state.replacing)  # APPLIED comes next
         cleans_up = self._cleaning_up.is_advancing(state.retiring)
@@ -136,6 +150,12 @@ class Replacements:
         """What goes on, and what the planner cannot do; empty if nothing."""
         running = plural(len(self._running), "ledger record")
         busy = f"putting objects in the place of others: {running}" if self._running else ""
+        if self.refused:
+            slot, refused = next(iter(self.refused.items()))
+            busy = (
+                f"{plural(len(self.refused), 'REPLACE')} refused by the store, and tried again; "
+                f"nobody waits for it. To give it up: `landfall undo {slot}`: {refused}"
+            )
         status = self.planner.status
         problem = status.problem if status else ""
         wrong = f"objects are not merged: {problem}" if problem else ""
@@ -153,7 +173,59 @@ class Replacements:
             Retry: its list could not be stored; nothing is recorded.
             Fenced: another driver has opened the lane.
         """
-        return self._record(plan, decision, -1, ())
+        named = plan.stored(self.deps.store, self.writer.lane)
+        state, record = self._append(plan.record(named, decision=decision))
+        self._running[state.seq] = self._begun(state, record)
+        objects = (new.landed for new in plan.listed.objects)
+        self.completer.apply(state.seq, objects, is_fresh=True)
+        counts = {"retired": named.retired, "objects": named.objects}
+        log.info("objects are replaced", extra={"slot": state.seq, **counts})
+        return state
+
+    def give_up(self, slot: int, decision: Decision | None = None) -> State:
+        """Give up a REPLACE that is not applied; what it was to replace counts as before.
+
+        Raises:
+            Retry: it is applied, or not read yet, or its empty list could not be stored.
+            Fenced: another driver has opened the lane.
+        """
+        state, running = self.writer.state, self._running.get(slot)
+        applied = max(state.applied_through, self.completer.applied_through)
+        if why := why_not_given_up(state, slot, applied):
+            raise Retry(why)
+        if running is None:
+            raise Retry(f"the REPLACE in slot {slot} is applied meanwhile")
+        return self._give_up(slot, running, decision)
+
+    def _give_up(self, slot: int, running: _Running, decision: Decision | None = None) -> State:
+        if running.record is None:
+            raise Retry(f"the REPLACE in slot {slot} is being read")
+        store, lane = self.deps.store, self.writer.lane
+        token = self.deps.new_name()
+        after, record = self._append(given_up(store, lane, running.record, token, decision))
+        del self._running[slot]
+        self.completer.give_up(slot)
+        self._running[after.seq] = self._begun(after, record)
+        log.warning("a replacement is given up", extra={"slot": slot, "by": after.seq})
+        return after
+
+    def _append(self, make: Callable[..., Record]) -> tuple[State, Replace]:
+        """Append a REPLACE, and let nobody call its slot applied before it is released."""
+        made = list[Replace]()
+
+        def kept(header: Header) -> Record:
+            record = make(header=header)
+            assert isinstance(record, Replace)
+            made.append(record)
+            return record
+
+        state = self.append(kept)
+        self.completer.hold(state.seq)
+        return state, made[-1]
+
+    def _begun(self, state: State, record: Replace) -> _Running:
+        """A REPLACE that was recorded just now."""
+        return _Running(state.replacing[state.seq], self.deps.clock(), record=record)
 
     def undo(self, request: UndoRequest, decision: Decision) -> Steps:
         """Undo a REPLACE; see ``landfall.driver.undo``."""
@@ -179,6 +251,7 @@ class Replacements:
             self._cleaning_up.pool,
             self._reserve,
             self._settled,
+            self.give_up,
         )
 
     def _settled(self) -> "Future[None]":
@@ -226,7 +299,7 @@ class Replacements:
         """
         while True:
             self.advance(self.deps.clock(), begins=False)
-            if all(running.lists is not None for running in self._running.values()):
+            if all(running.record is not None for running in self._running.values()):
                 return
             report()
             wait()
@@ -250,7 +323,7 @@ class Replacements:
             if running.wait_until is not None and now < running.wait_until:
                 continue
             try:
-                self._advance(slot, running, is_lost=slot in lost)
+                self._advance(slot, running, is_lost=begins and slot in lost)
             except Retry as error:
                 running.failures += 1
                 running.wait_until = now + wait_after(running.failures)
@@ -258,6 +331,7 @@ class Replacements:
         self._clean_up(now, begins=begins)
         self._release_waiting(now)
         if begins:
+            self._decide_again(now)
             self._record_plans()
             self._expire_if_due(now)
 
@@ -313,40 +387,14 @@ class Replacements:
         taken = self._all_reserved.intersection(plan.folders)
         return f"objects in {min(taken)} are being undone or promoted" if taken else ""
 
-    def _record(
-        self,
-        plan: PlannedReplacement,
-        decision: Decision | None,
-        instead: int,
-        given_up: tuple[Replaced, ...],
-    ) -> State:
-        named = plan.stored(self.deps.store, self.writer.lane)
-        state = self.append(plan.record(named, instead, decision))
-        lists, known = (plan.listed, *given_up), Future[tuple[Replaced, ...]]()
-        known.set_result(lists)
-        self.completer.hold(state.seq)
-        self._running[state.seq] = running = _Running(state.replacing[state.seq], known)
-        self._complete(state.seq, running, lists, is_fresh=True)
-        counts = {"retired": named.retired, "objects": named.objects}
-        log.info("objects are replaced", extra={"slot": state.seq, **counts})
-        return state
-
-    def _complete(
-        self, slot: int, running: _Running, lists: tuple[Replaced, ...], *, is_fresh: bool
-    ) -> None:
-        running.lists = lists
-        objects = (new.landed for new in lists[0].objects)
-        self.completer.apply(slot, objects, is_fresh=is_fresh)
-
     def _advance(self, slot: int, running: _Running, *, is_lost: bool) -> None:
-        if running.lists is None:
-            if running.reading.done():
-                self._complete(slot, running, running.reading.result(), is_fresh=False)
-        elif running.restoring is not None:
-            self._finish_restoring(slot, running, running.lists)
+        if running.record is None:
+            if running.reading and running.reading.done():
+                running.record, listed = running.reading.result()
+                self.completer.apply(slot, (new.landed for new in listed.objects))
         elif is_lost:
             log.warning("an upload of a replacement is lost", extra={"slot": slot})
-            running.restoring = self._submit(self._readers, self._restored, slot, running.lists[0])
+            self._give_up(slot, running)
         elif self.completer.is_complete(slot):
             if running.pending.retires_later:
                 del self._running[slot]
@@ -354,6 +402,48 @@ class Replacements:
                 log.info("replacing objects are visible", extra={"slot": slot})
             else:
                 self._cleaning_up.begin(slot, running.pending)
+
+    def _decide_again(self, now: datetime) -> None:
+        """Decide those again, by a later record, that hold up what was recorded after them."""
+        due = [
+            slot
+            for slot, running in sorted(self._running.items())
+            if self._holds_up(slot, running, now)
+        ]
+        for slot in due:
+            running = self._running[slot]
+            assert running.record is not None
+            again = partial(
+                structs.replace, running.record, instead=slot, again=True, decision=None
+            )
+            try:
+                state, running.record = self._append(again)
+            except Retry as error:  # the next pass tries again
+                record_failure(self.deps, cause(error, "Replace"), error)
+                return
+            self.completer.decide_again(slot, state.seq)
+            del self._running[slot]
+            self._running[state.seq] = running
+            running.since = now
+            extra = {"slot": state.seq, "instead": slot}
+            log.info("replacement decided again", extra=extra)
+
+    def _holds_up(self, slot: int, running: _Running, now: datetime) -> bool:
+        """Whether anything waits for nothing but a REPLACE, and has waited for long."""
+        if running.record is None or not running.pending.retires_later:
+            return False
+        if now - running.since < self.deps.decide_again_after:
+            return False
+        state = self.writer.state
+        after = (*state.unapplied, *(state.replacing.keys() - self._running.keys()))
+        horizons = (each.after for each in state.pending_horizons)
+        return any(other > slot for other in (*after, *horizons))
+
+    @property
+    def refused(self) -> Mapping[int, AccessDenied]:
+        """The REPLACEs whose new objects the store refuses to make visible, by slot."""
+        found = {slot: self.completer.refused(slot) for slot in sorted(self._running)}
+        return {slot: error for slot, error in found.items() if error}
 
     def _expire_if_due(self, now: datetime) -> None:
         state = self.writer.state
@@ -367,27 +457,9 @@ class Replacements:
         except LandfallError as error:  # tried again an hour later
             log.warning("copies have not expired", extra={"why": str(error)})
 
-    # ------------------------------------------------------------------------------- what is lost
-
-    def _restored(self, slot: int, listed: Replaced) -> PlannedReplacement:
-        """Copies of what was to retire, which is all there."""
-        return self._restoring(slot).planned(
-            listed.retire, listed.retire, lambda key: key, self._cleaning_up.pool
-        )
-
     def _restoring(self, read_through: int) -> Restoring:
         lane, state, token = self.writer.lane, self.writer.state, self.deps.new_name()
         return Restoring(self.deps.store, lane, state, token, read_through)
-
-    def _finish_restoring(self, slot: int, running: _Running, lists: tuple[Replaced, ...]) -> None:
-        assert running.restoring is not None
-        if not running.restoring.done():
-            return
-        restoring, running.restoring = running.restoring, None
-        plan = restoring.result()  # if something is away, it is begun anew
-        self._record(plan, None, slot, lists)
-        del self._running[slot]
-        self.completer.give_up(slot)
 
     # --------------------------------------------------------------------------- in other threads
 
@@ -398,9 +470,8 @@ class Replacements:
         future.add_done_callback(lambda _: self.wake())
         return future
 
-    def _lists(self, slot: int, named: Sequence[Replacement]) -> tuple[Replaced, ...]:
-        slots = self.deps.store
-        return tuple(self._until_done(read_replaced, slots, slot, each) for each in named)
+    def _read(self, slot: int) -> tuple[Replace, Replaced]:
+        return self._until_done(read_list, self.writer.lane, self.writer.state, slot)
 
     def _until_done(self, work: Callable[..., Result], *arguments: object) -> Result:
         """The result, as soon as the store answers."""
@@ -410,7 +481,7 @@ class Replacements:
             with attempt:
                 try:
                     return work(*arguments)
-                except (StoreDenied, LettersDenied) as denied:
+                except AccessDenied as denied:
                     self._refused = denied
                     raise
         raise AssertionError("there is no last attempt")

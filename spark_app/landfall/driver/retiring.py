@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from landfall.errors import Stalled
+from landfall.errors import Stalled, StoreDenied
 from landfall.ledger import retired_names
 from landfall.ledger.replacement_lists import RetiringObject
 from landfall.objects import Upload, UploadLost, is_made_by
@@ -91,6 +91,9 @@ class Retiring:
             self.store.complete(upload)
         except UploadLost:
             pass
+        except StoreDenied:
+            if not self.store.discards_uploads:  # else it is aborted, and nobody completes it
+                raise
         except Stalled:
             if not self._is_foreign(upload):
                 raise

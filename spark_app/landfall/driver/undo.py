@@ -1,5 +1,7 @@
 """Undoes a REPLACE: what retired comes back, and what took its place retires.
 
+One that is not applied is given up: what it was to replace stays (``landfall.driver.giving_up``).
+
 A generator, as ``landfall.driver.replay``: it yields what it waits for, and the thread that appends
 to the lane sends it the result. Whether it can be undone, the whole ledger says
 (``landfall.driver.decide.undoing``): what the REPLACE made must count, under whichever names.
@@ -10,14 +12,18 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from msgspec import structs
+
 from landfall import ledger
 from landfall.api.values import plural
 from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.driver.decide.counting import output_partition
 from landfall.driver.decide.undoing import Contents, Obstacle, chosen_folders
+from landfall.driver.giving_up import why_not_given_up
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring, read_list
+from landfall.errors import Retry
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Add, Decision, Drop, Replace, State, retired_names
 from landfall.ledger.offsets import TopicPartition
@@ -41,6 +47,10 @@ def _nothing_is_replaced() -> "Future[None]":
     return done
 
 
+def _gives_nothing_up(slot: int, _: Decision) -> State:
+    raise Retry(f"the REPLACE in slot {slot} is not done yet: try again")
+
+
 @dataclass(frozen=True)
 class ReplacingEffects:
     """What an undoing or a promotion does to the lane, on the thread that appends.
@@ -53,6 +63,7 @@ class ReplacingEffects:
         copiers: make the copies.
         reserve: has nothing else replaced in these folders until what it returns is called.
         settled: has a result once nothing is being replaced, or after a while.
+        give_up: appends what gives up a REPLACE that is not applied; returns the state after it.
     """
 
     state: Callable[[], State]
@@ -62,6 +73,27 @@ class ReplacingEffects:
     copiers: Executor
     reserve: Callable[[Iterable[str]], Callable[[], None]] = _keep_nobody_off
     settled: Callable[[], "Future[None]"] = _nothing_is_replaced
+    give_up: Callable[[int, Decision], State] = _gives_nothing_up
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A REPLACE that is not applied, which is given up.
+
+    Attributes:
+        slot: of it.
+        listed: its list.
+    """
+
+    slot: int
+    listed: Replaced
+
+    @property
+    def text(self) -> str:
+        """What stays and what is discarded, in a line."""
+        stay = plural(len(self.listed.retire), "object")
+        discarded = plural(len(self.listed.objects), "new object")
+        return f"REPLACE: {stay} stay, {discarded} discarded, as slot {self.slot} is not applied"
 
 
 @dataclass(frozen=True)
@@ -120,14 +152,17 @@ def undo(
         Fenced: another driver has opened the lane.
         LandfallError: the store does not answer, or what was kept has expired. Nothing is recorded.
     """
-    found: _Undoing | Answer = yield effects.pool.submit(_found, begin(), request)
+    found: _Undoing | _Pending | Answer = yield effects.pool.submit(_found, begin(), request)
     if isinstance(found, Answer):
         return found
     if request.dry_run:
         return Answer(Outcome.DRY_RUN, (found.text,))
+    if isinstance(found, _Pending):
+        after = effects.give_up(found.slot, decision)
+        return Answer(Outcome.DONE, (found.text,), f"recorded in slot {after.seq}")
     release = effects.reserve(found.folders)
     try:
-        found = yield from found_again(found, lambda: _found(begin(), request), effects)
+        found = yield from found_again(found, lambda: _undoing(begin(), request), effects)
         return found if isinstance(found, Answer) else (yield from _copy(found, decision, effects))
     finally:
         release()
@@ -200,23 +235,41 @@ def _planned(found: _Undoing, copiers: Executor) -> PlannedReplacement:
     return replace(plan, unmerges=slot)
 
 
-def _found(restoring: Restoring, request: UndoRequest) -> _Undoing | Answer:
-    """What is undone, or why it is not."""
+def _undoing(restoring: Restoring, request: UndoRequest) -> _Undoing | Answer:
+    """What is undone, or why it is not; one that is not applied never was."""
+    found = _found(restoring, request)
+    return found if not isinstance(found, _Pending) else _not_done(found.slot)
+
+
+def _not_done(slot: int) -> Answer:
+    return Answer(Outcome.FAILED, message=f"the REPLACE in slot {slot} is not done yet: try again")
+
+
+def _found(restoring: Restoring, request: UndoRequest) -> _Undoing | _Pending | Answer:
+    """What is undone or given up, or why it is not."""
     try:
         record, listed = read_list(restoring.lane, restoring.state, request.slot)
     except ValueError as error:
         return _refused(str(error))
-    folders = chosen_folders(listed, request.output_partitions)
-    if refusal := _why_not_asked(restoring, record, listed, folders):
-        return _refused(refusal)
+    if request.slot in restoring.state.replacing:
+        return _pending(restoring, request, listed)
     found = _read(restoring, listed.folders)
+    if later := found.decided_again.get(request.slot):
+        return _found(restoring, structs.replace(request, slot=later))
+    folders = chosen_folders(listed, request.output_partitions)
+    refusal = _why_not_asked(record, listed, folders) or found.why_not(request.slot, folders)
     if pending := found.pending(folders, record):
         message = f"the REPLACE in slot {pending} concerns the same, and is not done yet: try again"
         return Answer(Outcome.FAILED, message=message)
-    if refusal := found.why_not(request.slot, folders):
-        return _refused(refusal)
+    return _refused(refusal) if refusal else _of_applied(restoring, found, request.slot, folders)
+
+
+def _of_applied(
+    restoring: Restoring, found: "_Ledger", slot: int, folders: frozenset[str]
+) -> _Undoing | Answer:
+    """What is undone of a REPLACE in whose way nothing is."""
     # What a later one has done again is kept longer.
-    same = found.contents.same_as(request.slot, folders)
+    same = found.contents.same_as(slot, folders)
     record, listed = read_list(restoring.lane, restoring.state, same)
     if refusal := _why_rows_differ(restoring, record, found.contents.names(same)):
         return _refused(refusal)
@@ -232,22 +285,23 @@ class _Ledger:
     Attributes:
         contents: what counts in them.
         records: the REPLACEs that concern them.
-        given_up: by the slot of a REPLACE whose uploads were lost, the slot of the one instead.
+        given_up: by the slot of a REPLACE that was given up, the slot of the one instead.
+        decided_again: by the slot of a REPLACE that was decided again, the later slot.
         through: up to which slot everything is applied.
     """
 
     contents: Contents
     records: dict[int, Replace]
     given_up: dict[int, int]
+    decided_again: dict[int, int]
     through: int
 
     def why_not(self, slot: int, folders: frozenset[str]) -> str:
         """Why a REPLACE is not undone in these folders, after what came since; empty if it may."""
         if slot in self.given_up:
             return (
-                f"uploads of the REPLACE in slot {slot} were lost, so that the one in slot "
-                f"{self.given_up[slot]} took its place: it changed nothing, and there is nothing "
-                "to undo"
+                f"the REPLACE in slot {slot} was given up by the one in slot "
+                f"{self.given_up[slot]}: it changed nothing, and there is nothing to undo"
             )
         obstacle = self.contents.obstacle(slot, folders)
         return self._in_the_way(obstacle, slot, folders) if obstacle else ""
@@ -260,7 +314,7 @@ class _Ledger:
                 slot
                 for slot, each in self.records.items()
                 if slot > self.through
-                and slot not in self.given_up
+                and slot not in self.given_up.keys() | self.decided_again.keys()
                 and (folders & {*each.folders} or tps & _rewritten(each))
             ),
             default=0,
@@ -304,15 +358,17 @@ def _read(restoring: Restoring, folders: frozenset[str]) -> _Ledger:
     """
     records = [each for each in _records(restoring) if _concerns(each, folders)]
     replaces = {each.header.seq: each for each in records if isinstance(each, Replace)}
-    given_up = {each.instead: slot for slot, each in replaces.items() if each.instead != -1}
+    superseding = [each for each in replaces.values() if each.instead != -1]
+    given_up = {each.instead: each.header.seq for each in superseding if not each.again}
+    again = {each.instead: each.header.seq for each in superseding if each.again}
     contents, through = Contents(folders), restoring.read_through
     for record in records:
         slot = record.header.seq
         if not isinstance(record, Replace):
             contents.take(record)
-        elif slot <= through and slot not in given_up:
+        elif slot <= through and slot not in given_up.keys() | again.keys():
             contents.take(record, _listed(restoring, record, folders))
-    return _Ledger(contents, replaces, given_up, through)
+    return _Ledger(contents, replaces, given_up, again, through)
 
 
 def _records(restoring: Restoring) -> Iterator[Add | Drop | Replace]:
@@ -340,18 +396,14 @@ def _listed(restoring: Restoring, record: Replace, folders: frozenset[str]) -> R
     return read_replaced(restoring.lane.slots, record.header.seq, record.listed)
 
 
-def _why_not_asked(
-    restoring: Restoring, record: Replace, listed: Replaced, folders: frozenset[str]
-) -> str:
+def _why_not_asked(record: Replace, listed: Replaced, folders: frozenset[str]) -> str:
     """Why a REPLACE is not undone, whatever came after it; empty if it may be."""
     slot = record.header.seq
-    if record.instead != -1:
+    if record.instead != -1 and not record.again:
         return (
-            f"the REPLACE in slot {slot} took the place of the one in slot {record.instead}, whose "
-            "uploads were lost, and changed nothing: there is nothing to undo"
+            f"the REPLACE in slot {slot} gave up the one in slot {record.instead}, and changed "
+            "nothing: there is nothing to undo"
         )
-    if slot > restoring.state.applied_through:
-        return f"the REPLACE in slot {slot} is not done yet: try again"
     if not folders:
         known = sorted({output_partition(f"{folder}/_") for folder in listed.folders})
         return (
@@ -376,6 +428,18 @@ def _why_rows_differ(restoring: Restoring, record: Replace, names: frozenset[str
             "records: land the ranges again by another backfill"
         )
     return ""
+
+
+def _pending(restoring: Restoring, request: UndoRequest, listed: Replaced) -> _Pending | Answer:
+    """What is given up, or why it is not."""
+    if request.output_partitions:
+        return _refused(
+            f"the REPLACE in slot {request.slot} is not applied yet, and can be given up as a "
+            "whole only: without --output-partition"
+        )
+    # What is visible already, the next record may say.
+    why = why_not_given_up(restoring.state, request.slot, restoring.read_through)
+    return _refused(why) if why else _Pending(request.slot, listed)
 
 
 def _refused(message: str) -> Answer:

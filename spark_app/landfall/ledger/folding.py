@@ -91,6 +91,10 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
     done = {seq: after.replacing[seq] for seq in sorted(after.replacing) if seq <= applied}
     replaced = tuple((seq, each.listed) for seq, each in done.items())
     retiring = {seq: each for seq, each in done.items() if each.retires_later}
+    totals = after.totals
+    for each in done.values():  # only now: it could be given up before
+        named = each.listed
+        totals = totals.with_replacement(named.retired, named.objects, each.duplicates)
     folded = replace(
         after,
         seq=record.header.seq,
@@ -106,6 +110,7 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
         else after.replacing,
         retiring={**after.retiring, **retiring} if retiring else after.retiring,
         specs={seq: spec for seq, spec in after.specs.items() if seq in due},
+        totals=totals,
     )
     folded = completeness.settled(folded, record)
     return folded, Visible(tuple(o for _, o in visible), tuple(s for s, _ in visible), replaced)

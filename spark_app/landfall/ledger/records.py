@@ -274,8 +274,10 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
             ledger. What retires was visible by then, and nothing else of the folders had retired.
         folders: in which any of these objects are, sorted.
         slices: per topic partition, from the first of the records in these objects to the last.
-        instead: the slot of a REPLACE that is not applied, whose new objects nobody needs now; -1
-            for none.
+        instead: the slot of a REPLACE that is not applied, and that this one supersedes; -1 for
+            none. Nobody needs the new objects of that one now, except if it is decided ``again``.
+        again: whether it is the same as the one in slot ``instead``, with the same list, so that
+            what came in between is applied without it.
         duplicates: rows that have the key of another one, and are in no new object.
         backfill: the name of the backfill that is promoted; empty if none is.
         undoes: the slot of a backfill's REPLACE, or of one that undid it, if what ``slices`` are is
@@ -303,6 +305,7 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
     unmerges: int = -1
     retires_later: bool = False
     decision: Decision | None = None
+    again: bool = False
 
     def __post_init__(self) -> None:
         tps = [s.topic_partition for s in self.slices]

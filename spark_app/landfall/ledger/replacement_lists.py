@@ -143,7 +143,7 @@ class MadeBy:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a list holds.
+    """What a list holds; nothing if a REPLACE only gives another one up.
 
     Attributes:
         retire: objects that retire, by key.
@@ -251,7 +251,7 @@ def _named(key: str, sha256: str, listed: Replaced) -> Replacement:
 
 
 def _check(listed: Replaced) -> None:
-    if not 0 < len(listed.retire) + len(listed.objects) <= MAX_OBJECTS:
+    if not len(listed.retire) + len(listed.objects) <= MAX_OBJECTS:
         raise ValueError(f"{len(listed.retire)} objects and {len(listed.objects)} in their place")
     for objects in (listed.retire, listed.objects):
         _check_order(objects)

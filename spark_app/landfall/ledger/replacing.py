@@ -7,8 +7,10 @@ the same folder: it may have retired the same objects, and their rows would coun
 remembers the last folders that were replaced, and refuses lists that do not know these REPLACEs as
 applied. To have read them is not enough: what they retire counts until they are applied.
 
-A REPLACE *instead* of one that is not applied is made by that one's slot. It knows what that one
-decided, and until it is applied, nobody else may replace anything in its folders.
+A REPLACE *instead* of one that is not applied gives that one up: with an empty list, the old
+objects count as before. It is made by that one's slot, so until it is applied, nobody else may
+replace anything in its folders. Or it is that one decided *again*, with the same list: what came in
+between is applied without it, and it counts once it is applied itself.
 
 A backfill, and what undoes it, change which rows whole ranges have. Two of them may have no folder
 in common, and still land the same records twice: ``landfall.ledger.rewriting``. Whether what an
@@ -30,7 +32,6 @@ from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.records import Replace, Retired
 from landfall.ledger.rewriting import Rewritten
 from landfall.ledger.state import PendingReplacement, State
-from landfall.ledger.totals import Totals
 
 MAX_FOLDERS = 10_000
 """How many folders a REPLACE concerns at most, and how many a state remembers."""
@@ -48,24 +49,31 @@ def replace_objects(state: State, record: Replace) -> State:
     _check_size(record)
     _check_rows(record)
     slot, before = record.header.seq, state.replacing.get(record.instead)
+    if record.again and before is None:
+        raise ValueError(f"decides slot {record.instead} again, which is no REPLACE to be applied")
     if record.instead != -1 and before is None:
         raise ValueError(f"is instead of slot {record.instead}, which is no REPLACE to be applied")
     if record.instead != -1 and record.instead <= record.header.applied_through:
         raise ValueError(f"is instead of the REPLACE of slot {record.instead}, which is applied")
-    _check_plan(state, record)
-    given_up = (*before.given_up, before.listed) if before else ()
+    if before and record.again:
+        _check_again(state, record, before)
+    else:
+        _check_plan(state, record)
     pending = {s: each for s, each in state.replacing.items() if s != record.instead}
     after = replace(
         state,
-        replacing={
-            **pending,
-            slot: PendingReplacement(record.listed, given_up, record.retires_later),
-        },
+        replacing={**pending, slot: _pending(record, before)},
         replaced={**state.replaced, **dict.fromkeys(record.folders, slot)},
-        totals=_totals(state, record),
         rewritten=_rewritten(state, record),
     )
     return _forgotten(after)
+
+
+def _pending(record: Replace, before: PendingReplacement | None) -> PendingReplacement:
+    if before and record.again:
+        return before
+    given_up = (*before.given_up, before.listed) if before else ()
+    return PendingReplacement(record.listed, given_up, record.retires_later, record.duplicates)
 
 
 def forget_retired(state: State, record: Retired) -> State:
@@ -85,6 +93,8 @@ def forget_retired(state: State, record: Retired) -> State:
 
 def _rewritten(state: State, record: Replace) -> rewriting.ByTopicPartition:
     slot, plan = record.header.seq, record.read_through
+    if record.again:
+        return rewriting.decided_again(state.rewritten, record.instead, slot)
     if record.instead != -1 and state.rewritten:
         none = Rewritten(OffsetRange(0, 0), slot, plan, 0)
         return rewriting.given_up(state.rewritten, record.instead, none)
@@ -104,9 +114,14 @@ def changes_rows(purpose: Purpose, undoes: int) -> bool:
     return purpose is Purpose.BACKFILL or undoes != -1
 
 
-def _totals(state: State, record: Replace) -> Totals:
-    listed = record.listed
-    return state.totals.with_replacement(listed.retired, listed.objects, record.duplicates)
+def _check_again(state: State, record: Replace, before: PendingReplacement) -> None:
+    """Raise ``ValueError`` if a REPLACE is not the one that it decides again."""
+    same = record.listed == before.listed and record.duplicates == before.duplicates
+    if not (same and record.retires_later and before.retires_later):
+        raise ValueError(f"decides slot {record.instead} again, and is another one")
+    concerned = {folder for folder, slot in state.replaced.items() if slot == record.instead}
+    if not concerned <= {*record.folders}:
+        raise ValueError(f"decides slot {record.instead} again, and not in {min(concerned)}")
 
 
 def _check_plan(state: State, record: Replace) -> None:
@@ -139,7 +154,8 @@ def _check_undone(record: Replace) -> None:
 def _check_size(record: Replace) -> None:
     if len(record.folders) > MAX_FOLDERS:
         raise ValueError(f"replaces objects in {len(record.folders)} folders, over {MAX_FOLDERS}")
-    if not 0 < record.listed.retired + record.listed.objects <= MAX_OBJECTS:
+    least = 0 if record.instead != -1 else 1
+    if not least <= record.listed.retired + record.listed.objects <= MAX_OBJECTS:
         raise ValueError(f"replaces {record.listed.retired} objects by {record.listed.objects}")
 
 

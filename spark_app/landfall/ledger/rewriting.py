@@ -72,6 +72,16 @@ def given_up(rewritten: ByTopicPartition, slot: int, by: Rewritten) -> ByTopicPa
     }
 
 
+def decided_again(rewritten: ByTopicPartition, slot: int, later: int) -> ByTopicPartition:
+    """The ranges of a REPLACE that is decided again in a later slot."""
+    if not any(each.slot == slot for ranges in rewritten.values() for each in ranges):
+        return rewritten
+    return {
+        tp: tuple(replace(r, slot=later) if r.slot == slot else r for r in ranges)
+        for tp, ranges in rewritten.items()
+    }
+
+
 def of_slot(rewritten: ByTopicPartition, slot: int) -> Sequence[Slice]:
     """The ranges of which a REPLACE was the last, sorted."""
     return sorted(

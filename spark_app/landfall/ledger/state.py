@@ -239,11 +239,13 @@ class PendingReplacement:
         listed: what retires, and what takes its place.
         given_up: lists of REPLACEs before, of which nobody needs the new objects.
         retires_later: whether it is applied before its old objects are gone.
+        duplicates: rows that it leaves out, because another one has their key.
     """
 
     listed: Replacement
     given_up: tuple[Replacement, ...] = ()
     retires_later: bool = False
+    duplicates: int = 0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from landfall.api.spec import parse_group
 from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
-from landfall.ledger import Drop, Retired, retired_names
+from landfall.ledger import Drop, Purpose, Retired, retired_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replacement_lists import Replaced
 from tests.support.audited_group import TP, Landed, message
@@ -57,6 +57,45 @@ def test_what_retires_later_is_no_fault_until_it_has_retired(hour: Hour) -> None
 
     (fault,) = hour.findings().faults
     assert (fault.kind, fault.what) == (Kind.RETIRED, first.landed.upload.key)
+
+
+def test_what_is_decided_again_is_one_replacement(hour: Hour) -> None:
+    merge = hour.merge().record(retires_later=True)
+    merge.record(retires_later=True, instead=merge.slot, again=True)
+    assert_whole(hour)
+
+    merge.complete().keep_copies()
+    hour.sample.shown()
+
+    assert_whole(hour)
+    for each in merge.retire:
+        hour.path(each.landed.upload.key).unlink()
+    hour.sample.append(lambda h: Retired(header=h, slots=(merge.slot,)))
+    assert_whole(hour)
+    assert hour.findings().objects == 1
+
+
+def test_another_one_than_before_is_not_decided_again(hour: Hour) -> None:
+    merge = hour.merge().record(retires_later=True)
+
+    merge.record(retires_later=True, instead=merge.slot, again=True, purpose=Purpose.UNDO)
+    hour.retire(merge)
+
+    faults = hour.findings().faults
+    assert "again, and is another one" in str([fault for fault in faults if "slot" in fault.what])
+
+
+def test_what_is_given_up_counts_nowhere(hour: Hour) -> None:
+    merge = hour.merge().record(retires_later=True).complete()
+
+    slot = merge.give_up()
+    hour.sample.shown()
+
+    assert_whole(hour)
+    hour.sample.append(lambda h: Retired(header=h, slots=(slot,)))
+    assert [fault.kind for fault in hour.findings().faults] == [Kind.RETIRED]
+    hour.path(merge.new.landed.upload.key).unlink()
+    assert_whole(hour)
 
 
 def test_a_merge_of_some_objects_of_a_range_is_sound(hour: Hour) -> None:

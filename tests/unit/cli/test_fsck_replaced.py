@@ -110,6 +110,52 @@ def test_what_retires_later_may_be_there_or_gone_until_retired(scene: Scene) -> 
     assert scene.objects[1][1].upload.key in text
 
 
+def test_what_is_decided_again_is_one_replacement(scene: Scene) -> None:
+    merge = scene.merge().record(retires_later=True)
+    first = merge.slot
+    assert scene.broken() == []
+
+    merge.record(retires_later=True, instead=first, again=True)
+
+    assert scene.broken() == []
+    merge.complete()
+    merge.sample.shown()
+    assert scene.broken() == []
+    scene.delete_old()
+    merge.sample.append(lambda h: Retired(header=h, slots=(merge.slot,)))
+    assert scene.broken() == []
+    scene.path(merge.new.landed).unlink()
+    assert [invariant for invariant, _ in scene.broken()] == [Invariant.I6]
+
+
+def test_what_is_decided_again_concerns_the_folders_of_its_list(scene: Scene) -> None:
+    merge = scene.merge().record(retires_later=True)
+    folders = (*merge._folders(), "z/other")
+
+    merge.record(retires_later=True, instead=merge.slot, again=True, folders=folders)
+
+    ((invariant, text),) = scene.broken()
+    assert (invariant, "z/other" in text) == (Invariant.I13, True)
+
+
+def test_what_is_given_up_leaves_the_old_objects(scene: Scene) -> None:
+    merge = scene.merge().record(retires_later=True)
+    new = merge.new.landed
+
+    slot = merge.give_up()
+    merge.sample.shown()
+
+    assert scene.broken() == []
+    merge.sample.store.complete(new.upload)
+    assert scene.broken() == []
+    merge.sample.append(lambda h: Retired(header=h, slots=(slot,)))
+    assert new.upload.key in str(scene.broken())
+    scene.path(new).unlink()
+    assert scene.broken() == []
+    scene.path(scene.objects[0][1]).unlink()
+    assert [invariant for invariant, _ in scene.broken()] == [Invariant.I6]
+
+
 def test_the_new_objects_of_what_retires_later_must_be_there(scene: Scene) -> None:
     merge = scene.merge().record(retires_later=True).complete()
     merge.sample.shown()

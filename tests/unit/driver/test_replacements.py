@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from threading import Event
@@ -262,6 +263,126 @@ def test_what_older_software_recorded_is_applied_once_the_old_objects_are_gone()
 
     assert scene.state().applied_through >= slot
     assert len(scene.objects()) == 1
+    driver.stop()
+
+
+class NoComplete(MemoryStore):
+    """Refuses to make merged or restored objects visible, as a policy of names may."""
+
+    denies = True
+
+    def _finish_once(self, upload: Upload) -> None:
+        if self.denies and ".r" in upload.key:
+            raise StoreDenied(f"POST {upload.key}: AccessDenied")
+        super()._finish_once(upload)
+
+
+class Refused(Scene):
+    """A driver that has recorded a merge, whose new object the store refuses."""
+
+    def __init__(self, decide_again_after: timedelta = timedelta(0)) -> None:
+        self.refusing = NoComplete()
+        super().__init__(self.refusing)
+        self.after = decide_again_after
+
+    def start(self, revision: str) -> DriverThread:
+        driver = super().start(revision)
+        contender = driver.contender
+        contender.deps = replace(contender.deps, decide_again_after=self.after)
+        return driver
+
+    def merging(self) -> DriverThread:
+        driver = self.landed()
+        self.planners[-1].may = True
+        wait_for(lambda: bool(self.state().replacing), "a REPLACE")
+        wait_for(lambda: "AccessDenied" in driver.contender.deps.counters.message, "a refusal")
+        return driver
+
+    def replaces(self) -> list[Replace]:
+        records = (decode(seq, body) for seq, body in self.lane.bodies())
+        return [record for record in records if isinstance(record, Replace)]
+
+
+def test_readers_and_landing_go_on_while_new_objects_are_refused() -> None:
+    scene = Refused()
+    driver = scene.merging()
+    before = scene.objects()
+
+    for end in range(30, 30 + 5 * 45, 5):  # more COMMITs than ever may be unapplied
+        scene.log.write("a", end)
+        driver.until_landed()
+
+    read = Follower(scene.lane)
+    wait_for(lambda: not scene.state().unapplied, "every COMMIT visible for readers")
+    stretches = [*read.stretches(-1)]
+    assert not [r for s in stretches for r in s.replaced]
+    assert {o.landed.upload.key for s in stretches for o in s.objects} == {*scene.objects()}
+    assert {*before} < {*scene.objects()}
+    first, *others = scene.replaces()
+    assert others
+    assert all(each.again and each.listed == first.listed for each in others)
+    assert driver.contender.deps.counters.consecutive_failures == 0
+    message = driver.contender.deps.counters.message
+    (slot,) = scene.state().replacing
+    assert f"nobody waits for it. To give it up: `landfall undo {slot}`" in message
+    assert driver.stop() is ExitCode.OK
+
+    scene.refusing.denies = False
+    last = scene.start("r2")
+    scene.until_done()
+    assert scene.is_whole()
+    assert not {*before} & {*scene.objects()}
+    undone = last.contender.decide(asked(first.header.seq))
+    assert undone.outcome is Outcome.DONE
+    scene.until_done()
+    assert scene.is_whole()
+    last.stop()
+
+
+def test_nothing_is_decided_again_for_which_nothing_waits() -> None:
+    scene = Refused()
+    driver = scene.merging()
+
+    for _ in range(20):
+        driver.wake()
+
+    assert len(scene.replaces()) == 1
+    assert driver.stop() is ExitCode.OK
+
+
+@pytest.mark.parametrize("where", ["a driver", "no driver"])
+def test_what_is_refused_is_given_up_by_a_verb_and_may_be_replaced_again(where: str) -> None:
+    scene = Refused(timedelta(hours=1))
+    driver = scene.merging()
+    before = scene.objects()
+    (slot,) = scene.state().replacing
+    dry = driver.contender.decide(asked(slot, dry_run=True))
+    part = driver.contender.decide(asked(slot, output_partitions=("all",)))
+    if where == "a driver":
+        answer = driver.contender.decide(asked(slot))
+    else:
+        driver.stop()
+        answer = scene.session().carry_out(asked(slot), take_over=False)
+        driver = scene.start("r2")
+    scene.until_done()
+
+    assert dry.outcome is Outcome.DRY_RUN
+    assert (part.outcome, "as a whole only" in part.message) == (Outcome.REFUSED, True)
+    assert answer.outcome is Outcome.DONE
+    stay = f"REPLACE: {len(before)} objects stay, 1 new object discarded"
+    assert answer.records == (f"{stay}, as slot {slot} is not applied",)
+    assert scene.objects() == before
+    assert [*scene.store.open_uploads("")] == []
+    assert scene.replaces()[-1].decision is not None
+    again = driver.contender.decide(asked(slot))
+    assert (again.outcome, "nothing to undo" in again.message) == (Outcome.REFUSED, True)
+    scene.refusing.denies = False
+    driver.stop()
+    driver = scene.start("r3")
+    driver.until_landed()
+    scene.merge()
+    assert len(scene.objects()) == 1
+    assert scene.is_whole()
     driver.stop()
 
 
@@ -567,7 +688,7 @@ def test_the_next_driver_goes_on_with_what_a_former_one_has_recorded() -> None:
     second.stop()
 
 
-def test_if_the_store_loses_an_upload_the_old_objects_count_again(scene: Scene) -> None:
+def test_if_the_store_loses_an_upload_the_old_objects_stay(scene: Scene) -> None:
     driver = scene.landed()
     before = scene.objects()
     planner, store = scene.planners[-1], scene.store
@@ -584,9 +705,9 @@ def test_if_the_store_loses_an_upload_the_old_objects_count_again(scene: Scene) 
     wait_for(lambda: planner.slot >= 0, "a REPLACE")
     scene.until_done()
 
-    assert len(scene.objects()) == len(before)
-    assert not {*scene.objects()} & {*before}
+    assert scene.objects() == before
     assert scene.is_whole()
+    assert [*store.open_uploads("")] == []
     records = [decode(seq, body) for seq, body in scene.lane.bodies()]
     replaces = [r for r in records if isinstance(r, Replace)]
     assert [r.instead for r in replaces] == [-1, planner.slot]

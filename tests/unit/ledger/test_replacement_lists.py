@@ -70,10 +70,16 @@ def test_a_list_has_what_the_ledger_says(fields: dict[str, int], problem: str) -
         decode_list(msgspec.structs.replace(named, **fields), body)
 
 
+def test_the_list_of_what_gives_another_one_up_is_empty() -> None:
+    named, body = encode_list("shop", "main", Replaced((), ()))
+
+    assert (named.retired, named.objects) == (0, 0)
+    assert decode_list(named, body) == Replaced((), ())
+
+
 @pytest.mark.parametrize(
     ("listed", "problem"),
     [
-        (Replaced((), ()), "0 objects and 0 in their place"),
         (Replaced(OLD[::-1], (MERGED,)), "not in the order of their keys"),
         (Replaced((OLD[0], OLD[0]), (MERGED,)), "one is named twice"),
         (Replaced(OLD, (replace(MERGED, sections=MERGED.sections[:1]),)), "its sections have 2"),

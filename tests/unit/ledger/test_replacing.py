@@ -188,11 +188,93 @@ def test_folders_are_sorted(opened: State, folders: tuple[str, ...]) -> None:
         replacing(opened, folders=folders)
 
 
-def test_left_out_duplicates_and_decisions_are_remembered(opened: State) -> None:
+def test_left_out_duplicates_count_once_applied_and_decisions_at_once(opened: State) -> None:
     listed = Replacement("l", "0" * 64, 3, 30, 1, 28)
     decision = Decision("compact", "kim", "too small", "t", id="c1")
 
     state = after(opened, replacing(opened, listed=listed, duplicates=2, decision=decision))
+    applied = after(state, ledger.Applied(header=header(state, 1)))
 
-    assert state.totals.duplicates == 2
-    assert state.decision_ids == ("c1",)
+    assert (state.totals, state.decision_ids) == (opened.totals, ("c1",))
+    assert decode_state(encode_state(state)) == state
+    totals = applied.totals
+    assert (totals.duplicates, totals.retired, totals.replacing) == (2, 3, 1)
+
+
+NOTHING = Replacement("nothing", "3" * 64, 0, 0, 0, 0)
+
+
+def giving_up(state: State, slot: int, **fields: object) -> ledger.Replace:
+    known = {"purpose": Purpose.UNDO, "listed": NOTHING, "slices": (), "retires_later": True}
+    return replacing(state, **{**known, "instead": slot, "read_through": slot, **fields})  # type: ignore[arg-type]
+
+
+def test_what_is_given_up_by_nothing_counts_nowhere_and_is_cleaned_up(opened: State) -> None:
+    listed = Replacement("l", "0" * 64, 3, 30, 1, 28)
+    state = after(opened, replacing(opened, listed=listed, duplicates=2, retires_later=True))
+
+    given_up = after(state, giving_up(state, 1))
+    applied, visible = ledger.fold_applied(
+        given_up, ledger.encode(ledger.Applied(header=header(given_up, 2)))
+    )
+
+    assert given_up.replacing[2].given_up == (listed,)
+    assert applied.totals == opened.totals
+    assert visible.replacements == ((2, NOTHING),)
+    assert [*applied.retiring] == [2]
+
+
+def again(state: State, slot: int, **fields: object) -> ledger.Replace:
+    known = {"instead": slot, "again": True, "read_through": -1, "retires_later": True}
+    return replacing(state, **{**known, **fields})  # type: ignore[arg-type]
+
+
+def test_what_is_decided_again_lets_what_came_in_between_be_applied(opened: State) -> None:
+    state = after(opened, replacing(opened, retires_later=True))
+
+    later = after(state, again(state, 1))
+    between, nothing = ledger.fold_applied(
+        later, ledger.encode(ledger.Applied(header=header(later, 1)))
+    )
+    applied, visible = ledger.fold_applied(
+        between, ledger.encode(ledger.Applied(header=header(between, 2)))
+    )
+
+    assert later.replacing == {2: state.replacing[1]}
+    assert later.replaced == {"clicks/dt=1": 2}
+    assert nothing.replacements == ()
+    assert visible.replacements == ((2, LIST),)
+    assert [*applied.retiring] == [2]
+    assert (applied.totals.retired, applied.totals.replacing) == (3, 1)
+    assert decode_state(encode_state(between)) == between
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"listed": NOTHING}, "decides slot 1 again, and is another one"),
+        ({"retires_later": False}, "decides slot 1 again, and is another one"),
+        ({"folders": ("clicks/dt=2",)}, "decides slot 1 again, and not in clicks/dt=1"),
+        ({"instead": -1}, "decides slot -1 again, which is no REPLACE to be applied"),
+        ({"instead": 0}, "decides slot 0 again, which is no REPLACE to be applied"),
+    ],
+)
+def test_only_the_same_replacement_is_decided_again(
+    opened: State, fields: dict[str, object], problem: str
+) -> None:
+    state = after(opened, replacing(opened, retires_later=True))
+
+    with pytest.raises(Stalled, match=problem):
+        after(state, again(state, 1, **fields))
+
+
+def test_what_is_applied_is_not_decided_again(opened: State) -> None:
+    state = after(opened, replacing(opened, retires_later=True))
+
+    with pytest.raises(Stalled, match="slot 1, which is applied"):
+        after(state, again(state, 1, applied=1))
+
+
+def test_nothing_is_replaced_by_nothing_unless_another_one_is_given_up(opened: State) -> None:
+    with pytest.raises(Stalled, match="replaces 0 objects by 0"):
+        after(opened, replacing(opened, listed=NOTHING))

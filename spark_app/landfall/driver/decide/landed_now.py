@@ -150,10 +150,15 @@ class LandedNow:
                     due = self._due.get(named.commit, {})
                     self.missing |= {key: due.pop(key) for key in named.keys if key in due}
             case Replace() if listed is not None:
-                self._replacing.pop(record.instead, None)
-                lives = {
-                    s.topic_partition: self.lives.get(s.topic_partition, -1) for s in record.slices
-                }
+                before = self._replacing.pop(record.instead, None)
+                lives = (
+                    before.lives
+                    if before and record.again
+                    else {
+                        s.topic_partition: self.lives.get(s.topic_partition, -1)
+                        for s in record.slices
+                    }
+                )
                 self._replacing[record.header.seq] = _Replacing(record, listed, lives)
                 self.promotions.take(record)
             case _:
@@ -270,7 +275,8 @@ class LandedNow:
         record, listed = replacing.record, replacing.listed
         keys = (each.landed.upload.key for each in listed.retire)
         retired = [found for key in keys if (found := self.objects.pop(key, None))]
-        copied: Sequence[CountingObject] = retired if record.instead != -1 else ()
+        is_given_up = record.instead != -1 and not record.again
+        copied: Sequence[CountingObject] = retired if is_given_up else ()
         if changes_rows(record.purpose, record.undoes):
             before = self._before.get(record.undoes)
             ranges = before.ranges if before else self._landed_again(replacing)

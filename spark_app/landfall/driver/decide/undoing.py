@@ -147,7 +147,8 @@ class Contents:
                 self._gone[content] = slot
                 gone[unplanned(key)] = content
         self._retired[slot] = gone
-        known = gone if record.instead != -1 else self._retired.get(back, {})
+        is_given_up = record.instead != -1 and not record.again
+        known = gone if is_given_up else self._retired.get(back, {})
         made = list[str]()
         for new in listed.objects:
             key = new.landed.upload.key
@@ -194,7 +195,8 @@ def taken_back(record: Replace, listed: Replaced) -> int:
     Earlier software has not written it for a merge, and has undone only what was the last in all
     folders: there what retires was made by that slot.
     """
-    if record.purpose is not Purpose.UNDO or record.instead != -1:
+    is_given_up = record.instead != -1 and not record.again
+    if record.purpose is not Purpose.UNDO or is_given_up:
         return -1
     named = max(record.undoes, record.unmerges)
     return named if named != -1 or not listed.retire else listed.retire[0].slot

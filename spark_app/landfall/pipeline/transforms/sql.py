@@ -269,9 +269,7 @@ def _evaluate(
     _evaluate(statement, columns.slice(half), rows[half:], parts, errors)
 
 
-def _failing(
-    statement: Statement, columns: pa.RecordBatch, registered: pa.Array
-) -> dict[int, str]:
+def _failing(statement: Statement, columns: pa.RecordBatch, registered: pa.Array) -> dict[int, str]:
     """Return the rows for which the query fails alone, as far as its probe finds them.
 
     Rows with the same values, where the same expressions fail, have the same error; it is asked for
