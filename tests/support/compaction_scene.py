@@ -15,6 +15,7 @@ from landfall.driver.background import Notifier, QueueNotifier
 from landfall.driver.compacting import Compacting, planner_of
 from landfall.driver.counters import DriverCounters
 from landfall.driver.deps import DriverDeps
+from landfall.driver.giving_up import given_up
 from landfall.driver.observer import Observer
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
@@ -175,6 +176,17 @@ class CompactionScene:
         self.record(plan)
         for upload in plan.uploads:
             self.sample.store.complete(upload)
+        self.events.settle()
+        return self
+
+    def give_up(self, slot: int, decision: ledger.Decision | None = None) -> "CompactionScene":
+        """A REPLACE that is not applied is given up, and that is applied."""
+        lane = Lane(self.sample.store, GROUP, LANE)
+        body = lane.read_slot(self.sample.state, slot)
+        record = ledger.decode(slot, body or b"")
+        assert isinstance(record, ledger.Replace)
+        make = given_up(self.sample.store, lane, record, "given-up", decision)
+        self.sample.append(lambda header: make(header=header))
         self.events.settle()
         return self
 

@@ -107,3 +107,7 @@ class MergesOnce(NoPlanner):
 
     def refused(self, _: PlannedReplacement, why: str) -> None:
         self.refusals.append(why)
+
+    def gave_way(self, _: PlannedReplacement) -> None:
+        """See ``Planner``."""
+        self.refusals.append("gave way")

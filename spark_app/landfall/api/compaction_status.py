@@ -1,4 +1,4 @@
-"""What ``/status`` says of a group that merges small objects (``spec.compact``)."""
+"""What ``/status`` says of merging small objects (``spec.compact``), and of what is replaced."""
 
 from dataclasses import dataclass
 
@@ -25,4 +25,23 @@ class CompactionStatus:
     merged_bytes: int = 0
     duplicates: int = 0
     failures: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacingStatus:
+    """What is left to do of REPLACEs: of merges, promotions and undoings.
+
+    Attributes:
+        waiting: REPLACEs whose new objects are not visible yet.
+        refused: those of them of which the store refused an object at the last try.
+        undeleted_objects: replaced objects that are not deleted yet.
+        undeletable_objects: how many these are if a deletion was refused at the last try, else 0.
+        problem: what was refused, with the object and the error; empty if nothing.
+    """
+
+    waiting: int = 0
+    refused: int = 0
+    undeleted_objects: int = 0
+    undeletable_objects: int = 0
     problem: str = ""

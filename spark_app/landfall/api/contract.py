@@ -18,11 +18,11 @@ executors, reads nothing, and waits in ``Phase.STANDBY`` for YIELD or ``TakeOver
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
 
-from landfall.api.compaction_status import CompactionStatus
+from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.feed_status import FeedStatus
 from landfall.api.run_status import ScheduleStatus
 
@@ -459,5 +459,7 @@ class Status:
     """Of a group that lands closed ranges."""
     feeds: tuple[FeedStatus, ...] = ()
     compaction: CompactionStatus | None = None
+    replacing: ReplacingStatus = field(default_factory=ReplacingStatus)
+    """Nothing of older drivers."""
     hot_path: str = ""
     """``native`` or ``python``, see ``landfall.native``; empty of older drivers."""

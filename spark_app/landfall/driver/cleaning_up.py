@@ -112,18 +112,26 @@ class CleaningUp:
         return is_new or any(not (one.is_done or one.failures) for one in self._begun.values())
 
     @property
+    def left(self) -> int:
+        """How many objects are not deleted yet, as far as it is known."""
+        return sum(one.left for one in self._begun.values())
+
+    @property
+    def problem(self) -> str:
+        """An object whose deletion was refused at the last try, and why; empty if none was."""
+        return next((one.problem for one in self._begun.values() if one.problem), "")
+
+    @property
     def note(self) -> str:
         """What is left and what is refused; empty if nothing."""
-        problems = [one.problem for one in self._begun.values() if one.problem]
-        left = sum(one.left for one in self._begun.values())
         lines = []
-        if problems:
+        if self.problem:
             lines.append(
-                f"{plural(left, 'replaced object')} not deleted yet, which is tried again; nobody "
-                f"waits for it: {problems[0]}"
+                f"{plural(self.left, 'replaced object')} not deleted yet, which is tried again; "
+                f"nobody waits for it: {self.problem}"
             )
         elif self._begun:
-            lines.append(f"deleting replaced objects: {left}")
+            lines.append(f"deleting replaced objects: {self.left}")
         if self._foreign:
             objects = plural(len(self._foreign), "replaced object")
             why = "left as somebody has overwritten them"

@@ -135,6 +135,10 @@ class Compacting:
         self._counts.failures += 1
         self._next, self._seen = self._deps.clock() + RETRY_PAUSE, -1
 
+    def gave_way(self, _: PlannedReplacement) -> None:
+        """See ``Planner``: what is not reserved is looked at again at once."""
+        self._taken, self._seen = None, -1
+
     @property
     def protected(self) -> frozenset[str]:
         """Ids of uploads that no record names yet, and that must not be aborted as orphans.

@@ -171,7 +171,7 @@ class Folders:
             if landed.kind is ObjectKind.DATA:
                 self._add(Mergeable(slot, landed, before.specs.get(slot, "")), before, now)
         for slot, named in visible.replacements:
-            self._replace(slot, named, state)
+            self._replace(slot, named, state, now)
 
     def _add(self, found: Mergeable, before: State, now: datetime) -> None:
         """Take note of an object that the slot after a state is the first to call visible."""
@@ -193,15 +193,12 @@ class Folders:
         if before.horizons.get(name.topic, -1) >= folder.end:
             folder.due = now + LATE_PAUSE
 
-    def _replace(self, slot: int, named: Replacement, state: State) -> None:
+    def _replace(self, slot: int, named: Replacement, state: State, now: datetime) -> None:
         """Put objects in the place of others, as a REPLACE says that is applied now."""
-        purpose, listed = self._read(slot, named, state)
+        record, listed = self._read(slot, named, state)
         retired = {each.landed.upload.key for each in listed.retire}
-        if purpose is not Purpose.COMPACT:
-            # Whoever took a merge back does not want it again, and others bring objects of specs
-            # that this ledger does not name.
-            for path in listed.folders:
-                self.folders.pop(path, None)
+        if record.purpose is not Purpose.COMPACT:
+            self._leave(record, listed, now)
             return
         specs = dict[tuple[str, int], str]()
         for path in listed.folders & self.folders.keys():
@@ -217,7 +214,23 @@ class Folders:
         for path in {path for path, _ in specs}:
             self.folders[path].is_settled = False
 
-    def _read(self, slot: int, named: Replacement, state: State) -> tuple[Purpose, Replaced]:
+    def _leave(self, record: Replace, listed: Replaced, now: datetime) -> None:
+        """Merge nothing that a REPLACE has brought, which is no merge.
+
+        Whoever took a merge back, or gave one up, does not want it again, and others bring objects
+        of specs that this ledger does not name. But what a driver gave up is merged, later: an
+        upload was lost.
+        """
+        for path in listed.folders:
+            self.folders.pop(path, None)
+        if record.instead == -1 or record.decision is not None:
+            return
+        for path in self.folders.keys() & {*record.folders}:
+            folder = self.folders[path]
+            folder.is_settled, folder.due = False, now + LATE_PAUSE
+            folder.failures += 1
+
+    def _read(self, slot: int, named: Replacement, state: State) -> tuple[Replace, Replaced]:
         stored = self._lane.slots.read(named.key)
         # A state of long ago does not know the segment in which the slot is by now.
         body = self._lane.read_slot(state, slot) or self._lane.read_slot(self._lane.read(), slot)
@@ -227,7 +240,7 @@ class Folders:
         if not isinstance(record, Replace):
             raise Stalled(Reason.LEDGER_BROKEN, f"ledger slot {slot}: is not a REPLACE")
         try:
-            return record.purpose, decode_list(named, stored)
+            return record, decode_list(named, stored)
         except ValueError as error:
             raise Stalled(Reason.LEDGER_BROKEN, str(error)) from error
 

@@ -32,7 +32,8 @@ def given_up(
         Retry: the store does not answer; nothing is recorded.
     """
     slot, nothing = record.header.seq, Replaced((), ())
-    plan = PlannedReplacement(token, Purpose.UNDO, nothing, slot, record.folders, ())
+    # With its ranges: who reads the records of a range only must know that it was given up.
+    plan = PlannedReplacement(token, Purpose.UNDO, nothing, slot, record.folders, record.slices)
     return plan.record(plan.stored(slots, lane), slot, decision)
 
 

@@ -295,6 +295,7 @@ class Driver:
             due=self._goal.due,
             feeds=self._feeds.statuses(self.writer.state),
             compaction=self._replacements.planner.status,
+            replacing=self._replacements.status,
             read_from=self._membership.lost_ranges.reading,
         )
 

@@ -156,6 +156,13 @@ class Planner(Protocol):
         """Take note that a plan was not recorded; its uploads are aborted by the caller."""
         ...
 
+    def gave_way(self, plan: PlannedReplacement, /) -> None:
+        """Take note that a plan was not recorded, since its folders are reserved: no failure.
+
+        Its uploads are aborted by the caller.
+        """
+        ...
+
     def stop(self) -> Iterable[Upload]:
         """Begin nothing more; returns the uploads of what was ready and not taken."""
         ...
@@ -185,6 +192,9 @@ class NoPlanner:
         """See ``Planner``."""
 
     def refused(self, plan: PlannedReplacement, why: str, /) -> None:
+        """See ``Planner``."""
+
+    def gave_way(self, plan: PlannedReplacement, /) -> None:
         """See ``Planner``."""
 
     def stop(self) -> Iterable[Upload]:

@@ -27,6 +27,7 @@ from typing import TypeVar
 import stamina
 from msgspec import structs
 
+from landfall.api.compaction_status import ReplacingStatus
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import PromoteRequest, UndoRequest
@@ -160,6 +161,15 @@ class Replacements:
         problem = status.problem if status else ""
         wrong = f"objects are not merged: {problem}" if problem else ""
         return "\n".join(filter(None, (busy, wrong, self._cleaning_up.note)))
+
+    @property
+    def status(self) -> ReplacingStatus:
+        """What is left to do, and what the store refuses."""
+        refused, left = self.refused, self._cleaning_up.left
+        undeletable = left if self._cleaning_up.problem else 0
+        found = (str(error) for error in refused.values())
+        problem = next(found, "") or self._cleaning_up.problem
+        return ReplacingStatus(len(self._running), len(refused), left, undeletable, problem)
 
     def why_not(self, plan: PlannedReplacement) -> str:
         """Why a plan must not be recorded now; empty if it may be."""
@@ -370,9 +380,7 @@ class Replacements:
         while plan := self._plan or self.planner.take():
             self._plan = plan
             if why := self._why_reserved(plan) or self.why_not(plan):
-                self._plan = None
-                self.abort(plan.uploads)
-                self.planner.refused(plan, why)
+                self._discard(plan, why)
                 continue
             try:
                 state = self.record(plan)
@@ -381,6 +389,15 @@ class Replacements:
                 return
             self._plan = None
             self.planner.recorded(plan, state.seq)
+
+    def _discard(self, plan: PlannedReplacement, why: str) -> None:
+        """Never record a plan. To give way to who copies in its folders is no failure."""
+        self._plan = None
+        self.abort(plan.uploads)
+        if self._why_reserved(plan):
+            self.planner.gave_way(plan)
+        else:
+            self.planner.refused(plan, why)
 
     def _why_reserved(self, plan: PlannedReplacement) -> str:
         """Why what was merged is not recorded: an undoing or a promotion copies beside it."""

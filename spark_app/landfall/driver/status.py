@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from operator import attrgetter
 
 from landfall import __version__
-from landfall.api.compaction_status import CompactionStatus
+from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.contract import (
     VERSION,
     CommitStatus,
@@ -84,6 +84,7 @@ class DriverProgress:
         due: what is to be landed now.
         feeds: what has become of the files of feeds.
         compaction: what is to be merged, and what was; None for a group that merges nothing.
+        replacing: what is left to do of REPLACEs.
         read_from: topic partitions that are read from what another group has landed, and its name.
     """
 
@@ -102,6 +103,7 @@ class DriverProgress:
     due: Due = WHATEVER_COMES
     feeds: tuple[FeedStatus, ...] = ()
     compaction: CompactionStatus | None = None
+    replacing: ReplacingStatus = field(default_factory=ReplacingStatus)
     read_from: Mapping[TopicPartition, str] = field(default_factory=dict)
 
     @property
@@ -167,6 +169,7 @@ def driver_report(
         schedule=schedule_status(group, progress),
         feeds=progress.feeds,
         compaction=progress.compaction,
+        replacing=progress.replacing,
     )
     return StatusReport(summary, partial(_with_partitions, group, progress))
 

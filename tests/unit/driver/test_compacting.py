@@ -13,7 +13,7 @@ from landfall.driver.compaction_planner import PlannedReplacement
 from landfall.driver.decide.compaction import MergeRules, plan_merges
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import Retry
-from landfall.ledger import Purpose
+from landfall.ledger import Decision, Purpose
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.object_names import ObjectName, renamed
 from landfall.ledger.offsets import OffsetRange, Slice
@@ -358,3 +358,33 @@ def test_late_rows_come_after_what_was_merged_in_every_kafka_partition(late: int
     ]
     by_partition = [(each.name.partition, each.name.start) for each in packed.merges[0]]
     assert by_partition == sorted(by_partition)
+
+
+@pytest.mark.parametrize("who", ["", "kim"])
+def test_what_was_given_up_is_merged_again_unless_somebody_gave_it_up(
+    scene: CompactionScene, who: str
+) -> None:
+    slot = scene.record(scene.plan())
+
+    scene.give_up(slot, Decision("undo", who, "INC-12", "t") if who else None)
+
+    assert scene.observe() is None
+    later = scene.observe(LATE_PAUSE)
+    assert (later is not None) == (not who)
+    if later:
+        assert len(later.listed.retire) == 3
+
+
+def test_a_plan_that_gives_way_is_no_failure_and_is_made_again_once_the_folder_is_free(
+    scene: CompactionScene,
+) -> None:
+    plan = scene.plan()
+
+    scene.compacting.reserve(frozenset(plan.folders))
+    scene.compacting.gave_way(plan)
+
+    status = scene.compacting.status
+    assert (status.failures, status.problem) == (0, "")
+    assert scene.observe(timedelta(0)) is None
+    scene.compacting.reserve(frozenset())
+    assert scene.observe(timedelta(minutes=2)) is not None  # a failure waits for five

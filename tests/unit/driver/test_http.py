@@ -3,19 +3,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from http.server import ThreadingHTTPServer
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from landfall.api.compaction_status import CompactionStatus
+from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.contract import VERSION, Failure, Phase
 from landfall.driver.http.metrics import OTHER, TOPICS
 from landfall.driver.http.server import STUCK, PortUnavailable, StatusBoard, serve, serve_near
 from landfall.driver.loop import Driver
 from landfall.driver.planned_replacement import NoPlanner
+from landfall.driver.replacements import Replacements
 from landfall.driver.store_monitor import Outage
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
@@ -298,6 +299,23 @@ def test_merging_is_in_status_and_metrics(server: ThreadingHTTPServer, board: St
         "duplicates_total": 3,
         "failures_total": 1,
     }
+
+
+def test_what_is_left_of_replacements_is_in_status_and_metrics(
+    server: ThreadingHTTPServer, board: StatusBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = ReplacingStatus(2, 1, 8, 7, "a/1: AccessDenied")
+    monkeypatch.setattr(Replacements, "status", left)
+    posted(board, finished(FakeLog()))
+
+    values = metrics(server)
+
+    assert json.loads(get(server, "/status")[1])["replacing"] == asdict(left)
+    assert {
+        name.removeprefix("landfall_replacing_"): value
+        for (name, _), value in values.items()
+        if name.startswith("landfall_replacing_")
+    } == {"waiting": 2, "refused": 1, "undeleted_objects": 8, "undeletable_objects": 7}
 
 
 def test_a_group_that_merges_nothing_has_no_such_metric(

@@ -13,7 +13,7 @@ from operator import attrgetter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from landfall.api.compaction_status import CompactionStatus
+from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.contract import PartitionStatus, Phase, PublisherStatus, Status, Workers
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.counters import DriverCounters
@@ -51,6 +51,7 @@ class StatusCollector(Collector):
         yield from _by_publisher(status.publishers, names)
         yield from _by_feed(status.feeds, names)
         yield from _compaction(status.compaction, names)
+        yield from _replacing(status.replacing, names)
         yield from _by_store(counters, names)
         failures = CounterMetricFamily(
             "landfall_failures", "Failures by reason", labels=[*_GROUP, "reason"]
@@ -292,6 +293,24 @@ def _compaction(status: CompactionStatus | None, names: list[str]) -> Iterator[F
         if status:
             counter.add_metric(names, value(status))
         yield counter
+
+
+def _replacing(status: ReplacingStatus, names: list[str]) -> Iterator[Family]:
+    for name, text, value in (
+        ("waiting", "REPLACEs whose new objects are not visible yet", status.waiting),
+        ("refused", "REPLACEs whose new objects the store refuses", status.refused),
+        (
+            "undeleted_objects",
+            "Replaced objects that are not deleted yet",
+            status.undeleted_objects,
+        ),
+        (
+            "undeletable_objects",
+            "Replaced objects that are not deleted yet if the store refuses that, else 0",
+            status.undeletable_objects,
+        ),
+    ):
+        yield _gauge(f"landfall_replacing_{name}", text, names, value)
 
 
 def _held_back(status: Status, names: list[str]) -> Iterator[Family]:
