@@ -90,6 +90,7 @@ class Schedule:
         self.former: Offsets = Counter()
         """Records of topics that are deleted, by topic id."""
         self.clock, self.names = ticking(), count(1)
+        self.keep = 0
         self.log = GatedLog(gate=self._ask_log)
         self.log.write("a", 25, 7).write("b", 4)
         self._open_stores()
@@ -115,6 +116,7 @@ class Schedule:
             "SkipAndRecord" if skips else "Stall",
             publishes=self.luck.publishes,
             letters_apart=self.luck.apart,
+            keep=self.keep,
         )
 
     def _open_stores(self) -> None:

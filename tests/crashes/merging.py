@@ -3,16 +3,18 @@
 Each driver merges objects of one topic partition beside landing, and may be asked to undo what was
 merged. Whatever happens, the store watches two things at each deletion: every row of the object is
 in another visible one, and a copy of it is kept. In the end every record is in one visible object,
-as in all schedules, and nothing is left to be carried out.
+as in all schedules, and nothing is left to be carried out. In half of the schedules old objects
+have a grace period, and none is deleted before.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 
+from landfall.api.contract import ExitCode
 from landfall.api.verbs import UndoRequest
 from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
@@ -20,7 +22,7 @@ from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement
 from landfall.driver.restoring import read_list
 from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane
-from landfall.ledger import Replace, State, object_names
+from landfall.ledger import Record, Replace, State, object_names
 from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import Part, Upload
@@ -29,7 +31,8 @@ from tests.crashes import log_events
 from tests.crashes.judge import folded_records
 from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
-from tests.crashes.world import Rows, WatchedStore
+from tests.crashes.process import Process
+from tests.crashes.world import WatchedStore
 from tests.support.merged import Current, current, merged, planned
 
 GROUP = "fake"
@@ -40,6 +43,8 @@ MERGES = 0.5
 """How often a driver that merges nothing begins to, at a pass."""
 LONGER = 3
 """How much longer schedules have trouble than others, so that what was merged is undone in some."""
+KEEP = 200
+"""The grace period of half of the schedules, in seconds: as many looks at the clock."""
 UNDONE = 2
 """How many of a schedule's events ask for an undoing."""
 
@@ -73,6 +78,7 @@ class MergeSchedule(Schedule):
         )
         self.keeps_parts = self.dice.random() < 0.5
         self.refuses = REFUSES if self.dice.random() < 0.5 else 0.0
+        self.keep = KEEP if self.dice.random() < 0.5 else 0
         self._open_stores()
 
     def new_store(self, plan: Plan) -> "MergedStore":
@@ -87,6 +93,15 @@ class MergeSchedule(Schedule):
         self.land_the_rest()
         self.calm, self.steps = False, 0
         super().run()
+
+    def land_the_rest(self) -> Process:
+        """Let a driver land until it has caught up, and one more when the grace period is over."""
+        last = super().land_the_rest()
+        if self.keep and last.code is ExitCode.OK:
+            for _ in range(self.keep):
+                self.clock()
+            last = super().land_the_rest()
+        return last
 
     def deps(self, name: str, group: object) -> DriverDeps:  # noqa: ARG002  # as the machine's
         """What a driver works with, and what merges for it."""
@@ -131,8 +146,27 @@ class MergeSchedule(Schedule):
             if each.instead != -1 and not each.again:
                 _, listed = read_list(self.lane, self.lane.read(), each.instead)
                 given_up |= {new.landed.upload.key for new in listed.objects}
+        yield from self._too_early(records, stores)
         if unkept := frozenset().union(*(store.unkept for store in stores)) - given_up:
             yield f"deleted without a copy: {sorted(unkept)}"
+
+    def _too_early(
+        self, records: Sequence[Record], stores: Iterable["MergedStore"]
+    ) -> Iterator[str]:
+        """Old objects that were deleted before their grace period was over."""
+        keep, applied = timedelta(seconds=self.keep), 0
+        deleted = {key: at for store in stores for key, at in store.deleted.items()}
+        for record in records:
+            for each in records[applied : record.header.applied_through + 1]:
+                if not isinstance(each, Replace):
+                    continue
+                over = datetime.fromisoformat(record.header.time) + keep
+                _, listed = read_list(self.lane, self.lane.read(), each.header.seq)
+                for retired in listed.retire:
+                    at = deleted.get(retired.landed.upload.key)
+                    if at is not None and at < over:
+                        yield f"{retired.landed.upload.key} is deleted at {at}, before {over}"
+            applied = max(applied, record.header.applied_through + 1)
 
 
 class MergedStore(WatchedStore):
@@ -143,14 +177,15 @@ class MergedStore(WatchedStore):
     Attributes:
         gaps: rows that were in no visible object after a deletion.
         unkept: keys of deleted objects of which there was no copy.
+        deleted: when each key was deleted first.
     """
 
     def __init__(self, schedule: MergeSchedule, plan: Plan, *, keeps_parts: bool) -> None:
         super().__init__(plan, schedule.clock, schedule.luck, keeps_parts=keeps_parts)
-        self._schedule_of_merges = schedule
-        self.rows: Rows = schedule.rows
+        self.schedule, self.rows = schedule, schedule.rows
         self.gaps: list[str] = []
         self.unkept: set[str] = set()
+        self.deleted: dict[str, datetime] = {}
 
     def put_copy(  # as the protocol's
         self, key: str, upload_id: str, number: int, source: str, start: int, length: int
@@ -161,7 +196,7 @@ class MergedStore(WatchedStore):
         return super().put_copy(key, upload_id, number, source, start, length)
 
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
-        schedule, is_new = self._schedule_of_merges, ".r" in upload.key
+        schedule, is_new = self.schedule, ".r" in upload.key
         if is_new and not schedule.calm and schedule.dice.random() < schedule.refuses:
             raise StoreDenied(f"{upload.key}: AccessDenied")
         super().complete(upload, is_fresh=is_fresh)
@@ -171,6 +206,7 @@ class MergedStore(WatchedStore):
         super()._remove(key)
         if before is None or (partition := _partition(key)) is None:
             return
+        self.deleted.setdefault(key, self.schedule.clock())
         if not any(k.endswith(f"/{key}") for k in self._objects if k.startswith("_landfall/")):
             self.unkept.add(key)
         left = chain.from_iterable(

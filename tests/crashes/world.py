@@ -341,10 +341,16 @@ def group_with(  # what schedules choose
     *,
     publishes: bool,
     letters_apart: bool,
+    keep: int = 0,
 ) -> ConsumerGroup:
-    """The group of a schedule."""
+    """The group of a schedule, which keeps replaced objects for so many seconds."""
     kafka = {"bootstrapServers": "fake:9092", "topicPattern": ".*", "onDataLoss": on_data_loss}
-    tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every, "segmentEvery": segment_every}
+    tuning = {
+        "pollInterval": "5ms",
+        "snapshotEvery": snapshot_every,
+        "segmentEvery": segment_every,
+        "keepReplaced": f"{keep}s",
+    }
     bad = {"maxRatio": "1"} | ({"url": "s3://letters/fake"} if letters_apart else {})
     entry = {"name": "lake", "type": "tests.crashes:Tables", "minInterval": "10s"}
     return group(

@@ -13,6 +13,7 @@ from tests.crashes.playing import play_merges
 from tests.support.examples import share
 from tests.support.replacing_mutants import (
     CallsItApplied,
+    DeletesAtOnce,
     ForgetsWhatRetires,
     KeepsNothing,
     LeavesWhatItGivesUp,
@@ -42,6 +43,7 @@ def test_whatever_is_replaced_every_record_is_in_one_object(chunk: int) -> None:
         CallsItApplied,
         ForgetsWhatRetires,
         KeepsNothing,
+        DeletesAtOnce,
         SweepsUnknown,
         LeavesWhatItGivesUp,
         PassesWhatIsRefused,

@@ -53,7 +53,7 @@ def group(**spec: object) -> ConsumerGroup:
             "source": {"kafka": {"bootstrapServers": "fake:9092", "topicPattern": ".*"}},
             "output": {"url": "s3://bucket/root"},
             "uploadPolicy": {"maxBytes": "8k", "maxAge": "1ms"},
-            "tuning": {"pollInterval": "5ms"},
+            "tuning": {"pollInterval": "5ms", "keepReplaced": "0s"},
             "upgrade": {"drainTimeout": "1000d"},  # the fakes' clock runs fast
             **spec,
         },

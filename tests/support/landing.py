@@ -97,7 +97,8 @@ class Scene:
             **spec.pop("kafka", {}),
         }
         output = {**self.bucket.output, "format": "Json", **spec.pop("output", {})}
-        tuning = {"pollInterval": "100ms", "httpPort": 0, **spec.pop("tuning", {})}
+        own = {"pollInterval": "100ms", "httpPort": 0, "keepReplaced": "0s"}
+        tuning = {**own, **spec.pop("tuning", {})}
         own = {"source": {"kafka": kafka}, "output": output, "tuning": tuning}
         if self.ledger:
             own["ledger"] = {**self.ledger}

@@ -41,11 +41,17 @@ def current(lane: Lane) -> tuple[State, dict[str, Current]]:
     return state, found
 
 
-def merged(store: Store, token: str, plan: int, chosen: Iterable[Current]) -> NewObject:
-    """The rows of objects in one, by the order of their offsets; its upload is not completed."""
+def merged(
+    store: Store, token: str, plan: int, chosen: Iterable[Current], folder: str = ""
+) -> NewObject:
+    """The rows of objects in one, by the order of their offsets; its upload is not completed.
+
+    It is in the folder of the first of them, or in another one.
+    """
     some = sorted(chosen, key=lambda each: each[0].landed.first_offset)
     objects = [each.landed for each, _ in some]
-    key, bodies = object_names.renamed(objects[0].upload.key, plan), list[bytes]()
+    own, name = objects[0].upload.key.rsplit("/", 1)
+    key, bodies = object_names.renamed(f"{folder or own}/{name}", plan), list[bytes]()
     for landed in objects:
         with store.open(landed.upload.key) as stream:
             bodies.append(stream.read())

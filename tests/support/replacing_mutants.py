@@ -7,9 +7,10 @@ from functools import partial
 from landfall import ledger
 from landfall.driver.cleaning_up import CleaningUp, Deletion
 from landfall.driver.completer import Completer
+from landfall.driver.grace_period import GracePeriod
 from landfall.driver.loop import Driver
 from landfall.driver.replacements import Replacements
-from landfall.ledger import PendingReplacement
+from landfall.ledger import PendingReplacement, State
 from landfall.ledger.replacement_lists import Replaced
 
 
@@ -75,6 +76,19 @@ class _KeepsNothing(CleaningUp):
         for each in listed.retire:
             upload = each.landed.upload
             yield Deletion(upload.key, partial(self._deps.store.retire, upload))
+
+
+class DeletesAtOnce(Driver):
+    """Old objects have no grace period."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._replacements._grace.__class__ = _DeletesAtOnce
+
+
+class _DeletesAtOnce(GracePeriod):
+    def over(self, state: State, now: datetime) -> frozenset[int]:  # noqa: ARG002  # as the protocol's
+        return frozenset(state.retiring)
 
 
 class SweepsUnknown(Driver):

@@ -5,6 +5,9 @@ a copy of each old object and to delete it, and to delete what a REPLACE that wa
 decided. That may take hours, or be refused for ever: by a policy, a lock, a key that is disabled.
 What cannot be deleted is named in the status and tried again, after everything else. RETIRED says
 that nothing is left, so that the next driver need not look.
+
+Nothing begins before ``landfall.driver.grace_period`` allows it. If the way back has expired by
+then, no copy is kept.
 """
 
 import logging
@@ -74,9 +77,14 @@ class _CleanUp:
 class CleaningUp:
     """Used by the driver's thread alone; the work is done in threads of its own."""
 
-    def __init__(self, deps: DriverDeps, lane: Lane, wake: Callable[[], object]) -> None:
-        """``wake`` is called, from any thread, when something has ended."""
-        self._deps, self._lane, self._wake = deps, lane, wake
+    def __init__(
+        self, deps: DriverDeps, lane: Lane, wake: Callable[[], object], *, copies: bool = True
+    ) -> None:
+        """``wake`` is called, from any thread, when something has ended.
+
+        ``copies`` says whether a copy is kept of each old object.
+        """
+        self._deps, self._lane, self._wake, self._copies = deps, lane, wake, copies
         self.pool = deps.background.pool(THREADS, "retire")
         self._begun: dict[int, _CleanUp] = {}
         self._foreign: list[str] = []
@@ -103,12 +111,12 @@ class CleaningUp:
             del self._begun[slot]
             log.info("replaced objects are gone", extra={"slot": slot})
 
-    def is_advancing(self, retiring: Iterable[int]) -> bool:
+    def is_advancing(self, deletable: Iterable[int]) -> bool:
         """Whether more will be gone soon; what the store has refused does not count.
 
-        ``retiring`` are the slots of REPLACEs that are applied, of which something may be left.
+        ``deletable`` are the slots of REPLACEs of which something may be left to be deleted now.
         """
-        is_new = any(slot not in self._begun for slot in retiring)
+        is_new = any(slot not in self._begun for slot in deletable)
         return is_new or any(not (one.is_done or one.failures) for one in self._begun.values())
 
     @property
@@ -199,7 +207,9 @@ class CleaningUp:
     ) -> Iterator[Deletion]:
         """What a REPLACE leaves to be deleted, and those that it was recorded instead of."""
         lane, left = self._lane, self._foreign.append
-        retiring = Retiring(self._deps.store, lane.group, lane.name, slot, left)
+        retiring = Retiring(
+            self._deps.store, lane.group, lane.name, slot, left, copies=self._copies
+        )
         for other in given_up:
             for new in other.objects:
                 upload = new.landed.upload

@@ -26,7 +26,7 @@ import stamina
 from landfall import ledger
 from landfall.driver.deps import DriverDeps
 from landfall.driver.retry_backoff import wait_after
-from landfall.errors import AccessDenied, Retry
+from landfall.errors import AccessDenied, LettersDenied, Retry, StoreDenied
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
@@ -150,7 +150,7 @@ class Completer:
                     # Only the first attempt: after another one, an answer may be about that one.
                     is_first = attempt.num == 1
                     self._uploads.complete(landed.upload, is_fresh=is_fresh and is_first)
-                except AccessDenied as denied:
+                except (StoreDenied, LettersDenied) as denied:
                     if should_retry(denied):  # else its object is asked
                         self._refused = denied
                     raise
@@ -251,7 +251,7 @@ class Completer:
     def refused(self, slot: int) -> AccessDenied | None:
         """Why the store refused an object of a REPLACE the last time; None if it refuses none."""
         found = (completion.refused for completion in self._pending.get(slot, {}).values())
-        return next(filter(None, found), None)
+        return next((refused for refused in found if refused), None)
 
     def is_complete(self, slot: int) -> bool:
         """Whether every object that was given for a slot is visible, as of the last ``lost``."""

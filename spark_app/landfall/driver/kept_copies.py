@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from landfall import ledger
+from landfall.driver.grace_period import applied_by
 from landfall.lane import Lane
 from landfall.ledger import State, retired_names
 
@@ -43,16 +43,7 @@ def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -
 def _is_over(lane: Lane, state: State, slot: int, before: datetime) -> bool:
     if slot > state.applied_through or slot in state.retiring:
         return False
-    for seq in range(slot, state.seq + 1):
-        body = lane.read_slot(state, seq)
-        if body is None:
-            raise ledger.ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
-        header = ledger.decode(seq, body).header
-        if datetime.fromisoformat(header.time) >= before:
-            return False
-        if header.applied_through >= slot:
-            return True
-    return False
+    return applied_by(lane, state, slot).time < before
 
 
 def _chunks(keys: Iterator[str]) -> Iterator[list[str]]:

@@ -42,6 +42,7 @@ from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.messages import list_errors, not_landed, work_beside_landing
 from landfall.driver.orphan_uploads import is_ours
 from landfall.driver.pending_requests import PendingRequests
+from landfall.driver.publishing import published_positions
 from landfall.driver.replacements import Replacements
 from landfall.driver.replay import Replayer
 from landfall.driver.segment_rolling import SegmentRolling
@@ -101,7 +102,12 @@ class Driver:
         abort, completer = self._housekeeping.abort, self._completer
         self._lost = LostUploads(self.group, deps, recording, completer, abort, wake)
         parts = (self.writer, deps, append, completer, wake, abort)
-        self._replacements = Replacements(*parts, self.group.spec.tuning.retain_replaced)
+        self._replacements = Replacements(
+            *parts,
+            retain=self.group.spec.tuning.retain_replaced,
+            keep=self.group.spec.keeps_replaced,
+            positions=published_positions(self.group, deps.store),
+        )
         existing = ExistingObjects(self.group, deps.store, deps.background)
         lost = self._batches.lost_ranges
         self._membership = MembershipSync(source, observer, append, existing, lost)

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from landfall.api.contract import LANE, PublisherStatus
 from landfall.api.spec import ConsumerGroup
@@ -280,3 +281,12 @@ def run_of(
     """
     built = publisher(group, entry, store)
     return PublisherRun(entry, built, Context(group, entry, LANE, store).follower(), clock)
+
+
+def published_positions(group: ConsumerGroup, store: Store) -> dict[str, Callable[[], int]]:
+    """By the names of the group's publishers, what returns where each is; see ``Publisher``."""
+
+    def position(entry: PublisherEntry) -> int:
+        return publisher(group, entry, store).position()
+
+    return {entry.name: partial(position, entry) for entry in group.spec.publish}

@@ -35,6 +35,7 @@ from landfall.driver.cleaning_up import CleaningUp
 from landfall.driver.completer import LONGEST_WAIT, Completer
 from landfall.driver.deps import Append, DriverDeps, record_failure
 from landfall.driver.giving_up import given_up, why_not_given_up
+from landfall.driver.grace_period import GracePeriod, Positions
 from landfall.driver.kept_copies import delete_expired
 from landfall.driver.lost_uploads import Abort
 from landfall.driver.planned_replacement import PlannedReplacement
@@ -43,7 +44,7 @@ from landfall.driver.replay import Steps
 from landfall.driver.restoring import Restoring, read_list
 from landfall.driver.retry_backoff import wait_after
 from landfall.driver.undo import ReplacingEffects, undo
-from landfall.errors import AccessDenied, LandfallError, Retry, cause
+from landfall.errors import AccessDenied, LandfallError, LettersDenied, Retry, StoreDenied, cause
 from landfall.lane import LaneWriter
 from landfall.ledger import (
     Decision,
@@ -64,6 +65,8 @@ EXPIRY_INTERVAL = timedelta(hours=1)
 """Between two looks for copies that have expired."""
 
 MAX_RETIRING = 100
+"""REPLACEs whose old objects cannot be deleted, above which nothing is merged."""
+MAX_KEPT = 2000
 """REPLACEs with old objects left, above which nothing is merged: every snapshot has them."""
 
 Result = TypeVar("Result")
@@ -101,7 +104,9 @@ class Replacements:
         completer: makes new objects visible.
         wake: called, from any thread, when something has ended.
         abort: aborts uploads that nobody needs.
-        retain: how long copies of what retired are kept.
+        retain: how long what retired can be brought back.
+        keep: how long old objects stay where they are.
+        positions: of publishers that must have followed before old objects are deleted.
     """
 
     writer: LaneWriter
@@ -111,19 +116,24 @@ class Replacements:
     wake: Callable[[], object]
     abort: Abort
     retain: timedelta
+    keep: timedelta = timedelta(0)
+    positions: Positions = field(default_factory=dict)
     _running: dict[int, _Running] = field(default_factory=dict)
     _plan: PlannedReplacement | None = None
     _refused: AccessDenied | None = None
     _reserved: dict[int, frozenset[str]] = field(default_factory=dict)
     _waiting: list[tuple["Future[None]", datetime]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=count)
+    _deletable: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         self.planner = self.deps.new_planner(self.writer.lane, self.wake)
         self._expired_at = self.deps.clock() - EXPIRY_INTERVAL
         self._stopped = Event()
         self._readers = self.deps.background.pool(1, "replace")
-        self._cleaning_up = CleaningUp(self.deps, self.writer.lane, self.wake)
+        copies = self.keep < self.retain  # else the way back has expired before the deletion
+        self._cleaning_up = CleaningUp(self.deps, self.writer.lane, self.wake, copies=copies)
+        self._grace = GracePeriod(self.deps, self.writer.lane, self.keep, self.positions, self.wake)
         self._expiring = self.deps.background.pool(1, "expire")
         for slot, pending in sorted(self.writer.state.replacing.items()):
             # Before anything is appended: no record may call the slot applied meanwhile.
@@ -143,7 +153,8 @@ class Replacements:
             return running
         state, applied = self.writer.state, self.completer.applied_through
         is_unrecorded = any(slot <= applied for slot in state.replacing)  # APPLIED comes next
-        cleans_up = self._cleaning_up.is_advancing(state.retiring)
+        is_looking = self._grace.is_looking(state)
+        cleans_up = is_looking or self._cleaning_up.is_advancing(self._deletable)
         return is_unrecorded or cleans_up or self.planner.finish(state)
 
     @property
@@ -160,7 +171,9 @@ class Replacements:
         status = self.planner.status
         problem = status.problem if status else ""
         wrong = f"objects are not merged: {problem}" if problem else ""
-        return "\n".join(filter(None, (busy, wrong, self._cleaning_up.note)))
+        waits = self._grace.problem
+        kept = f"replaced objects are not deleted yet: {waits}" if waits else ""
+        return "\n".join(filter(None, (busy, wrong, self._cleaning_up.note, kept)))
 
     @property
     def status(self) -> ReplacingStatus:
@@ -351,14 +364,16 @@ class Replacements:
         taken = self._plan.uploads if self._plan else ()
         self.abort((*taken, *self.planner.stop()))
         self._cleaning_up.stop()
+        self._grace.stop()
         for pool in (self._readers, self._expiring):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _clean_up(self, now: datetime, *, begins: bool) -> None:
         """Go on with the deletion of what has retired, and record what is gone."""
         retiring = self.writer.state.retiring
-        for slot, pending in retiring.items():
-            self._cleaning_up.begin(slot, pending)
+        self._deletable = self._grace.over(self.writer.state, now)
+        for slot in sorted(self._deletable):
+            self._cleaning_up.begin(slot, retiring[slot])
         before = {s: r.pending for s, r in self._running.items() if not r.pending.retires_later}
         gone = self._cleaning_up.advance(now, {**before, **retiring})
         for slot in before.keys() & {*gone}:
@@ -375,7 +390,8 @@ class Replacements:
                 self._cleaning_up.forget(emptied)
 
     def _record_plans(self) -> None:
-        if len(self.writer.state.retiring) < MAX_RETIRING:
+        left = len(self.writer.state.retiring)
+        if len(self._deletable) < MAX_RETIRING and left < MAX_KEPT:
             self.planner.observe(self.writer.state)
         while plan := self._plan or self.planner.take():
             self._plan = plan
@@ -498,7 +514,7 @@ class Replacements:
             with attempt:
                 try:
                     return work(*arguments)
-                except AccessDenied as denied:
+                except (StoreDenied, LettersDenied) as denied:
                     self._refused = denied
                     raise
         raise AssertionError("there is no last attempt")

@@ -28,6 +28,7 @@ class Retiring:
         lane: the lane's name.
         slot: of the REPLACE.
         left: called, from any thread, with the key of a foreign object that stays.
+        copies: whether a copy is kept of what retires.
     """
 
     store: Store
@@ -35,9 +36,10 @@ class Retiring:
     lane: str
     slot: int
     left: Callable[[str], object] = lambda _: None
+    copies: bool = True
 
     def retire(self, retiring: RetiringObject) -> None:
-        """Keep a copy of an object, and delete it; afterwards nobody can bring it back.
+        """Keep a copy of an object, and delete it; afterwards no former driver can bring it back.
 
         What somebody else has put in its place stays there, and no copy is kept of it: to delete it
         is not ours, and what readers of the ledger read is visible elsewhere by now.
@@ -47,7 +49,7 @@ class Retiring:
         """
         upload = retiring.landed.upload
         kept = retired_names.retired_key(self.group, self.lane, self.slot, upload.key)
-        if not self._is_foreign(upload) and self.store.stat(kept) is None:
+        if self.copies and not self._is_foreign(upload) and self.store.stat(kept) is None:
             self._keep(upload, kept)
         self._delete(upload)
 

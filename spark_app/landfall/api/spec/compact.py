@@ -63,6 +63,10 @@ class Compact(Model):
     path. Numbers come first, as numbers, then texts; rows without the field come last. Rows stay in
     the order of Kafka partition and offset if not set.
     """
+    readers: Literal["Listing", "Tables"] = "Listing"
+    """Tables if all jobs read tables or by the ledger. Listing if some list folders. By this,
+    replaced objects stay for as long as ``tuning.keepReplaced`` describes.
+    """
 
     @property
     def needs_fields(self) -> str:

@@ -1,6 +1,7 @@
 """The ``ConsumerGroup`` document as a whole: metadata and spec."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from landfall.api.spec.compact import FORMATS_WITH_FIELDS, Compact
 from landfall.api.spec.decode import Decode, TransformStep
 from landfall.api.spec.output import Output, Route
 from landfall.api.spec.policies import (
+    KEPT_FOR_LISTINGS,
     MAX_EXECUTORS,
     Autoscaling,
     BadRecords,
@@ -161,6 +163,14 @@ class GroupSpec(Model):
     def compacts(self) -> bool:
         """Whether objects of any topic are merged."""
         return bool(self.compact) or any(entry.compact for entry in self.topics)
+
+    @property
+    def keeps_replaced(self) -> timedelta:
+        """How long replaced objects stay where they are once those in their place are visible."""
+        if self.tuning.keep_replaced is not None:
+            return self.tuning.keep_replaced
+        is_for_tables = self.compact is not None and self.compact.readers == "Tables"
+        return self.tuning.retain_replaced if is_for_tables else KEPT_FOR_LISTINGS
 
     @model_validator(mode="after")
     def _hours_of_files_have_ranges(self) -> "GroupSpec":

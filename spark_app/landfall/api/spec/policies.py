@@ -238,6 +238,10 @@ class Upgrade(Model):
     """
 
 
+KEPT_FOR_LISTINGS = timedelta(minutes=10)
+"""How long replaced objects stay for who has listed them: as long as a long listing takes."""
+
+
 class Tuning(Model):
     """Settings whose defaults fit most groups."""
 
@@ -260,6 +264,10 @@ class Tuning(Model):
     retain_replaced: Duration = timedelta(days=7)
     """How long copies are kept of objects of which others took the place, as by compaction. As long
     that can be undone.
+    """
+    keep_replaced: DurationOrZero | None = None
+    """How long replaced objects stay where they are, next to those in their place. 10m if not set,
+    or as long as ``retainReplaced`` with ``compact.readers: Tables``.
     """
     snapshot_every: Annotated[int, Field(ge=2)] = 500
     """Number of ledger records between two snapshots."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     TopicCompact: TypeAlias = Model
 else:
     TopicDecode, TopicRoute = _partial(Decode), _partial(Route)
-    TopicCompact = _partial(Compact)
+    TopicCompact = _partial(Compact, frozenset({"readers"}))
     TopicOutput = _partial(Output, _OF_THE_GROUP)
 
 
