@@ -450,8 +450,14 @@ class DeltaTables:
         times = {each.landed.upload.key: each.time for each in changes.add}
         loaded.create_write_transaction(
             [
-                *(self._action(loaded, file, times[file.key]) for file in files),
-                *(RemoveAction(each.path, True, now_ms) for each in changes.remove),  # noqa: FBT003
+                *(
+                    self._action(loaded, file, times[file.key], moved=file.key in changes.moved_in)
+                    for file in files
+                ),
+                *(
+                    RemoveAction(each.path, each.path not in changes.moved_out, now_ms)
+                    for each in changes.remove
+                ),
             ],
             mode="append" if fields is None else "overwrite",
             schema=loaded.schema() if fields is None else Schema([*fields]),
@@ -467,8 +473,11 @@ class DeltaTables:
             )
 
     @staticmethod
-    def _action(loaded: DeltaTable, file: DeltaFile, time: str) -> AddAction:
-        """The entry of a file that was landed at a time."""
+    def _action(loaded: DeltaTable, file: DeltaFile, time: str, *, moved: bool) -> AddAction:
+        """The entry of a file that was landed at a time.
+
+        One whose rows have only moved, as by a merge, changes no data: streams leave it out.
+        """
         columns = loaded.metadata().partition_columns
         types = {each.name: each.type for each in loaded.schema().fields}
         values = dict(partition_folders(file.key))
@@ -497,7 +506,7 @@ class DeltaTables:
             file.size,
             partition,
             _millis(time),
-            True,  # noqa: FBT003
+            not moved,
             file.statistics,
         )
 

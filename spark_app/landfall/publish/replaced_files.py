@@ -54,12 +54,16 @@ class FileChanges:
         left_out: keys of objects before the new position that the table does not have, because they
             retire later.
         passed_over: slots of REPLACEs of which something was passed over, sorted.
+        moved_in: keys of objects that enter with just the rows of files that leave.
+        moved_out: the paths of these files.
     """
 
     add: tuple[VisibleObject, ...]
     remove: tuple[TableFile, ...] = ()
     left_out: frozenset[str] = frozenset()
     passed_over: tuple[int, ...] = ()
+    moved_in: frozenset[str] = frozenset()
+    moved_out: frozenset[str] = frozenset()
 
 
 class CannotFollow(Exception):  # noqa: N818  # the name is the state
@@ -91,12 +95,14 @@ def file_changes(
         for key, slot in each.appeared.items()
         if slot > position and key not in files
     }
-    over, passed = set[str](), set[int]()
+    over, passed, moved = set[str](), set[int](), set[str]()
     for group in joined(g for each in stretch.replaced for g in each.groups):
         old = group & retired.keys()
         gone = old - never - files.keys()
         if not gone:
             _check_no_deleted_rows(old, files, retired)
+            if _moves_rows(stretch, group, files):
+                moved |= group
             continue
         _check_is_rewritten(stretch, group, gone, files, knows_all=left_out is not None)
         over |= group
@@ -107,7 +113,27 @@ def file_changes(
         tuple(files[key] for key in retired if key in files),
         frozenset(({*(left_out or ())} | later) - retired.keys() - over),
         tuple(sorted(passed)),
+        frozenset(moved.intersection(o.landed.upload.key for o in stretch.objects)),
+        frozenset(files[key].path for key in moved & files.keys()),
     )
+
+
+def _moves_rows(stretch: Stretch, group: frozenset[str], files: Mapping[str, TableFile]) -> bool:
+    """Whether the table has after a stretch just the rows of a group that it has before it.
+
+    An object that became visible in the stretch has rows that the table does not have. If there is
+    none, and no range was landed again, the only rows that differ are duplicates, which a merge has
+    left out or its undoing brought back: by these the numbers of rows differ.
+    """
+    replaced = [each for each in stretch.replaced if any(group & g for g in each.groups)]
+    if any(each.changes_rows for each in replaced):
+        return False
+    made = {key for each in replaced for key in _new(each)}
+    rows = {o.upload.key: o.rows for each in replaced for o in each.retired}
+    if (group - made) - files.keys():
+        return False
+    enters = sum(o.landed.rows for o in stretch.objects if o.landed.upload.key in group)
+    return enters == sum(rows[key] for key in group & files.keys() & rows.keys())
 
 
 def _check_no_deleted_rows(

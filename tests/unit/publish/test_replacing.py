@@ -2,18 +2,20 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from msgspec import structs
 
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Finalize, Horizon
-from landfall.ledger.replacement_lists import RetiringObject
+from landfall.ledger.replacement_lists import NewObject, RetiringObject
 from landfall.publish import Stretch
 from landfall.publish.airflow import extra
 from landfall.publish.building import publisher, replacement_problems
@@ -180,6 +182,97 @@ def test_delta_takes_old_files_out_and_new_ones_in_by_one_commit(tmp_path: Path)
     landed.land(CLICKS).settle()
     lake.publish()
     assert lake.is_whole()
+
+
+def data_changes(table: str) -> dict[str, set[bool]]:
+    """By the starts of the ranges of files that were replaced: whether their entries change data.
+
+    The first two versions create the table, and add the first files.
+    """
+    versions = sorted(Path(table, "_delta_log").glob("*.json"))[2:]
+    found = dict[str, set[bool]]()
+    for line in chain.from_iterable(each.read_text().splitlines() for each in versions):
+        for action in ("add", "remove"):
+            if entry := json.loads(line).get(action):
+                name = entry["path"].rpartition("/")[2]
+                found.setdefault(f"{action} {name[:24]}", set()).add(entry["dataChange"])
+    return found
+
+
+FIRST, SECOND, THIRD = (f"1_0_{start:020d}" for start in (0, 10, 20))
+
+
+def test_a_merge_changes_no_data_of_a_delta_table(tmp_path: Path) -> None:
+    lake = delta_lake(tmp_path)
+    landed = lake.landed.land(CLICKS).land(CLICKS).settle()
+    lake.publish()
+    merged(landed.sample, *slots_of(landed), kind=ParquetMerge)
+    landed.land(CLICKS).settle()
+
+    lake.publish()
+
+    assert lake.is_whole()
+    assert data_changes(f"{tmp_path}/tables/lake.clicks") == {
+        f"add {FIRST}": {False},
+        f"remove {FIRST}": {False},
+        f"remove {SECOND}": {False},
+        f"add {THIRD}": {True},
+    }
+
+
+def test_a_merge_of_what_a_delta_table_has_not_yet_changes_data(tmp_path: Path) -> None:
+    lake = delta_lake(tmp_path)
+    landed = lake.landed.land(CLICKS).settle()
+    lake.publish()
+    landed.land(CLICKS).settle()
+    merged(landed.sample, *slots_of(landed), kind=ParquetMerge)
+
+    lake.publish()
+
+    assert lake.is_whole()
+    table = f"{tmp_path}/tables/lake.clicks"
+    assert data_changes(table) == {f"add {FIRST}": {True}, f"remove {FIRST}": {True}}
+
+
+@dataclass
+class ParquetDedupe(ParquetMerge):
+    """The last row has the key of another one."""
+
+    def _uploaded(self) -> NewObject:
+        new = super()._uploaded()
+        landed = structs.replace(new.landed, rows=new.landed.rows - 1)
+        *first, last = new.sections
+        sections = (*first, replace(last, rows=last.rows - 1))
+        return replace(new, landed=landed, sections=sections, mixed=True)
+
+    def _merged(self) -> bytes:
+        each = (range(o.landed.first_offset, o.landed.last_offset + 1) for o in self.retire)
+        return parquet([offset for offsets in each for offset in offsets][:-1])
+
+    def record(self, **fields: object) -> "ParquetDedupe":
+        super().record(duplicates=1, **fields)
+        return self
+
+
+def test_a_merge_that_leaves_a_duplicate_out_changes_data_of_a_delta_table(tmp_path: Path) -> None:
+    lake = delta_lake(tmp_path)
+    landed = lake.landed.land(CLICKS).land(CLICKS).settle()
+    lake.publish()
+    merged(landed.sample, *slots_of(landed), kind=ParquetDedupe)
+
+    lake.publish()
+
+    table = f"{tmp_path}/tables/lake.clicks"
+    assert data_changes(table) == {
+        f"add {FIRST}": {True},
+        f"remove {FIRST}": {True},
+        f"remove {SECOND}": {True},
+    }
+    assert len(lake.offsets("lake.clicks")) == 19
+
+
+def slots_of(landed: Landed) -> set[int]:
+    return {each.landed_slot for each in _landed(landed.sample)}
 
 
 @pytest.mark.parametrize("is_behind", [True, False])
