@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from landfall.driver.decide.compaction import MAX_MERGED, Merge, MergeRules, plan_merges
+from landfall.driver.decide.compaction import MAX_MERGED, SHARE, Merge, MergeRules, plan_merges
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.formats.external_sort import ExternalSort
 from landfall.formats.sort_keys import json_sort_key
@@ -126,9 +126,16 @@ def test_a_small_object_stays_only_where_it_fits_to_none_of_its_neighbours(
             ),
             key=order,
         )
-        for one, other in pairwise(small):
+        landed = [each for each in small if each.plan < 0]
+        for one, other in pairwise(landed):
             if one.key not in merged and other.key not in merged:
                 assert size(one) + size(other) > TARGET
+        for made in {*small} - {*landed}:  # what a merge would mostly consist of stays
+            if made.key not in merged:
+                others = (
+                    o for o in small if o is not made and (o.plan < 0 or size(o) <= size(made))
+                )
+                assert sum(map(size, others)) < SHARE * size(made)
 
 
 @given(objects=folders(), seed=st.randoms())

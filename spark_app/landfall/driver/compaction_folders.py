@@ -26,8 +26,10 @@ from landfall.publish.finished import Calendars
 
 log = logging.getLogger(__name__)
 
-LATE_PAUSE = timedelta(minutes=10)
-"""How long nothing more must have come to a complete output partition before it is merged."""
+LATE_PAUSE, LONGEST_LATE = timedelta(minutes=10), timedelta(hours=6)
+"""How long the first object that comes late to a complete output partition waits for others. It
+doubles with each merge of late ones, up to the second: a merge may write the whole folder again.
+"""
 AHEAD = timedelta(days=2)
 """A folder whose hour or day ends later than this from now is left out: a wrong clock wrote it, and
 whoever starts would have to read the ledger from its first object on.
@@ -53,6 +55,8 @@ class Folder:
         objects: by key.
         is_settled: there is nothing to do until another object comes.
         failures: how often in a row its objects could not be merged.
+        late_since: when the first object was seen that came late and is not merged; None if none.
+        late_merges: how often late objects were merged, the last time at ``merged_at``.
     """
 
     path: str
@@ -63,6 +67,26 @@ class Folder:
     objects: dict[str, Mergeable] = field(default_factory=dict)
     is_settled: bool = False
     failures: int = 0
+    late_since: datetime | None = None
+    late_merges: int = 0
+    merged_at: datetime | None = None
+
+    def wait_for_late(self, now: datetime) -> None:
+        """Let an object that comes late wait for others, but not each for the next one."""
+        if self.merged_at is not None and now - self.merged_at >= LONGEST_LATE:
+            self.late_merges = 0
+        if self.late_since is None:
+            self.late_since = now
+        doublings = min(self.late_merges, 10)
+        self.due = self.late_since + min(LATE_PAUSE * 2**doublings, LONGEST_LATE)
+
+    def merge_late(self, now: datetime) -> None:
+        """Take note that objects were merged; others may have come since that was planned."""
+        if self.late_since is not None:
+            self.late_merges, self.merged_at = self.late_merges + 1, now
+            self.late_since = self.due = None
+            if any(each.plan < 0 for each in self.objects.values()):
+                self.wait_for_late(now)
 
 
 class Folders:
@@ -187,11 +211,11 @@ class Folders:
             folder = Folder(found.folder, name.topic, periods[-1].end, seq)
             self.folders[folder.path] = folder
         if folder.is_settled:
-            folder.is_settled, folder.first_seen = False, seq
+            folder.is_settled, folder.first_seen, folder.late_since = False, seq, None
         folder.objects[found.key] = found
         # The last objects of a period are often called visible by the record that completes it.
         if before.horizons.get(name.topic, -1) >= folder.end:
-            folder.due = now + LATE_PAUSE
+            folder.wait_for_late(now)
 
     def _replace(self, slot: int, named: Replacement, state: State, now: datetime) -> None:
         """Put objects in the place of others, as a REPLACE says that is applied now."""
@@ -213,6 +237,7 @@ class Folders:
                 self.folders[made.folder].objects[made.key] = replace(made, spec=spec)
         for path in {path for path, _ in specs}:
             self.folders[path].is_settled = False
+            self.folders[path].merge_late(now)
 
     def _leave(self, record: Replace, listed: Replaced, now: datetime) -> None:
         """Merge nothing that a REPLACE has brought, which is no merge.

@@ -168,7 +168,7 @@ class CompactionPlanner:
         if error is None:
             folder.failures = 0
             return False
-        folder.failures += 1
+        folder.failures, folder.late_since = folder.failures + 1, None
         pause = min(FIRST_PAUSE * 2 ** min(folder.failures - 1, 10), LONGEST_PAUSE)
         folder.due = self._deps.clock() + pause
         return isinstance(error, MergeFailed) and folder.failures >= MAX_FAILURES

@@ -124,7 +124,30 @@ def test_late_objects_are_merged_once_there_are_two_and_no_more_come(
     assert scene.land(4, 2).observe() is None
     plan = scene.observe(LATE_PAUSE)
     assert plan is not None
-    assert len(plan.listed.retire) == 3  # the merged one is small, too
+    assert len(plan.listed.retire) == 2  # the merged one is large beside them
+
+
+def test_late_objects_that_keep_coming_do_not_wait_for_ever(scene: CompactionScene) -> None:
+    scene.apply(scene.plan()).observe()
+
+    plans = [scene.land(4, 1).observe(LATE_PAUSE / 3) for _ in range(6)]
+
+    (plan,) = filter(None, plans)
+    assert plans.index(plan) == 3
+    assert len(plan.listed.retire) == 4
+
+
+def test_each_merge_of_late_objects_waits_longer(scene: CompactionScene) -> None:
+    scene.apply(scene.plan()).observe()
+    scene.land(4, 1, 1).observe()
+    late = scene.observe(LATE_PAUSE)
+    assert late is not None
+    scene.apply(late).observe()
+
+    scene.land(4, 1, 1).observe()
+
+    assert scene.observe(LATE_PAUSE) is None
+    assert scene.observe(LATE_PAUSE) is not None
 
 
 def test_a_refused_plan_is_made_anew(scene: CompactionScene) -> None:
@@ -175,7 +198,7 @@ def test_rows_are_sorted_and_the_ledger_says_so() -> None:
     spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}, "compact": compact}
     scene = CompactionScene(spec).land(4, 3, 2).finish(4)
 
-    scene.apply(first := scene.plan()).land(4, 2).observe()
+    scene.apply(first := scene.plan()).land(4, 2, 2).observe()
     late = scene.observe(LATE_PAUSE)
 
     assert late is not None

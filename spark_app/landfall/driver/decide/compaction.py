@@ -2,8 +2,10 @@
 
 Objects are merged in the order of Kafka partition and offset, and only with others of their folder,
 generation and stored spec, by which they are read. Small ones are packed one after the other into
-merges of up to a target. Where duplicates are to be left out, all of them are merged into one, what
-came late after what was merged before: so a late row is the last one, whatever its Kafka partition.
+merges of up to a target. What was merged before takes part once there is half as much besides, so
+that rows are not written again for each object that comes late. Where duplicates are to be left
+out, all objects are merged into one, what came late after what was merged before: so a late row is
+the last one, whatever its Kafka partition.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,6 +18,10 @@ MAX_MERGED = 5_000
 """How many objects a merge has at most."""
 MAX_DEDUPED = 50_000
 """How many objects a merge has at most that leaves out duplicates."""
+SHARE = 0.5
+"""A merged object is merged again once smaller ones have this share of its bytes. Each time it gets
+one and a half times as large, so a row is written again few times, and few objects stay.
+"""
 BYTES_PER_KEY = 56
 """The memory of a row whose key is compared, see ``landfall.task.duplicates``."""
 
@@ -69,7 +75,8 @@ def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: Merg
     found, refused = list[Merge](), list[str]()
     for _, same in sorted(alike.items()):
         if not rules.dedupes:
-            found += _packed([each for each in same if _size(each) < rules.below], rules.target)
+            small = [each for each in same if _size(each) < rules.below]
+            found += _packed(_without_large(small), rules.target)
         elif problem := _too_large(same, rules):
             refused.append(problem)
         elif not _is_done(same):
@@ -97,6 +104,16 @@ def _can_retire(lane: tuple[str, str], each: Mergeable) -> bool:
     except ValueError:
         return False
     return each.landed.rows > 0
+
+
+def _without_large(small: Sequence[Mergeable]) -> list[Mergeable]:
+    """Small objects without merged ones that would be most of a merge."""
+    left = [*small]
+    for each in sorted((o for o in small if o.plan >= 0), key=_size, reverse=True):
+        if sum(map(_size, left)) - _size(each) >= SHARE * _size(each):
+            break
+        left.remove(each)
+    return left
 
 
 def _packed(small: Iterable[Mergeable], target: int) -> Iterator[Merge]:
