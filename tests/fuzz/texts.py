@@ -216,7 +216,7 @@ def _quoted(text: str, at: int, quote: str, escape: str | None) -> tuple[str, in
 def _plain(text: str, at: int, options: dict[str, Any], blanks: str) -> tuple[str | None, int]:
     separator, quote = options.get("separator", ","), options.get("quote", '"')
     escape = options.get("escape")
-    value = raw = ""
+    value, raws = "", list[str]()
     kept: set[int] = set()
     while at < len(text) and text[at] != separator:
         char = text[at]
@@ -225,20 +225,16 @@ def _plain(text: str, at: int, options: dict[str, Any], blanks: str) -> tuple[st
         if char == escape:
             if at + 1 == len(text):
                 raise BadError("nothing to escape")
-            raw += char
             at += 1
             kept.add(len(value))
-        value, raw, at = value + text[at], raw + text[at], at + 1
+        raws.append((char if len(value) in kept else "") + text[at])
+        value, at = value + text[at], at + 1
     first, last = 0, len(value)
     while first < last and value[first] in blanks and first not in kept:
         first += 1
     while first < last and value[last - 1] in blanks and last - 1 not in kept:
         last -= 1
-    is_null = (
-        options.get("nullText") is not None and raw.strip(blanks or None) == options["nullText"]
-    )
-    if not blanks:
-        is_null = raw == options.get("nullText")
+    is_null = "".join(raws[first:last]) == options.get("nullText")
     return None if is_null else value[first:last], at
 
 
@@ -270,7 +266,8 @@ READERS = {"Csv": csv_values, "Delimited": delimited_values, "Regex": regex_valu
 DECODERS: dict[str, Any] = {"Csv": Csv, "Delimited": Delimited, "Regex": Regex}
 
 
-def _values(case: Case, payload: bytes) -> list[str | None]:
+def values_of(case: Case, payload: bytes) -> list[str | None]:
+    """The values of a payload; raises BadError."""
     values = READERS[case.format](_text(payload), case.options)
     if len(values) != len(case.names):
         raise BadError("another number of values")
@@ -283,7 +280,7 @@ def _values(case: Case, payload: bytes) -> list[str | None]:
 def check(case: Case) -> Sequence[str]:
     """Compare the decoder with the reference; see ``tests.fuzz``."""
     decoder, names = DECODERS[case.format], case.names
-    wanted = expected(case.payloads, lambda payload: _values(case, payload), None)
+    wanted = expected(case.payloads, lambda payload: values_of(case, payload), None)
     paths = tuple((name,) for name in names)
     decoded = decode(decoder.of(case.options, Wanted(paths, json=True)), case.payloads)
     objects = {

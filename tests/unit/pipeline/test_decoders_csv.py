@@ -2,6 +2,7 @@ import orjson
 import pytest
 
 from landfall.api.spec import Column
+from landfall.audit.payloads import text_documents
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.csv import Csv
@@ -98,6 +99,26 @@ def test_options_are_taken_as_they_are_written() -> None:
         ["x", "y", "z"],
     ]
     assert got.fields["c",].to_pylist() == [None, "N", "'", "z", "z"]  # type: ignore[union-attr]  # Arrow text
+
+
+@pytest.mark.parametrize(
+    ("payload", "value"),
+    [
+        (b" a\\  ", "a "),
+        (b"\\ ", " "),
+        (b" \\ a \\\t ", " a \t"),
+        (b"a\\\\  ", "a\\"),
+        (b"a\\\\\\  ", "a\\ "),
+        (b"N\\ ", "N "),
+        (b" N ", None),
+    ],
+)
+def test_a_blank_that_is_escaped_is_not_trimmed(payload: bytes, value: str | None) -> None:
+    options = {"columns": ["a"], "escape": "\\", "trim": True, "nullText": "N"}
+
+    assert rows(decode([payload], options)) == [[value]]
+    document, _ = text_documents.csv(options)
+    assert [*document(payload).values()] == [value]
 
 
 def test_the_null_text_counts_only_outside_of_quotes() -> None:

@@ -165,7 +165,13 @@ class Dialect:
             at = end + 2
 
     def _unquoted(self, text: str) -> str | None:
-        text = text.strip(self.blanks) if self.blanks else text
+        if self.blanks:
+            escaped = f"{re.escape(self.escape)}." if self.escape else "(?!)"
+            # Up to the last character that is no blank, or is escaped.
+            whole = re.match(
+                f"(?:[{self.blanks}]*(?:{escaped}|[^{self.blanks}]))*", text, re.DOTALL
+            )
+            text = whole[0].lstrip(self.blanks) if whole else text
         if text == self.null_text:
             return None
         if self.escape is None:

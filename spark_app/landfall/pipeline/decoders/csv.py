@@ -66,6 +66,7 @@ class Dialect:
         unescaped: matches two characters of which the second one counts.
         null_text: the unquoted value that is null.
         blanks: what is trimmed; empty if nothing is.
+        escape: the character that makes the next one an ordinary one; None if there is none.
     """
 
     separator: str
@@ -74,6 +75,7 @@ class Dialect:
     unescaped: re.Pattern[str]
     null_text: str | None
     blanks: str
+    escape: str | None
 
     @classmethod
     def of(cls, options: Options) -> "Dialect":
@@ -100,6 +102,7 @@ class Dialect:
             re.compile(f"(?:{quote}|{escape or quote})(.)", re.DOTALL),
             options.null_text,
             blanks,
+            options.escape,
         )
 
     def split(self, text: str) -> list[str | None]:
@@ -123,8 +126,15 @@ class Dialect:
         quoted, plain = match["quoted"], match["plain"]
         if quoted is not None:
             return self.unescaped.sub(r"\1", quoted)
-        plain = plain.strip(self.blanks) if self.blanks else plain
+        plain = self._trimmed(plain) if self.blanks else plain
         return None if plain == self.null_text else self.unescaped.sub(r"\1", plain)
+
+    def _trimmed(self, plain: str) -> str:
+        """Return a value without blanks around it; one that is escaped belongs to the value."""
+        plain = plain.lstrip(self.blanks)
+        end = len(plain.rstrip(self.blanks))
+        escapes = end - len(plain[:end].rstrip(self.escape)) if self.escape else 0
+        return plain[: end + escapes % 2]
 
     def plain_values(self, values: pa.StringArray) -> pa.StringArray:
         """Return values of records without quotes and escapes, trimmed, and null where they are."""
