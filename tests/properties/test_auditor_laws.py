@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from landfall import registry
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.audit import rows
+from landfall.audit.payloads import BadPayload, text_documents
 from landfall.audit.route_evaluator import RouteEvaluator
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.task.partitioning import Partitioner
+from tests.fuzz import texts
+from tests.fuzz.compared import BadError
 from tests.support.auditor_fakes import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)
@@ -96,6 +99,33 @@ def test_the_auditor_reads_what_the_writer_wrote(
     assert found.hashes.tolist() == [reader.hash_of(m) for m in messages]
     if found.offsets is not None:
         assert found.offsets.tolist() == [m.position for m in messages]
+
+
+OF_TEXT = {
+    "Csv": text_documents.csv,
+    "Delimited": text_documents.delimited,
+    "Regex": text_documents.regex,
+}
+
+
+@given(case=texts.CASES)
+def test_the_auditor_reads_text_as_the_reference_does(case: texts.Case) -> None:
+    """The reference of ``make fuzz``, which goes character by character."""
+    document, names = OF_TEXT[case.format](case.options)
+    assert tuple(names) == case.names
+
+    for payload in case.payloads:
+        if payload is None:
+            continue
+        try:
+            found = list(document(payload).values())
+        except BadPayload:
+            found = None
+        try:
+            values = texts.values_of(case, payload)
+        except BadError:
+            values = None
+        assert found == values, (case, payload)
 
 
 # ----------------------------------------------------------------------- output partitions

@@ -12,8 +12,7 @@ from moto.core.request import normalize_request
 from moto.core.responses import BaseResponse
 
 REGION = "eu-west-1"
-KEY = "testing"
-KEYS = {"aws_access_key_id": KEY, "aws_secret_access_key": KEY}
+KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 """What clients sign with; nobody checks it."""
 
 

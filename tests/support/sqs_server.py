@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 from moto.sqs.responses import SQSResponse
 
-from tests.support.aws_server import KEY, REGION, aws_server
+from tests.support.aws_server import KEYS, REGION, aws_server
 
 
 class SqsQueue:
@@ -30,9 +30,9 @@ class SqsQueue:
 @contextmanager
 def sqs_queue() -> Iterator[SqsQueue]:
     """A server with one queue."""
-    keys = boto3.Session(aws_access_key_id=KEY, aws_secret_access_key=KEY, region_name=REGION)
+    session = boto3.Session(KEYS["aws_access_key_id"], KEYS["aws_secret_access_key"])
     with (
         aws_server(SQSResponse) as address,
-        closing(keys.client("sqs", endpoint_url=address)) as client,
+        closing(session.client("sqs", REGION, endpoint_url=address)) as client,
     ):
         yield SqsQueue(client, address, client.create_queue(QueueName="files")["QueueUrl"])

@@ -122,6 +122,31 @@ def test_right_values_of_every_type_are_found(tmp_path: Path) -> None:
     assert (findings.faults, findings.reasons, findings.undecided) == ([], {}, {})
 
 
+OF_TEXT: dict[str, tuple[dict[str, Any], str]] = {
+    "Delimited": ({"columns": ["n", "s"], "quote": '"'}, '{n},"a ""{n}"", b"'),
+    "Regex": ({"pattern": r"^(?P<n>\d+) [(](?P<s>.*)[)]$"}, '{n} (a "{n}", b)\n'),
+    "Regex with fields": (
+        {"pattern": r"([0-9]+) [^])](.*)\)", "fields": ["n", "s"]},
+        '{n} (a "{n}", b)',
+    ),
+}
+
+
+@pytest.mark.parametrize("decoder", OF_TEXT)
+def test_a_wrong_value_of_text_is_named(tmp_path: Path, decoder: str) -> None:
+    options, line = OF_TEXT[decoder]
+    columns = [{"name": "n", "type": "Int64"}, {"name": "s", "type": "String"}]
+    spec = declared(decoder.split(maxsplit=1)[0], *columns, options=options)
+    rows = payloads(*(line.replace("{n}", str(n)).encode() for n in range(4)))
+    made = AuditedPayloads(tmp_path, rows, **spec)
+    assert made.wrong_values() == []
+
+    rewrite(made, put("s", 2, 'a "2"'))
+
+    assert made.wrong_values() == [RECORD + """s is 'a "2"', must be 'a "2", b'"""]
+    assert made.audit().results["clicks", 0].unchecked == {}
+
+
 @pytest.mark.parametrize("wrong", OF_JSON)
 def test_a_wrong_value_is_named(tmp_path: Path, wrong: str) -> None:
     change, message = OF_JSON[wrong]
@@ -215,18 +240,20 @@ def unchecked(made: AuditedPayloads) -> tuple[dict[Unchecked, int], Any, Any]:
 
 
 def test_columns_without_a_decoder_are_named_and_the_others_compared(tmp_path: Path) -> None:
-    key = {"format": "Regex", "options": {"pattern": r"(?P<n>\d+)"}}
+    key = {"format": "Thrift", "options": {"idl": "struct S { 1: i64 n }", "struct": "S"}}
     spec = declared(
         "Json",
         {"name": "a", "type": "Int64"},
         key={**key, "columns": [{"name": "k", "type": "Int64", "field": "n"}]},
     )
-    made = AuditedPayloads(tmp_path / "root", payloads(b'{"a": 1}', record_key=b"5"), **spec)
+    made = AuditedPayloads(
+        tmp_path / "root", payloads(b'{"a": 1}', record_key=b"\x0a\0\1" + bytes(8) + b"\0"), **spec
+    )
 
     found = unchecked(made)
     rewrite(made, put("a", 0, 2))
 
-    why = {"clicks": {"k": "the auditor has no decoder for Regex"}}
+    why = {"clicks": {"k": "the auditor has no decoder for Thrift"}}
     assert found == ({Unchecked.COLUMNS: 1}, why, {})
     assert made.wrong_values() == ["clicks/0 offset 0: a is 2, must be 1"]
 

@@ -255,6 +255,7 @@ _DECODERS: Mapping[str, Callable[[Decode, Schemas], Payloads]] = {
     "JsonSchema": lambda decode, _: Payloads(_registered(decode, json_documents.document)),
     "Csv": _of_text(text_documents.csv),
     "Delimited": _of_text(text_documents.delimited),
+    "Regex": _of_text(text_documents.regex),
     "MessagePack": lambda _, __: Payloads(messagepack.document, json_value=messagepack.json_value),
     "Avro": _of_avro,
     "Protobuf": _of_protobuf,
