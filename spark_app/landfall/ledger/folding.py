@@ -90,7 +90,7 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
     visible = [(s, o) for s in sorted(after.unapplied) if s <= applied for o in after.unapplied[s]]
     done = {seq: after.replacing[seq] for seq in sorted(after.replacing) if seq <= applied}
     replaced = tuple((seq, each.listed) for seq, each in done.items())
-    retiring = {seq: each for seq, each in done.items() if each.retires_later}
+    retiring = {seq: replace(each, before=()) for seq, each in done.items() if each.retires_later}
     totals = after.totals
     for each in done.values():  # only now: it could be given up before
         named = each.listed

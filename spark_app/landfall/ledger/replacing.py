@@ -62,18 +62,28 @@ def replace_objects(state: State, record: Replace) -> State:
     pending = {s: each for s, each in state.replacing.items() if s != record.instead}
     after = replace(
         state,
-        replacing={**pending, slot: _pending(record, before)},
+        replacing={**pending, slot: _pending(state, record, before)},
         replaced={**state.replaced, **dict.fromkeys(record.folders, slot)},
-        rewritten=_rewritten(state, record),
+        rewritten=_rewritten(state, record, before),
     )
     return _forgotten(after)
 
 
-def _pending(record: Replace, before: PendingReplacement | None) -> PendingReplacement:
+def _pending(
+    state: State, record: Replace, before: PendingReplacement | None
+) -> PendingReplacement:
     if before and record.again:
         return before
     given_up = (*before.given_up, before.listed) if before else ()
-    return PendingReplacement(record.listed, given_up, record.retires_later, record.duplicates)
+    ranges = record.slices if _rewrites(record) else ()
+    known = tuple(sorted(rewriting.known_of(state.rewritten, ranges).items()))
+    return PendingReplacement(
+        record.listed,
+        given_up,
+        record.retires_later,
+        record.duplicates,
+        before.before if before else known,
+    )
 
 
 def forget_retired(state: State, record: Retired) -> State:
@@ -91,14 +101,23 @@ def forget_retired(state: State, record: Retired) -> State:
     return replace(state, retiring=left)
 
 
-def _rewritten(state: State, record: Replace) -> rewriting.ByTopicPartition:
+def _rewrites(record: Replace) -> bool:
+    """Whether ranges have other rows because of it, and not because of another slot."""
+    return record.instead == -1 and changes_rows(record.purpose, record.undoes)
+
+
+def _rewritten(
+    state: State, record: Replace, before: PendingReplacement | None
+) -> rewriting.ByTopicPartition:
     slot, plan = record.header.seq, record.read_through
     if record.again:
         return rewriting.decided_again(state.rewritten, record.instead, slot)
-    if record.instead != -1 and state.rewritten:
+    if before and not record.listed.objects:  # the old objects stay, with their names
+        return rewriting.restored(state.rewritten, record.instead, dict(before.before))
+    if before:  # former software: copies of them, under names of this plan
         none = Rewritten(OffsetRange(0, 0), slot, plan, 0)
         return rewriting.given_up(state.rewritten, record.instead, none)
-    if not changes_rows(record.purpose, record.undoes):
+    if not _rewrites(record):
         return state.rewritten
     new = {
         each.topic_partition: Rewritten(

@@ -72,6 +72,46 @@ def given_up(rewritten: ByTopicPartition, slot: int, by: Rewritten) -> ByTopicPa
     }
 
 
+def known_of(rewritten: ByTopicPartition, slices: Iterable[Slice]) -> ByTopicPartition:
+    """What is known of these ranges, without what reaches beyond them."""
+    found: dict[TopicPartition, list[Rewritten]] = {}
+    for slice_, each in touched(rewritten, slices):
+        start = max(each.offsets.start, slice_.offsets.start)
+        end = min(each.offsets.end, slice_.offsets.end)
+        inside = replace(each, offsets=OffsetRange(start, end))
+        found.setdefault(slice_.topic_partition, []).append(inside)
+    return {tp: _in_order(ranges) for tp, ranges in found.items()}
+
+
+def restored(rewritten: ByTopicPartition, slot: int, before: ByTopicPartition) -> ByTopicPartition:
+    """The ranges of a REPLACE that never counted as they were before it.
+
+    A topic partition that has left meanwhile has none.
+    """
+    after = dict(rewritten)
+    for tp, ranges in rewritten.items():
+        kept = [each for each in ranges if each.slot != slot]
+        if len(kept) < len(ranges):
+            after[tp] = _mended(_in_order([*kept, *before.get(tp, ())]))
+    return {tp: ranges for tp, ranges in after.items() if ranges}
+
+
+def _mended(ranges: Iterable[Rewritten]) -> tuple[Rewritten, ...]:
+    """The ranges, in order, with those that were one before they were taken apart."""
+    found: list[Rewritten] = []
+    for each in ranges:
+        last = found[-1] if found else None
+        if last and replace(each, offsets=last.offsets) == last and _adjoin(last, each):
+            found[-1] = replace(last, offsets=OffsetRange(last.offsets.start, each.offsets.end))
+        else:
+            found.append(each)
+    return tuple(found)
+
+
+def _adjoin(one: Rewritten, other: Rewritten) -> bool:
+    return one.offsets.end == other.offsets.start
+
+
 def decided_again(rewritten: ByTopicPartition, slot: int, later: int) -> ByTopicPartition:
     """The ranges of a REPLACE that is decided again in a later slot."""
     if not any(each.slot == slot for ranges in rewritten.values() for each in ranges):

@@ -240,12 +240,14 @@ class PendingReplacement:
         given_up: lists of REPLACEs before, of which nobody needs the new objects.
         retires_later: whether it is applied before its old objects are gone.
         duplicates: rows that it leaves out, because another one has their key.
+        before: what was known of the ranges that it lands again, while it may be given up.
     """
 
     listed: Replacement
     given_up: tuple[Replacement, ...] = ()
     retires_later: bool = False
     duplicates: int = 0
+    before: tuple[tuple[TopicPartition, tuple[Rewritten, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

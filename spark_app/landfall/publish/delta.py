@@ -298,7 +298,7 @@ class DeltaTables:
         self._columns(loaded, files)
         times = {each.landed.upload.key: each.time for each in stretch.objects}
         for file in files:
-            self._action(loaded, file, times[file.key])
+            self._action(loaded, file, times[file.key], moved=False)
         loaded.create_write_transaction(
             [],
             mode="overwrite",

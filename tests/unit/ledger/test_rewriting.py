@@ -228,6 +228,41 @@ def test_what_a_given_up_backfill_was_to_retire_has_names_by_who_gave_it_up(lane
     lane.replay(13, slot)
 
 
+def test_a_backfill_that_is_given_up_leaves_its_ranges_as_they_were(lane: Ledger) -> None:
+    first = lane.backfill(TP, 0, 20, lane.applied())
+    plan = lane.applied()
+    before = lane.state.rewritten
+    second = lane.backfill(TP, 10, 40, plan, retires_later=True)
+
+    give_up(lane, second)
+
+    assert lane.state.rewritten == before
+    assert [each.slot for each in lane.state.rewritten[TP]] == [first]
+    lane.applied()
+    lane.open(2)
+    lane.replay(30)  # its dead letters have their names still
+    with pytest.raises(Stalled, match="it has retired"):
+        lane.replay(10)
+
+
+def test_what_is_decided_again_is_given_up_as_well(lane: Ledger) -> None:
+    plan = lane.applied()
+    same: dict[str, object] = {"retires_later": True, "folders": ("clicks/dt=1",)}
+    slot = lane.backfill(TP, 0, 20, plan, **same)
+    again = lane.backfill(TP, 0, 20, plan, **same, instead=slot, again=True)
+    assert [each.slot for each in lane.state.rewritten[TP]] == [again]
+
+    give_up(lane, again)
+
+    assert lane.state.rewritten == {}
+
+
+def give_up(lane: Ledger, slot: int) -> None:
+    nothing = Replacement("none", "0" * 64, 0, 0, 0, 0)
+    fields = {"purpose": Purpose.UNDO, "listed": nothing, "instead": slot, "retires_later": True}
+    lane.backfill(TP, 0, 20, slot, **fields)
+
+
 def test_no_generation_replays_the_same_offsets_twice(lane: Ledger) -> None:
     lane.open(2)
     lane.replay(13)
