@@ -10,6 +10,9 @@ import pytest
 
 from tests.support.markdown import DOCS, ROOT
 
+pytestmark = pytest.mark.xdist_group("site")
+"""Only one worker builds it."""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
