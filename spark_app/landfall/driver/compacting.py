@@ -167,6 +167,7 @@ class Compacting:
             new_objects=counts.new,
             merged_bytes=counts.bytes,
             duplicates=counts.duplicates,
+            uncompared=self._planner.uncompared,
             failures=counts.failures,
             problem=self._problem,
         )

@@ -59,6 +59,9 @@ class CompactionPlanner:
         """Folders that are left alone for now; set by any thread."""
         self.waiting = (0, 0)
         """Folders with objects to merge, now or once complete, and objects of complete ones."""
+        self.uncompared = 0
+        """Rows of recorded merges whose keys were not compared with those of most rows."""
+        self._planned_uncompared = 0
         self.next_due: datetime | None = None
         """When there is something to do next without anything new in the ledger."""
 
@@ -84,6 +87,7 @@ class CompactionPlanner:
                     probe_replacing(self._deps.store, self._deps.new_name())
                     self._may_replace = True
                 plan, failure = self._merged(chosen)
+                self._planned_uncompared = chosen.uncompared
                 problem = failure or problem
         self.waiting, self.next_due = folders.waiting, folders.next_due()
         return plan, problem
@@ -93,6 +97,7 @@ class CompactionPlanner:
         for path in plan.folders:
             if path in self._folders.folders:
                 self._folders.folders[path].is_settled = True
+        self.uncompared += self._planned_uncompared
         self.waiting = self._folders.waiting
 
     def _choose(self, folder: Folder, chosen: "_Chosen") -> str:
@@ -108,6 +113,10 @@ class CompactionPlanner:
         found = plan_merges(self._lane, objects, self._merge_rules(rules))
         if found.merges:
             chosen.folders.append(folder)
+            if found.uncompared:
+                rows = {"folder": folder.path, "rows": found.uncompared}
+                log.warning("rows of another generation or spec are not compared", extra=rows)
+                chosen.uncompared += found.uncompared
             for sources in found.merges:
                 if chosen.is_full():
                     break  # the rest of the folder once this is applied
@@ -193,10 +202,12 @@ class _Chosen:
     Attributes:
         tasks: how many tasks merge.
         folders: whose objects are merged.
+        uncompared: rows of these whose keys are not compared with those of most rows.
     """
 
     tasks: int
     folders: list[Folder] = field(default_factory=list)
+    uncompared: int = 0
 
     def __post_init__(self) -> None:
         self.shares: list[list[Merge]] = [[] for _ in range(self.tasks)]

@@ -362,6 +362,29 @@ def test_a_record_from_a_far_future_pins_nothing() -> None:
     assert json.loads(at)["through"] >= scene.sample.state.seq - 1
 
 
+def test_rows_that_a_change_of_the_spec_keeps_from_being_compared_are_counted() -> None:
+    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+    scene = CompactionScene({**spec, "compact": {"dedupe": {"key": "id"}}})
+
+    def open_(**changed: Any) -> None:
+        scene.spec.update(changed)
+        scene.sample.open(1, store_spec(scene.sample.store, scene.group, LANE))
+        scene.restart()
+
+    scene.sample.body = lambda offsets: b"".join(b'{"id":%d}\n' % (o % 5) for o in offsets)
+    open_()
+    scene.land(5, 10)
+    open_(badRecords={"window": "2h"})
+    scene.land(5, 7).finish(5)
+    plan = scene.plan()
+    assert scene.compacting.status.uncompared == 0
+
+    scene.apply(plan)
+
+    assert plan.duplicates == 10 - 5 + 7 - 5
+    assert scene.compacting.status.uncompared == 7
+
+
 @pytest.mark.parametrize("late", [0, 1, 2])
 def test_late_rows_come_after_what_was_merged_in_every_kafka_partition(late: int) -> None:
     def object_of(partition: int, start: int, plan: int = -1) -> Mergeable:

@@ -52,10 +52,13 @@ class Merges:
     Attributes:
         merges: the objects of each, in order.
         refused: what is not merged, and why.
+        uncompared: where duplicates are left out, rows whose keys are not compared with those of
+            most rows, as another generation or stored spec has made them.
     """
 
     merges: tuple[Merge, ...]
     refused: tuple[str, ...] = ()
+    uncompared: int = 0
 
 
 def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: MergeRules) -> Merges:
@@ -81,7 +84,9 @@ def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: Merg
             refused.append(problem)
         elif not _is_done(same):
             found.append(tuple(same))
-    return Merges(tuple(found), tuple(refused))
+    rows = [sum(each.landed.rows for each in same) for same in alike.values()]
+    uncompared = sum(rows) - max(rows) if rules.dedupes and rows else 0
+    return Merges(tuple(found), tuple(refused), uncompared)
 
 
 def _order(each: Mergeable) -> tuple[int, int, str]:

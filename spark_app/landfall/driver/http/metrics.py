@@ -287,6 +287,11 @@ def _compaction(status: CompactionStatus | None, names: list[str]) -> Iterator[F
         ("new_objects", "Merged objects", attrgetter("new_objects")),
         ("bytes", "Bytes of merged objects", attrgetter("merged_bytes")),
         ("duplicates", "Rows that merges left out as duplicates", attrgetter("duplicates")),
+        (
+            "uncompared_rows",
+            "Rows not compared with those of another generation or spec",
+            attrgetter("uncompared"),
+        ),
         ("failures", "Times that something was not merged", attrgetter("failures")),
     ):
         counter = CounterMetricFamily(f"landfall_compaction_{name}", text, labels=_GROUP)
