@@ -14,10 +14,10 @@ class CompactionStatus:
         new_objects: those that take their place.
         merged_bytes: what these have.
         duplicates: rows that were left out.
-        uncompared: rows whose keys were compared only with those of the same generation and stored
-            spec, where most rows of the output partition have another one.
         failures: passes in which something was not merged that should have been.
         problem: why something was not merged last; empty if nothing was in the way.
+        uncompared: rows whose keys were compared only with those of the same generation and stored
+            spec, where most rows of the output partition have another one.
     """
 
     waiting_folders: int = 0
@@ -26,9 +26,9 @@ class CompactionStatus:
     new_objects: int = 0
     merged_bytes: int = 0
     duplicates: int = 0
-    uncompared: int = 0
     failures: int = 0
     problem: str = ""
+    uncompared: int = 0
 
 
 @dataclass(frozen=True, slots=True)

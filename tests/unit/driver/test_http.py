@@ -276,7 +276,7 @@ class Merging(NoPlanner):
 
 
 def test_merging_is_in_status_and_metrics(server: ThreadingHTTPServer, board: StatusBoard) -> None:
-    merging = Merging(CompactionStatus(2, 30, 20, 2, 900, 3, 1, "o.json is damaged"))
+    merging = Merging(CompactionStatus(2, 30, 20, 2, 900, 3, 1, "o.json is damaged", 7))
     one = driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore()))
     deps = replace(one.deps, new_planner=lambda *_: merging)
     posted(board, Driver(one.group, one.writer, deps, one.report))
@@ -297,6 +297,7 @@ def test_merging_is_in_status_and_metrics(server: ThreadingHTTPServer, board: St
         "new_objects_total": 2,
         "bytes_total": 900,
         "duplicates_total": 3,
+        "uncompared_rows_total": 7,
         "failures_total": 1,
     }
 
