@@ -2,9 +2,9 @@
 
 ``python -m tests.hostile.guards`` removes guards, plays their attacks, and writes the table of
 ``docs/evidence/hostile.md``; with names, only those rows. The guards of the cases in a file are
-removed at once, each of which is of another case; one whose attack hurts the operator, alone.
-Nothing of the product knows of it: the folder ``without`` is on the path of all processes that the
-suite starts, and what is in it changes a module of Landfall right after it was imported.
+removed at once, each of which is of another case; one that others need, alone. Nothing of the
+product knows of it: the folder ``without`` is on the path of all processes that the suite starts,
+and what is in it changes a module of Landfall right after it was imported.
 
 A guard whose removal would harm this machine has no entry: without the check of reference names a
 schema writes files anywhere.
@@ -45,7 +45,7 @@ class Guard:
         case: the test of the attack.
         removed: what is removed, in words.
         modules: how the modules that hold it are changed.
-        hurts: whether the attack then succeeds against the operator, whom other cases need.
+        hurts: whether the attack then hurts the operator or the honest group: others need both.
     """
 
     case: str
@@ -195,6 +195,7 @@ GUARDS: dict[str, Guard] = {
         "test_neighbour.py::test_commands_without_credentials",
         "the control port asks for no credentials",
         {"landfall.driver.http.control": _set("_Handler._authorize", _nothing)},
+        hurts=True,
     ),
     "Spark's secret": Guard(
         "test_neighbour.py::test_sparks_ports",
@@ -258,6 +259,7 @@ GUARDS: dict[str, Guard] = {
         f"{_TENANT}the_status_of_somebody_else",
         "a status belongs to the group that it names, not to that of the pod",
         {_DRIVER_CLIENT: _by_claimed_name},
+        hurts=True,
     ),
     "labels of metrics": Guard(
         f"{_TENANT}forged_metrics",
