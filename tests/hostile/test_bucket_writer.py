@@ -128,7 +128,7 @@ def test_a_stored_spec_and_an_open_that_name_code(
 
 def named_by_opens(body: dict[str, Any], spec: str) -> bool:
     """Let an OPEN name a spec; whether that changed it."""
-    was_another = body["type"] == "OPEN" and body["spec"] != spec
+    was_another = bool(body["type"] == "OPEN" and body["spec"] != spec)
     if was_another:
         body["spec"] = spec
     return was_another

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -208,8 +209,8 @@ def test_annotations(world: World, tenant: Tenant) -> None:
 
     with world.attack(PARTY, "annotations", tried) as attack, applied(tenant, *groups):
         for group in groups[:-1]:
-            eventually(lambda name=group["metadata"]["name"]: answered(tenant, name),
-                       lambda verbs: Verb.ROLLBACK in verbs)  # fmt: skip
+            name = group["metadata"]["name"]
+            eventually(partial(answered, tenant, name), lambda verbs: Verb.ROLLBACK in verbs)
         found = json.loads(tenant.groups.kubectl("get", "cg,events", "-o", "json"))["items"]
         for item in found:
             status = item.get("status", {})
