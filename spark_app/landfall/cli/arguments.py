@@ -13,7 +13,7 @@ from landfall import __version__
 from landfall.api.contract import LedgerAnchor
 from landfall.cli.backfill_arguments import add_backfill
 from landfall.cli.file_arguments import add_files
-from landfall.cli.log_arguments import add_log, add_ls
+from landfall.cli.log_arguments import add_log, add_ls, add_top
 from landfall.cli.migrate_arguments import add_migrate
 from landfall.cli.numbers import natural, port
 from landfall.cli.parsing import Parser, commands_text
@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     add_scan(partial(_command, commands))
     add_log(partial(_command, commands))
     add_ls(partial(_command, commands))
+    add_top(partial(_command, commands))
     add_verbs(partial(_command, commands))
     add_files(partial(_command, commands), partial(partial, _command))
     add_backfill(partial(_command, commands), partial(partial, _command))

@@ -1,8 +1,10 @@
-"""The arguments of ``log``, which lists a ledger's records, and of ``ls``, which lists groups."""
+"""The arguments of ``log``, which lists a ledger's records, and of ``ls`` and ``top``."""
 
 import argparse
+from datetime import timedelta
 from pathlib import Path
 
+from landfall.cli.lease_arguments import duration
 from landfall.cli.numbers import natural
 from landfall.cli.scan_arguments import time
 from landfall.cli.topic_arguments import NewCommand
@@ -97,6 +99,33 @@ def add_ls(new_command: NewCommand) -> None:
     command = new_command("ls", "list the groups whose ledgers are in a root", _ABOUT_LS)
     command.add_argument("url", metavar="URL", help="an output root, or the root of ledgers")
     command.add_argument("--json", action="store_true", help="print one JSON object per group")
+
+
+_ABOUT_TOP = """\
+Show the groups whose ledgers are in a root, the fastest first, with what each lands at present:
+again every few seconds until you interrupt it, on a terminal in place. Drivers are not asked, so
+groups that nobody runs are there, too. With --json each look is one JSON array on a line.
+
+examples:
+  landfall top s3://logs/parsed
+  landfall top s3://logs/parsed --interval 30s
+  landfall top s3://logs/parsed --count 2 --json | tail -1 | jq '.[0]'
+"""
+
+
+def add_top(new_command: NewCommand) -> None:
+    """Add the command."""
+    command = new_command("top", "watch what all groups of a root land at present", _ABOUT_TOP)
+    command.add_argument("url", metavar="URL", help="an output root, or the root of ledgers")
+    command.add_argument(
+        "--interval",
+        type=duration,
+        default=timedelta(seconds=5),
+        metavar="DURATION",
+        help="the time between two looks (default: 5s)",
+    )
+    command.add_argument("--count", type=natural, metavar="N", help="look so many times, then end")
+    command.add_argument("--json", action="store_true", help="print a JSON array for each look")
 
 
 def _kind(text: str) -> str:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from landfall.cli.lease_arguments import duration
+
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 """Offsets by topic, then by Kafka partition number as text."""
 MAX_WAIT = timedelta(minutes=10)
@@ -53,19 +55,12 @@ def add_max_wait(command: argparse.ArgumentParser) -> None:
 
 
 def wait(text: str) -> timedelta | None:
-    """A duration; None for 0, which is for ever.
+    """A time; None for 0, which is for ever.
 
     Raises:
-        ArgumentTypeError: it is no duration.
+        ArgumentTypeError: it is none.
     """
-    from landfall.api.values import duration  # noqa: PLC0415  # with pydantic, which help need not wait for
-
-    if text == "0":
-        return None
-    try:
-        return duration(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    return None if text == "0" else duration(text)
 
 
 def start(text: str) -> Any:
