@@ -122,16 +122,6 @@ def decided_again(rewritten: ByTopicPartition, slot: int, later: int) -> ByTopic
     }
 
 
-def of_slot(rewritten: ByTopicPartition, slot: int) -> Sequence[Slice]:
-    """The ranges of which a REPLACE was the last, sorted."""
-    return sorted(
-        Slice(tp, each.offsets)
-        for tp, ranges in rewritten.items()
-        for each in ranges
-        if each.slot == slot
-    )
-
-
 def why_not_replayed(rewritten: ByTopicPartition, letters: Origin, applied_through: int) -> str:
     """Why a dead-letter object must not be replayed; empty if it may be.
 

@@ -4,10 +4,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import has_replaced, read_replaced
-from landfall.ledger import State, Visible, rewriting
+from landfall.ledger import Replace, State, Visible, decode
+from landfall.ledger.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
 from landfall.publish.replaced_files import groups_of
@@ -56,15 +57,15 @@ class Follower:
             Retry: the store does not answer.
         """
         self._go_to(after)
-        horizons, rewritten = self._state.horizons, self._state.rewritten
+        horizons = self._state.horizons
         found = _Gathered(after, horizons)
         for state, visible in self._folded():
             if state.seq > after:
                 found.add(state, visible, horizons)
-                found.replaced += self._replaced(state, visible, rewritten)
+                found.replaced += self._replaced(state, visible)
             elif state.seq == after:
                 found.horizons = state.horizons
-            horizons, rewritten = state.horizons, state.rewritten
+            horizons = state.horizons
             if found.count >= self._max_objects:
                 self._advanced(state.seq)
                 yield found.stretch(state)
@@ -118,21 +119,32 @@ class Follower:
         replaced = (each for stretch in stretches for each in stretch.replaced)
         return {landed.upload.key for each in replaced for landed in each.retired}
 
-    def _replaced(
-        self, state: State, visible: Visible, rewritten: rewriting.ByTopicPartition
-    ) -> Iterator[ReplacedObjects]:
-        """What a slot says is replaced, by the ranges that were landed again before this slot."""
+    def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
+        """What a slot says is replaced."""
         time = state.last_commit_time or ""
         for record, named in visible.replacements:
             listed = read_replaced(self._lane.slots, record, named)
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
             new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
             objects = tuple(VisibleObject(state.seq, landed, time) for landed in new)
-            changes_rows = bool(listed.made_by or rewriting.of_slot(rewritten, record))
-            groups = tuple(groups_of(listed, by_folder=not changes_rows))
+            changes = bool(listed.made_by) or self._changes_rows(state, record)
+            groups = tuple(groups_of(listed, by_folder=not changes))
             yield ReplacedObjects(
-                state.seq, record, retired, objects, time, groups, changes_rows=changes_rows
+                state.seq, record, retired, objects, time, groups, changes_rows=changes
             )
+
+    def _changes_rows(self, state: State, slot: int) -> bool:
+        """Whether the REPLACE in a slot says that its ranges get other rows.
+
+        A state does not always tell: it forgets the ranges of a topic partition that leaves.
+        """
+        # A state of long ago does not know the segment in which the slot is by now.
+        lane = self._lane
+        body = lane.read_slot(state, slot) or lane.read_slot(lane.read(), slot)
+        if body is None:
+            raise Retry(f"slot {slot} was rolled up since the ledger was read")
+        record = decode(slot, body)
+        return isinstance(record, Replace) and changes_rows(record.purpose, record.undoes)
 
     def check(self, position: int) -> None:
         """Return if the ledger goes as far as a position.

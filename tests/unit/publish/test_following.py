@@ -4,13 +4,14 @@ import pytest
 
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Finalize, Horizon
+from landfall.ledger import Drop, Finalize, Horizon, Purpose
 from landfall.ledger.offsets import TopicPartition
 from landfall.publish import Finished
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
 from tests.support.fakes import group
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.sample_replacing import Merge
 
 CLICKS = TopicPartition("clicks", 0)
 TIME = "2026-11-21T05:00:00+00:00"
@@ -81,3 +82,21 @@ def test_a_position_that_the_ledger_does_not_reach_is_of_another_ledger(
         ) as e:
             list(reader.stretches(last + 1))
         assert e.value.reason is Reason.LEDGER_BEHIND
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_an_undone_backfill_changes_rows_also_if_its_topic_partition_has_left(
+    leaves: bool,
+) -> None:
+    made = SampleLedger().open().add(CLICKS)
+    landed = made.land(CLICKS, 0, 5)
+    made.commit(landed).shown()
+    merge = Merge.of(made, [(2, each) for each in landed.objects])
+    merge.record(purpose=Purpose.UNDO, undoes=2, retires_later=True).complete()
+    if leaves:
+        made.append(lambda h: Drop(header=h, topic_partitions=(CLICKS,), reason="deleted"))
+    made.shown()
+
+    (replaced,) = [each for part in follower(made).stretches(-1) for each in part.replaced]
+
+    assert (replaced.record, replaced.changes_rows) == (merge.slot, True)
