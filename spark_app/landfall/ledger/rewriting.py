@@ -86,11 +86,11 @@ def known_of(rewritten: ByTopicPartition, slices: Iterable[Slice]) -> ByTopicPar
 def restored(rewritten: ByTopicPartition, slot: int, before: ByTopicPartition) -> ByTopicPartition:
     """The ranges of a REPLACE that never counted as they were before it.
 
-    A topic partition that has left meanwhile has none.
+    Those that were joined with others stay, and a topic partition that has left meanwhile has none.
     """
     after = dict(rewritten)
     for tp, ranges in rewritten.items():
-        kept = [each for each in ranges if each.slot != slot]
+        kept = [each for each in ranges if each.slot != slot or each.plan == FORGOTTEN]
         if len(kept) < len(ranges):
             after[tp] = _mended(_in_order([*kept, *before.get(tp, ())]))
     return {tp: ranges for tp, ranges in after.items() if ranges}

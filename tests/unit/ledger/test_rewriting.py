@@ -299,3 +299,9 @@ def test_ranges_of_long_ago_are_joined() -> None:
     assert (first.offsets.start, first.slot, first.plan) == (0, MAX_RANGES // 2, FORGOTTEN)
     assert (second.slot, second.plan) == (MAX_RANGES // 2 + 1, MAX_RANGES // 2 + 1)
     assert last.slot == MAX_RANGES
+
+
+def test_ranges_that_were_joined_stay_when_one_of_them_is_given_up() -> None:
+    joined = {TP: (Rewritten(OffsetRange(0, 50), 9, FORGOTTEN, 1),)}
+
+    assert rewriting.restored(joined, 9, {}) == joined
