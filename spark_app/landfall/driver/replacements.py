@@ -346,7 +346,7 @@ class Replacements:
             if running.wait_until is not None and now < running.wait_until:
                 continue
             try:
-                self._advance(slot, running, is_lost=begins and slot in lost)
+                self._advance(slot, running, is_lost=slot in lost)
             except Retry as error:
                 running.failures += 1
                 running.wait_until = now + wait_after(running.failures)
