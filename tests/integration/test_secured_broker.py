@@ -1,5 +1,7 @@
 """A Kafka with SASL and TLS: access by Kafka properties and secret files, and its errors."""
 
+import base64
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
@@ -253,7 +255,7 @@ def hot_path(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def admin(broker: Broker) -> AdminClient:
     login = {"sasl.username": "admin", "sasl.password": ADMIN}
-    return AdminClient({"bootstrap.servers": broker.bootstrap, **broker.client, **login})
+    return AdminClient({"bootstrap.servers": broker.bootstrap, **broker.client} | login)
 
 
 @pytest.fixture(scope="module")
@@ -294,6 +296,44 @@ def test_oauthbearer_gives_access_and_its_tokens_are_renewed(
             time.sleep(1.5)
     finally:
         reader.close()
+
+
+def unsecured_token(config: str) -> tuple[str, float]:
+    """What ``oauth_cb`` names below: a token without a signature, which this broker takes."""
+    now = time.time()
+    claims = {"sub": config, "iat": now, "exp": now + 5}
+    parts = [
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+        for part in ({"alg": "none"}, claims)
+    ]
+    _CALLS.append(config)
+    return ".".join([*parts, ""]), now + 5
+
+
+_CALLS: list[str] = []
+
+
+@pytest.mark.usefixtures("hot_path")
+def test_a_function_gives_tokens_and_renews_them(
+    ca: str, group: Callable[..., ConsumerGroup]
+) -> None:
+    named = {"oauth_cb": f"{__name__}:unsecured_token", "sasl.oauthbearer.config": USER}
+    of_librdkafka = "enable.sasl.oauthbearer.unsecure.jwt"
+    tokens = {name: text for name, text in TOKENS.items() if name != of_librdkafka}
+    ours = group({**tokens, **named, "ssl.ca.location": ca}, {})
+
+    assert ask(ours) == ([TOPIC], {TP: 100})
+    before = len(_CALLS)
+    reader = KafkaReader(kafka_properties(ours), timedelta(seconds=60))
+    try:
+        for _ in range(3):
+            chunks = reader.read(Slice(TP, OffsetRange(10, 90)))
+            assert sum(len(records) for records in chunks) == 80
+            time.sleep(3)
+    finally:
+        reader.close()
+    assert set(_CALLS) == {USER}
+    assert len(_CALLS) >= before + 2
 
 
 @pytest.mark.usefixtures("hot_path")

@@ -206,7 +206,7 @@ def test_images_import_nothing_from_the_working_folder() -> None:
 
 
 REACHES_OUT = re.compile(
-    r"subprocess\.(run|Popen)\(|import_module\(|PoolManager\(|urlopen\(|ClientSession\(|"
+    r"subprocess\.(run|Popen)\(|import_module\(|resolve_name\(|PoolManager\(|urlopen\(|ClientSession\(|"
     r"load_catalog\(|TSocket\(|create_connection\("
 )
 """Calls that start a program, import by name or open a connection."""

@@ -18,7 +18,7 @@ from landfall.native import HotPath, hot_path
 from landfall.pipeline.records import Int64s
 from landfall.source.kafka_errors import ErrorTracker, MetadataClient
 from landfall.source.messages import Fetch, FetchError, Messages, RowHeaders
-from landfall.source.properties import create_client
+from landfall.source.properties import CALLBACK, create_client
 
 _POLL_SECONDS = 0.1
 _ONLY_PYTHON = frozenset(
@@ -26,6 +26,8 @@ _ONLY_PYTHON = frozenset(
         # confluent-kafka looks for plug-ins among its own files, and for tokens of AWS.
         "plugin.library.paths",
         "sasl.oauthbearer.metadata.authentication.type",
+        # A function of Python.
+        CALLBACK,
     }
 )
 

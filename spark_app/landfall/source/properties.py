@@ -7,6 +7,7 @@ rejected everywhere else.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pkgutil import resolve_name
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
@@ -56,6 +57,9 @@ _MESSAGE_BYTES = 1_000_000
 """librdkafka's default for ``message.max.bytes``, below which it accepts no fetch."""
 _FRAME_BYTES = 512
 """By how much librdkafka wants an answer to be larger than what is fetched with it."""
+
+CALLBACK = "oauth_cb"
+"""The property of confluent-kafka that names what gives tokens for OAUTHBEARER; no librdkafka's."""
 
 _RESERVED = EXACTNESS_PROPERTIES.keys() | {
     "bootstrap.servers",
@@ -142,11 +146,30 @@ def create_client(
             not contain the value, which may be a secret.
     """
     try:
-        return kind(dict(properties))
+        return kind(_with_callback(properties, field or _FIELD))
     except KafkaException as error:
         # Without a cause: the original message quotes the value.
         message = _refusal(error.args[0].str(), properties)
         raise Stalled(Reason.SPEC_INVALID, f"{field or _FIELD}{message}") from None
+
+
+def _with_callback(properties: Mapping[str, object], field: str) -> dict[str, Any]:
+    """The properties with the function that ``oauth_cb`` names, ``package.module:name``."""
+    name = properties.get(CALLBACK)
+    if not isinstance(name, str):
+        return dict(properties)
+    try:
+        function = resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Stalled(
+            Reason.SPEC_INVALID, f"{field}.{CALLBACK}: cannot import {name!r:.80}: {error}"
+        ) from error
+    if ":" not in name or not callable(function):
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{field}.{CALLBACK}: expected package.module:function, got {name!r:.80}",
+        )
+    return {**properties, CALLBACK: function}
 
 
 _SECTION = "spec.source.kafka"
