@@ -26,6 +26,7 @@ from landfall.task import Batch
 from landfall.task.landing import land
 from landfall_operator.objects.resources import ABOVE_TASK_MEMORY
 from tests.bench.memory import BUDGET, Store, peak_mb
+from tests.bench.shapes import noise
 
 MIB = 2**20
 
@@ -40,6 +41,7 @@ class Shape:
         present: how many of them each record has.
         output_partitions: over which rows are spread.
         output: the format of objects.
+        text_bytes: of a text column that each record has, too; 0 for none.
     """
 
     rows: int
@@ -47,6 +49,7 @@ class Shape:
     present: int
     output_partitions: int
     output: str = "Parquet"
+    text_bytes: int = 0
 
 
 SHAPES = {
@@ -57,6 +60,7 @@ SHAPES = {
     "sparse": Shape(60_000, 300, 20, 1),
     "sparse, wider": Shape(60_000, 1_000, 20, 24),
     "sparse, widest": Shape(30_000, 2_000, 20, 1),
+    "rows of 50 MB": Shape(5, 1, 1, 1, text_bytes=50_000_000),
     "JSON, many folders": Shape(400_000, 0, 20, 500, output="Json"),
 }
 
@@ -84,12 +88,13 @@ class Reader:
 
     def _payloads(self) -> Iterator[bytes]:
         shape, random = self.shape, Random(7)
+        text = b',"text":"%s"' % noise(shape.text_bytes) if shape.text_bytes else b""
         names = range(max(shape.columns, shape.present))
         while True:
             present = names if shape.present == len(names) else random.sample(names, shape.present)
             columns = ",".join(f'"c{n}":{random.randrange(10)}' for n in present).encode()
             folder = random.randrange(shape.output_partitions)
-            yield b'{"who":%d,%s}' % (folder, columns)
+            yield b'{"who":%d,%s%s}' % (folder, columns, text)
 
 
 def measure(shape: Shape) -> str:
@@ -97,6 +102,8 @@ def measure(shape: Shape) -> str:
     columns: list[dict[str, str]] = [
         {"name": f"c{n}", "type": "Int64"} for n in range(shape.columns)
     ]
+    if shape.text_bytes:
+        columns.append({"name": "text", "type": "String"})
     spec = {
         "source": {"kafka": {"bootstrapServers": "nobody:1", "topicPattern": ".*"}},
         "decode": {"format": "Json", **({"columns": columns} if columns else {})},
@@ -107,7 +114,7 @@ def measure(shape: Shape) -> str:
     head = {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup"}
     group = parse_group({**head, "metadata": {"name": "memory"}, "spec": spec})
     tp, store = TopicPartition("memory", 0), Store(least_part_bytes=5 * MIB)
-    warm_up = [Slice(tp, OffsetRange(0, 100))]
+    warm_up = [Slice(tp, OffsetRange(0, min(shape.rows, 100)))]
     land(Batch(group, "warm-up"), warm_up, Reader(shape), store)
     Path("/proc/self/clear_refs").write_text("5")
     before = peak_mb()

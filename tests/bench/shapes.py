@@ -244,10 +244,10 @@ def wide(columns: int, to: str | None) -> Shape:
     )
 
 
-def large(**more: int) -> Shape:
+def large(key_bytes: int = 0, header_bytes: int = 0) -> Shape:
     """Small payloads with a large key or header, verbatim."""
-    spec = {**TABLE, "output": {"format": "Parquet"}}
-    return Shape(20_000, plain, spec, "payloads of 10 kB", **more)
+    to = "payloads of 10 kB"
+    return Shape(20_000, plain, TABLE, to, key_bytes=key_bytes, header_bytes=header_bytes)
 
 
 def shapes() -> dict[str, Callable[[], Shape]]:

@@ -255,7 +255,8 @@ def hot_path(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def admin(broker: Broker) -> AdminClient:
     login = {"sasl.username": "admin", "sasl.password": ADMIN}
-    return AdminClient({"bootstrap.servers": broker.bootstrap, **broker.client} | login)
+    config: dict[str, str | int | float | bool] = {**broker.client, **login}
+    return AdminClient({"bootstrap.servers": broker.bootstrap, **config})
 
 
 @pytest.fixture(scope="module")
