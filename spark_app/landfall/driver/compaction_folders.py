@@ -257,8 +257,7 @@ class Folders:
 
     def _read(self, slot: int, named: Replacement, state: State) -> tuple[Replace, Replaced]:
         stored = self._lane.slots.read(named.key)
-        # A state of long ago does not know the segment in which the slot is by now.
-        body = self._lane.read_slot(state, slot) or self._lane.read_slot(self._lane.read(), slot)
+        body = self._lane.find_slot(state, slot)
         if body is None or stored is None:
             raise Retry(f"{named.key}: the list of slot {slot} is not there")
         record = decode(slot, body)

@@ -160,8 +160,7 @@ def applied_by(lane: Lane, state: State, slot: int) -> Applied:
         Stalled: LEDGER_BROKEN, a slot is missing.
     """
     for seq in range(slot, state.seq + 1):
-        # A driver that was overtaken does not know the segment in which the slot is by now.
-        body = lane.read_slot(state, seq) or lane.read_slot(lane.read(), seq)
+        body = lane.find_slot(state, seq)
         if body is None:
             raise ledger.ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
         header = ledger.decode(seq, body).header

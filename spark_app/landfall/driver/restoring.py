@@ -143,7 +143,7 @@ def read_list(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced]:
         Retry: the store does not answer, or the slot was rolled up since the ledger was read.
     """
     is_there = 0 <= slot <= state.seq
-    body = lane.read_slot(state, slot) if is_there else None
+    body = lane.find_slot(state, slot) if is_there else None
     if is_there and body is None:
         raise Retry(f"slot {slot} was rolled up since the ledger was read: try again")
     record = ledger.decode(slot, body) if body else None

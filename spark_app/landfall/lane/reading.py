@@ -181,6 +181,13 @@ class Lane:
                 return StoredSegment(self.slots, rolled.key).body(seq)
         return self.slots.read(self.slot_key(*state.place(seq)))
 
+    def find_slot(self, state: State, seq: int) -> bytes | None:
+        """The bytes of slot ``seq`` as ``read_slot``, also if it was rolled up since ``state``.
+
+        A driver that was overtaken, or that keeps a state of long ago, does not know the segment.
+        """
+        return self.read_slot(state, seq) or self.read_slot(self.read(), seq)
+
     def _fold_on(self, state: State) -> State:
         while True:
             before = state.epoch
