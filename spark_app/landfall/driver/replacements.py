@@ -41,11 +41,20 @@ from landfall.driver.lost_uploads import Abort
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.promoting import Promoting, promote
 from landfall.driver.replay import Steps
-from landfall.driver.restoring import Restoring, read_list
+from landfall.driver.restoring import Restoring
 from landfall.driver.retry_backoff import wait_after
 from landfall.driver.undo import ReplacingEffects, undo
-from landfall.errors import AccessDenied, LandfallError, LettersDenied, Retry, StoreDenied, cause
+from landfall.errors import (
+    AccessDenied,
+    Fenced,
+    LandfallError,
+    LettersDenied,
+    Retry,
+    StoreDenied,
+    cause,
+)
 from landfall.lane import LaneWriter
+from landfall.lane.replacements import read_replaced
 from landfall.ledger import (
     Decision,
     Header,
@@ -54,6 +63,7 @@ from landfall.ledger import (
     Replace,
     Retired,
     State,
+    decode,
 )
 from landfall.ledger.replacement_lists import Replaced
 
@@ -504,7 +514,13 @@ class Replacements:
         return future
 
     def _read(self, slot: int) -> tuple[Replace, Replaced]:
-        return self._until_done(read_list, self.writer.lane, self.writer.state, slot)
+        lane = self.writer.lane
+        body = self._until_done(lane.read_slot, self.writer.state, slot)
+        if body is None:  # only a later owner, to whom it was applied, rolls it up
+            raise Fenced(f"another driver has opened the lane, and has rolled up slot {slot}")
+        record = decode(slot, body)
+        assert isinstance(record, Replace)
+        return record, self._until_done(read_replaced, lane.slots, slot, record.listed)
 
     def _until_done(self, work: Callable[..., Result], *arguments: object) -> Result:
         """The result, as soon as the store answers."""
