@@ -337,6 +337,7 @@ def test_a_function_gives_tokens_and_renews_them(
     assert len(_CALLS) >= before + 2
 
 
+@pytest.mark.parametrize("hot_path", BOTH[:1], indirect=True)
 @pytest.mark.usefixtures("hot_path")
 def test_a_topic_that_an_acl_denies_is_named(
     admin: AdminClient, ca: str, group: Callable[..., ConsumerGroup]
