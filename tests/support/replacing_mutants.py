@@ -41,7 +41,7 @@ class ForgetsWhatRetires(Driver):
 class _ForgetsWhatRetires(CleaningUp):
     def advance(self, now: datetime, pending: dict[int, PendingReplacement]) -> list[int]:
         super().advance(now, pending)
-        return [*pending]
+        return [slot for slot in pending if slot in self._begun]
 
 
 class CallsItApplied(Driver):

@@ -285,13 +285,14 @@ def _without_record(totals: Totals) -> dict[str, str]:
 def _replaced(progress: GroupProgress) -> dict[str, str]:
     """What was merged or replaced, if anything was."""
     totals = progress.totals
-    if not totals.retired:
+    under_way = progress.unapplied_replacements
+    if not (totals.retired or under_way):
         return {}
     by = f"{console.count(totals.retired)} by {console.count(totals.replacing)}"
-    under_way = console.count(progress.unapplied_replacements)
-    busy = f" ({under_way} under way)" if progress.unapplied_replacements else ""
+    busy = f"{console.count(under_way)} under way"
+    shown = f"{by} ({busy})" if under_way else by
     return {
-        "replaced objects": f"{by}{busy}",
+        "replaced objects": shown if totals.retired else busy,
         **({"duplicates": console.count(totals.duplicates)} if totals.duplicates else {}),
     }
 

@@ -306,6 +306,6 @@ def test_status_counts_what_took_the_place_of_others(scene: Scene, capsys: Captu
         status._show(each, by_topic_partition=False)
 
     totals = [(each.totals.retired, each.totals.replacing) for each in (before, under_way, done)]
-    assert totals == [(0, 0), (3, 1), (3, 1)]
+    assert totals == [(0, 0), (0, 0), (3, 1)]  # until it is applied, it may be given up
     shown = re.findall(r"replaced objects +(.*?) *$", capsys.readouterr().out, re.MULTILINE)
-    assert shown == ["3 by 1 (1 under way)", "3 by 1"]
+    assert shown == ["1 under way", "3 by 1"]

@@ -55,8 +55,8 @@ def below(made: argparse.ArgumentParser, path: str = "") -> dict[str, argparse.A
 
 
 COMMANDS = below(parser())
-WITHOUT_GROUP = {"migrate secor", "migrate connect"}
-"""Commands that take another file."""
+WITHOUT_GROUP = {"migrate secor", "migrate connect", "completion"}
+"""Commands that take another file, or none."""
 
 
 def positionals(command: str) -> list[argparse.Action]:
