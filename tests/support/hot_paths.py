@@ -18,12 +18,23 @@ BOTH = (
 
 
 @contextmanager
+def fresh_hot_path() -> Iterator[pytest.MonkeyPatch]:
+    """Let a test change what decides the hot path.
+
+    It is decided again once all is as before: a thread that asks earlier must not be remembered.
+    """
+    try:
+        with pytest.MonkeyPatch.context() as patched:
+            hot_path.cache_clear()
+            yield patched
+    finally:
+        hot_path.cache_clear()
+
+
+@contextmanager
 def running(path: HotPath) -> Iterator[None]:
     """Let everything in this process run on a path, as the environment variable does."""
-    with pytest.MonkeyPatch.context() as environment:
+    with fresh_hot_path() as environment:
         environment.setenv(VARIABLE, "off" if path.module is None else "on")
         hot_path.cache_clear()
-        try:
-            yield
-        finally:
-            hot_path.cache_clear()
+        yield

@@ -1,7 +1,7 @@
 """The extension decodes JSON as Python does, or leaves it to Python."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -15,7 +15,8 @@ from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.native_json import NativeDocuments
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.support.declared import NATIVE, column
-from tests.support.hot_paths import PYTHON, needs_native
+from tests.support.hot_paths import NATIVE as EXTENSION
+from tests.support.hot_paths import PYTHON, needs_native, running
 from tests.support.json_payloads import VALUES, payloads_with
 
 pytestmark = needs_native
@@ -31,6 +32,13 @@ SHAPES = {
     "more columns": Wanted((("b",),), schema_of(COLUMNS[3:6])),
 }
 shapes = pytest.mark.parametrize("wanted", SHAPES.values(), ids=SHAPES)
+
+
+@pytest.fixture(autouse=True)
+def native_path() -> Iterator[None]:
+    """The extension, whatever threads of other tests have asked for."""
+    with running(EXTENSION):
+        yield
 
 
 def extractor(wanted: Wanted) -> NativeDocuments:

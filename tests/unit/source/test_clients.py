@@ -8,7 +8,7 @@ from landfall.errors import Stalled
 from landfall.native import HotPath, hot_path
 from landfall.source.clients import Client, NativeClient, PythonClient, open_client
 from landfall.source.kafka_errors import ErrorTracker
-from tests.support.hot_paths import BOTH, NATIVE, needs_native
+from tests.support.hot_paths import BOTH, NATIVE, fresh_hot_path, needs_native
 
 NOBODY: dict[str, object] = {
     "bootstrap.servers": "127.0.0.1:1",
@@ -108,14 +108,12 @@ def test_no_messages_make_empty_columns() -> None:
     assert [len(nothing.values()[1]), nothing.values()[3]] == [4, 0]
 
 
-def test_the_extension_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(native.VARIABLE, "off")
-    hot_path.cache_clear()
-    try:
+def test_the_extension_can_be_switched_off() -> None:
+    with fresh_hot_path() as patched:
+        patched.setenv(native.VARIABLE, "off")
+        hot_path.cache_clear()
         assert str(hot_path()) == "pure Python (LANDFALL_NATIVE is off)"
         assert hot_path().name == "python"
-    finally:
-        hot_path.cache_clear()
 
 
 @pytest.mark.parametrize("word", ["", "on", "Yes", "1", "true"])
@@ -135,12 +133,10 @@ def test_a_word_that_is_not_known_switches_nothing(
         hot_path.__wrapped__()
 
 
-def test_without_the_extension_pure_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(native.VARIABLE, raising=False)
-    monkeypatch.setitem(__import__("sys").modules, "landfall_native", None)
-    hot_path.cache_clear()
-    try:
+def test_without_the_extension_pure_python_runs() -> None:
+    with fresh_hot_path() as patched:
+        patched.delenv(native.VARIABLE, raising=False)
+        patched.setitem(__import__("sys").modules, "landfall_native", None)
+        hot_path.cache_clear()
         assert hot_path().module is None
         assert hot_path().name == "python"
-    finally:
-        hot_path.cache_clear()
