@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 
 import msgspec
-import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
@@ -75,7 +74,7 @@ def _rows_inside(each: CountingObject, found: Promotion) -> Mask:
     """Which rows of an object with others are in the ranges."""
     source = Mergeable(each.retiring.slot, each.landed, sections=each.sections)
     inside, _ = halves(source, found.slices)
-    return np.array(inside.mask)
+    return inside.mask
 
 
 def _lane(

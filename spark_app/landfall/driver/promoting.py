@@ -267,16 +267,11 @@ def _cut(
     found: _Found, promoting: Promoting, effects: ReplacingEffects
 ) -> Generator["Future[Any]", Any, str | Answer]:
     """Cut objects in two, and record that; returns what is recorded, or why nothing is."""
-    yield effects.pool.submit(probe_replacing, promoting.store, promoting.token)
-    plan: PlannedReplacement | str = yield effects.pool.submit(promoting.cut, found)
-    if isinstance(plan, str):
-        return Answer(Outcome.REFUSED, message=plan)
-    if refusal := effects.why_not(plan):
-        _abort(promoting.store, plan)
-        return Answer(Outcome.FAILED, message=f"{refusal}: try again")
-    after = effects.record(plan, None)
+    slot: int | Answer = yield from _record(partial(promoting.cut, found), promoting, effects, None)
+    if isinstance(slot, Answer):
+        return slot
     cut = plural(len(found.promotion.cut), "merged object")
-    return f"REPLACE in slot {after.seq}: {cut} with rows of other ranges cut in two"
+    return f"REPLACE in slot {slot}: {cut} with rows of other ranges cut in two"
 
 
 def _copy(
@@ -291,19 +286,29 @@ def _copy(
         key = found.promotion.cut[0].key
         message = f"backfill: {key} is not cut yet, and has rows of other ranges: try again"
         return Answer(Outcome.FAILED, message=message)
-    pool, texts = effects.pool, (_text(name, found.promotion),)
-    yield pool.submit(probe_replacing, promoting.store, promoting.token)
-    plan: PlannedReplacement | str = yield pool.submit(
-        partial(promoting.planned, found, effects.copiers)
-    )
+    plan = partial(promoting.planned, found, effects.copiers)
+    slot: int | Answer = yield from _record(plan, promoting, effects, decision)
+    if isinstance(slot, Answer):
+        return slot
+    message = f"recorded in slot {slot}; `landfall undo {slot}` takes it back"
+    return Answer(Outcome.DONE, (_text(name, found.promotion),), message)
+
+
+def _record(
+    make: Callable[[], PlannedReplacement | str],
+    promoting: Promoting,
+    effects: ReplacingEffects,
+    decision: Decision | None,
+) -> Generator["Future[Any]", Any, int | Answer]:
+    """Record what a plan replaces; returns the slot, or why nothing is recorded."""
+    yield effects.pool.submit(probe_replacing, promoting.store, promoting.token)
+    plan: PlannedReplacement | str = yield effects.pool.submit(make)
     if isinstance(plan, str):
         return Answer(Outcome.REFUSED, message=plan)
     if refusal := effects.why_not(plan):
         _abort(promoting.store, plan)
         return Answer(Outcome.FAILED, message=f"{refusal}: try again")
-    after = effects.record(plan, decision)
-    undo = f"`landfall undo {after.seq}` takes it back"
-    return Answer(Outcome.DONE, texts, f"recorded in slot {after.seq}; {undo}")
+    return effects.record(plan, decision).seq
 
 
 def _answer(name: str, found: int | str) -> Answer:

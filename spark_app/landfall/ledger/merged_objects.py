@@ -9,6 +9,9 @@ named after the first of them.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from landfall.ledger.object_names import ObjectName, parse_key, renamed, split_plan
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.replacement_lists import RetiringObject, Section
@@ -99,9 +102,10 @@ class Half:
     runs: tuple[tuple[bool, int], ...]
 
     @property
-    def mask(self) -> list[bool]:
+    def mask(self) -> npt.NDArray[np.bool_]:
         """For each row of the object, whether the half has it."""
-        return [is_kept for is_kept, rows in self.runs for _ in range(rows)]
+        kept, rows = zip(*self.runs, strict=True)
+        return np.repeat(np.array(kept), rows)
 
     def key_by(self, read_through: int) -> str:
         """The key of the new object, by the slot up to which the ledger was read to plan it."""

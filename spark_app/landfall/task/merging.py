@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-import numpy as np
 from isal import isal_zlib
 
 from landfall.api.spec import ColumnSource, ConsumerGroup, Output, RowDedupe
@@ -217,7 +216,7 @@ class _Merging:
         made = list[NewObject]()
         for half in found if len(found) > 1 else ():
             key = half.key_by(self._share.read_through)
-            made.append(self._written([source], np.array(half.mask), half.sections, key))
+            made.append(self._written([source], half.mask, half.sections, key))
         yield from (Merged((source.retiring,), new) for new in made)
 
     def _written(
