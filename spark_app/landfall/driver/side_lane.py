@@ -21,17 +21,18 @@ from uuid import uuid4
 
 import msgspec
 
-from landfall import __version__, untrusted_json
+from landfall import __version__, ledger, untrusted_json
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, GroupSpec, parse_group
 from landfall.checks.objects import is_landfall_object
 from landfall.driver.decide.backfill import Backfill
-from landfall.driver.decide.counting import CountingObject
+from landfall.driver.decide.counting import CountingObject, Ranges
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.goals import GoalType, UntilOffsets
-from landfall.errors import Reason, Stalled
+from landfall.errors import LettersUnreachable, Reason, Stalled
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import LaneOwnership, roots
+from landfall.ledger import Commit, LaneOwnership, Replay, object_names, roots
+from landfall.ledger.decisions import decided_objects
 from landfall.ledger.object_names import SYSTEM
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import ObjectKind
@@ -109,6 +110,11 @@ class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(Slice(each.topic_partition, each.offsets) for each in self.ranges)
 
     @property
+    def offsets(self) -> Ranges:
+        """The ranges, by topic partition."""
+        return {each.topic_partition: each.offsets for each in self.ranges}
+
+    @property
     def goal(self) -> GoalType:
         """What the driver of the side lane lands before it ends."""
         ends = {each.topic_partition: each.offsets.end for each in self.ranges}
@@ -173,7 +179,15 @@ def side_spec(group: ConsumerGroup, name: str) -> GroupSpec:
     ledger = spec.ledger and spec.ledger.model_copy(
         update={"url": f"{spec.ledger.url.rstrip('/')}/{below}"}
     )
-    letters = spec.bad_records
+    # All places, for whoever discards a side lane deletes what is in them.
+    letters = spec.bad_records.model_copy(
+        update={
+            "former_places": tuple(
+                place.model_copy(update={"url": f"{place.url.rstrip('/')}/{below}"})
+                for place in spec.bad_records.former_places
+            )
+        }
+    )
     if letters.url:
         letters = letters.model_copy(update={"url": f"{letters.url.rstrip('/')}/{below}"})
     return spec.model_copy(update={"output": output, "ledger": ledger, "bad_records": letters})
@@ -291,12 +305,14 @@ def discard(group: ConsumerGroup, store: Store, name: str, clock: Callable[[], d
     """Delete the objects and uploads of a side lane, whose store this is, and use it no more.
 
     Its ledger stays, so that a driver which still lands there is fenced. Called again, it goes on.
+    Uploads that tasks of such a driver begin afterwards, the driver of the live group aborts.
 
     Returns:
         how many objects were deleted.
 
     Raises:
-        Stalled: SPEC_INVALID, there is no such backfill.
+        Stalled: SPEC_INVALID, there is no such backfill; or all is deleted but dead letters in a
+            place that the spec does not name.
         Retry: the store does not answer.
     """
     if store.read(PLAN) is None:
@@ -315,7 +331,28 @@ def discard(group: ConsumerGroup, store: Store, name: str, clock: Callable[[], d
     while some := list(islice(objects, _DELETED_AT_ONCE)):
         store.delete_slots(some)
         deleted += len(some)
+    _check_letters_reached(lane, store, name)
     return deleted
+
+
+def _check_letters_reached(lane: Lane, store: Store, name: str) -> None:
+    """Raise ``Stalled`` if dead letters of a side lane are where its store does not reach."""
+    seen = dict[str, str]()
+    for seq, body in lane.bodies():
+        record = ledger.decode(seq, body)
+        if isinstance(record, Commit | Replay):
+            for key in (landed.upload.key for landed in decided_objects(record)):
+                seen.setdefault(object_names.letters_place(key), key)
+    for place, key in sorted(seen.items()):
+        try:
+            store.stat(key)
+        except LettersUnreachable:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"backfill: {name} is discarded, but for its dead letters in place {place}, such "
+                f"as {key}: badRecords names it neither as url nor in formerPlaces; name it there "
+                "and discard the backfill again, or delete them yourself",
+            ) from None
 
 
 def _check_not_discarded(store: Slots, name: str) -> None:

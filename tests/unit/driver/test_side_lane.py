@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.spec import StartAtOffsets, parse_group
+from landfall.api.spec import ConsumerGroup, StartAtOffsets, parse_group
 from landfall.driver.decide.backfill import Choice, chosen
 from landfall.driver.landed_ledger import read_landed
 from landfall.driver.orphan_uploads import is_ours
@@ -29,11 +29,13 @@ from landfall.driver.side_lane import (
     store_plan,
 )
 from landfall.driver.stored_specs import store_spec
-from landfall.errors import Stalled
+from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import LaneOwnership, Purpose, object_names
+from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replacement_lists import MadeBy, decode_list, encode_list
+from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
@@ -338,6 +340,66 @@ def test_a_backfill_that_is_discarded_leaves_its_ledger_and_fences_its_driver(
         read_plan(scene.store, "fix")
     with pytest.raises(Stalled, match="was discarded"):
         store_plan(scene.store, scene.made)
+
+
+class Letters:
+    """A group whose dead letters were elsewhere before, and a backfill that has some in there.
+
+    The live group and the backfill have one dead-letter object each in the former place.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        for name in ("out", "present", "former"):
+            (folder / name).mkdir()
+        self.urls = {name: f"file://{folder}/{name}" for name in ("out", "present", "former")}
+        both = {"url": self.urls["present"], "formerPlaces": [{"url": self.urls["former"]}]}
+        self.group = self.grouped(both)
+        self.live, self.side = open_stores(self.group.spec), self.of(self.group)
+        (_, self.former) = (place.id for place in self.group.spec.bad_records.places)
+        self.side.create(PLAN, b"{}")
+        live, side = SampleLedger(self.live).open(), SampleLedger(self.side).open()
+        self.key = object_names.dead_letter_key(GROUP, "clicks", 1, 0, 0, place=self.former)
+        for sample in (live, side):
+            letters = sample.add(CLICKS).upload(self.key, range(3), ObjectKind.DEAD_LETTERS)
+            piece = Slice(CLICKS, OffsetRange(0, 3))
+            sample.commit(LandedSlice(piece, (letters,), 0, 0, 3, 0, 9))
+
+    def grouped(self, letters: dict[str, Any]) -> ConsumerGroup:
+        url = self.urls["out"]
+        return parse_group(document(GROUP, output__url=url, badRecords=letters))
+
+    def of(self, group: ConsumerGroup) -> Store:
+        """The store of the backfill, by a group's spec."""
+        return open_stores(side_spec(group, "fix"))
+
+
+def test_what_is_discarded_in_former_places_is_the_backfills(tmp_path: Path) -> None:
+    scene = Letters(tmp_path)
+
+    assert discard(scene.group, scene.side, "fix", lambda: NOW) == 1
+
+    assert scene.side.stat(scene.key) is None
+    assert scene.live.stat(scene.key) is not None
+
+
+def test_dead_letters_in_a_place_that_is_not_named_are_named_and_discarded_later(
+    tmp_path: Path,
+) -> None:
+    scene = Letters(tmp_path)
+    unaware = scene.grouped({"url": scene.urls["present"]})
+
+    with pytest.raises(Stalled) as refused:
+        discard(unaware, scene.of(unaware), "fix", lambda: NOW)
+
+    assert refused.value.reason is Reason.SPEC_INVALID
+    assert str(refused.value) == (
+        f"backfill: fix is discarded, but for its dead letters in place {scene.former}, such as "
+        f"{scene.key}: badRecords names it neither as url nor in formerPlaces; name it there and "
+        "discard the backfill again, or delete them yourself"
+    )
+    assert scene.side.stat(scene.key) is not None
+    assert discard(scene.group, scene.side, "fix", lambda: NOW) == 1
+    assert discard(unaware, scene.of(scene.group), "fix", lambda: NOW) == 0
 
 
 def test_nothing_is_discarded_that_is_not_planned(scene: Scene) -> None:

@@ -13,6 +13,8 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 
+Ranges = Mapping[TopicPartition, OffsetRange]
+
 
 @dataclass(frozen=True, slots=True)
 class LandedRange:
