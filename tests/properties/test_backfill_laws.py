@@ -9,11 +9,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.driver.decide.backfill import Choice, chosen
+from landfall.driver.decide.backfill import Choice, chosen, covering, grown
+from landfall.driver.decide.counting import Ranges
+from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Stalled
+from landfall.ledger import Record, Replace
 from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.segments import NAMED_KINDS, entries_of
 from landfall.ledger.task_results import ObjectKind
-from tests.support.landed_history import History, tp
+from tests.support.landed_history import GROUP, History, tp
 
 FOLDERS = st.lists(st.sampled_from(["a", "b", "-", ""]), min_size=1, max_size=6)
 
@@ -195,3 +199,74 @@ def test_a_sample_is_of_slices_that_were_chosen_and_of_no_others(
     for slice_ in sample.slices:
         within = asked[slice_.topic_partition]
         assert within.start <= slice_.offsets.start < slice_.offsets.end <= within.end
+
+
+def kept_of(history: History, ranges: Ranges) -> LandedNow:
+    """What a reader of some ranges holds, which is given the records that an index says."""
+
+    def is_about(record: Record) -> bool:
+        if isinstance(record, NAMED_KINDS) and not isinstance(record, Replace):
+            return True
+        entries = ((TopicPartition(e.topic, e.partition), e) for e in entries_of(GROUP, record))
+        return any(
+            (own := ranges.get(each)) is not None and e.start < own.end and own.start < e.end
+            for each, e in entries
+        )
+
+    found = LandedNow(GROUP, ranges)
+    for record, listed in history.records:
+        if is_about(record):
+            is_wanted = not isinstance(record, Replace) or found.concerns(record)
+            found.take(record, listed if is_wanted else None)
+    found.reached(history.now.slot, history.now.applied_through)
+    return found
+
+
+@given(histories(), st.data())
+def test_what_is_kept_of_some_ranges_is_all_that_has_rows_of_them(
+    history: History, data: st.DataObject
+) -> None:
+    """A promotion holds what it replaces, and nothing else of what ever landed."""
+    numbers = st.integers(0, 12)
+    spans = st.tuples(numbers, numbers).filter(lambda each: each[0] < each[1])
+    drawn = data.draw(st.dictionaries(st.integers(0, 2), spans, min_size=1))
+    ranges = {tp(partition): OffsetRange(*span) for partition, span in drawn.items()}
+
+    kept = kept_of(history, ranges)
+
+    concerned = {
+        key: each
+        for key, each in history.now.objects.items()
+        if any(
+            (own := ranges.get(s.topic_partition)) is not None
+            and s.offsets.start < own.end
+            and own.start < s.offsets.end
+            for s in each.slices
+        )
+    }
+    assert {key: (o.retiring, o.sections, o.is_mixed) for key, o in kept.objects.items()} == {
+        key: (o.retiring, o.sections, o.is_mixed) for key, o in concerned.items()
+    }
+    assert all(kept.objects[key].since <= each.since for key, each in concerned.items())
+    assert not kept.missing
+    assert not [*kept.waiting]
+    assert (kept.lives, kept.specs) == (history.now.lives, history.now.specs)
+    is_same = grown(history.now, ranges) == ranges
+    assert (grown(kept, ranges) == ranges) is is_same
+
+
+@given(histories(), st.data())
+def test_what_is_promoted_is_found_by_its_ranges_alone(
+    history: History, data: st.DataObject
+) -> None:
+    try:
+        whole = chosen(history.now, data.draw(choices(history)))
+    except Stalled:
+        return
+
+    ranges = {each.topic_partition: each.offsets for each in whole.slices}
+    found = covering(kept_of(history, ranges), ranges)
+
+    assert found.slices == whole.slices
+    for some, all_ in ((found.retire, whole.retire), (found.cut, whole.cut)):
+        assert [each.retiring for each in some] == [each.retiring for each in all_]

@@ -4,6 +4,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from landfall import ledger
 from landfall.checks.locate import find_offset
@@ -17,6 +18,11 @@ from landfall.lane import (
     store_segment,
 )
 from landfall.ledger import (
+    Add,
+    Commit,
+    Drop,
+    Open,
+    Replace,
     Rolled,
     State,
     decode,
@@ -26,7 +32,7 @@ from landfall.ledger import (
     segment_names,
     segments,
 )
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.store.memory import MemoryStore
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies
@@ -316,3 +322,59 @@ def test_a_missing_slot_is_seen_backwards() -> None:
 
     with pytest.raises(Stalled, match="slot 4: missing"):
         [*lane(sample).records_back(sample.state)]
+
+
+def long_ledger(commits: int) -> SampleLedger:
+    """Segments of ``commits`` COMMITs each of one topic partition, and some that are live."""
+    sample = SampleLedger().open().add(TP, OTHER)
+    for at in range(4):
+        landed(commits, 10 * at * commits, sample).add(TopicPartition(f"new-{at}", 0)).roll()
+    return landed(1, 40 * commits, sample)
+
+
+def is_about(record: ledger.Record, offsets: OffsetRange) -> bool:
+    """Whether it is a COMMIT of these offsets, or one of the few that are always read."""
+    if not isinstance(record, Commit):
+        return True
+    return any(slice_.piece.offsets.start in offsets for slice_ in record.slices)
+
+
+def test_of_some_ranges_few_slots_of_a_long_ledger_are_read() -> None:
+    sample, offsets = long_ledger(50), OffsetRange(700, 720)
+
+    found = [decode(*each) for each in lane(sample).bodies_about(sample.state, {TP: offsets})]
+
+    every = [decode(*each) for each in lane(sample).bodies()]
+    live = [record for record in every if record.header.seq >= sample.state.epochs[0]]
+    commits = [record for record in found if isinstance(record, Commit)]
+    assert [r for r in every if isinstance(r, Open | Add) or r in live or r in commits] == found
+    assert commits[:2] == [r for r in every if isinstance(r, Commit) and is_about(r, offsets)]
+    assert len(found) < 20 < len(every) // 10
+
+
+def test_records_of_few_kinds_are_found_in_a_long_ledger() -> None:
+    sample = long_ledger(50)
+
+    found = [decode(*each) for each in lane(sample).bodies_of(sample.state, (Add, Drop, Replace))]
+
+    every = [decode(*each) for each in lane(sample).bodies()]
+    rolled = [r for r in found if r.header.seq < sample.state.epochs[0]]
+    assert rolled == [r for r in every[: sample.state.epochs[0]] if isinstance(r, Add)]
+    assert found[len(rolled) :] == every[sample.state.epochs[0] :]
+
+
+def test_a_segment_of_software_that_did_not_list_kinds_is_read_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sample = long_ledger(2)
+    read = StoredSegment._read_directory  # what is stored by former software
+
+    def former(self: StoredSegment) -> segments.Directory:
+        return replace_struct(read(self), kinds=None)
+
+    monkeypatch.setattr(StoredSegment, "_read_directory", former)
+
+    found = [*lane(sample).bodies_about(sample.state, {OTHER: OffsetRange(0, 1)})]
+
+    assert found == [*lane(sample).bodies()]
+    assert found == [*lane(sample).bodies_of(sample.state, (Drop,))]

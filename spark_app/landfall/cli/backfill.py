@@ -2,7 +2,7 @@
 
 import argparse
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.progress import progress
 from landfall.cli.run import log_to_stderr
 from landfall.driver.decide.backfill import Backfill, Choice, chosen
-from landfall.driver.decide.counting import output_partition
+from landfall.driver.decide.counting import Ranges, output_partition
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import check_landed
 from landfall.driver.landed_ledger import read_landed
@@ -33,9 +33,12 @@ from landfall.driver.side_lane import (
 )
 from landfall.errors import Stalled
 from landfall.lane.stores import open_stores
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.object_names import MAX_OFFSET
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall.store import Store
+
+EVERYTHING = OffsetRange(0, MAX_OFFSET)
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,16 @@ class OpenBackfill:
         """The plan that is stored."""
         return read_plan(self.store, self.name)
 
-    def live_now(self) -> LandedNow:
-        """What the live group has landed."""
-        return read_landed(self.live.lane, self.live.store)
+    def live_now(self, within: Ranges | None = None) -> LandedNow:
+        """What the live group has landed, of some ranges or of all."""
+        return read_landed(self.live.lane, self.live.store, within)
+
+    def live_topics(self, topics: Collection[str]) -> LandedNow:
+        """What the live group has landed of these topics, or of all if there are none."""
+        if not topics:
+            return self.live_now()
+        members = self.live.lane.read().members
+        return self.live_now({tp: EVERYTHING for tp in members if tp.topic in topics})
 
     def landed(self) -> LandedNow:
         """What the side lane has landed."""
@@ -71,7 +81,7 @@ class OpenBackfill:
     @property
     def promoted(self) -> int:
         """The slot of the live ledger in which it is promoted; -1 if it is not."""
-        return read_landed(self.live.lane).promotions.of(self.name)
+        return read_landed(self.live.lane, within=self.plan.offsets).promotions.of(self.name)
 
     def check_landed(self, landed: LandedNow) -> None:
         """Raise ``Stalled`` unless the side lane has landed its ranges, and nothing else."""
@@ -121,7 +131,7 @@ def make_plan(
     live, now = opened.live, datetime.now(UTC)
     if not live.group.spec.source.landed:
         live.group.spec.source.require_kafka()
-    landed = opened.live_now()
+    landed = opened.live_topics(arguments.topic)
     if landed.slot < 0:
         raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
     choice = Choice(

@@ -51,7 +51,8 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
     Raises:
         Stalled, Retry: as ``backfill_compare``.
     """
-    plan, live, side = opened.plan, opened.live_now(), opened.landed()
+    plan, side = opened.plan, opened.landed()
+    live = opened.live_now(plan.offsets)
     if (slot := live.promotions.of(opened.name)) >= 0:
         raise Stalled(
             Reason.SPEC_INVALID,

@@ -209,7 +209,8 @@ class Promoting:
         except ValueError as error:
             return f"backfill: {error}"
         below = SlotsBelow(self.store, root)
-        plan, live = read_plan(below, name), read_landed(self.lane, self.store)
+        plan = read_plan(below, name)
+        live = read_landed(self.lane, self.store, plan.offsets)
         if (slot := live.promotions.of(name)) >= 0:
             return slot
         if problems := replacement_problems(self.group):

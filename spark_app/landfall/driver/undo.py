@@ -372,9 +372,7 @@ def _read(restoring: Restoring, folders: frozenset[str]) -> _Ledger:
 
 
 def _records(restoring: Restoring) -> Iterator[Add | Drop | Replace]:
-    for seq, body in restoring.lane.bodies():
-        if seq > restoring.state.seq:
-            return
+    for seq, body in restoring.lane.bodies_of(restoring.state, (Add, Drop, Replace)):
         record = ledger.decode(seq, body)
         if isinstance(record, Add | Drop | Replace):
             yield record

@@ -1,6 +1,6 @@
 """Reads a lane's ledger: from live slots where they are, else from segments."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import islice
 
@@ -9,6 +9,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane.segments import StoredSegment
 from landfall.ledger import Record, State, Visible, object_names, segment_names
 from landfall.ledger.documents import parse_document
+from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.snapshot import decode_state
 from landfall.store import Slots
 
@@ -76,6 +77,38 @@ class Lane:
                 is_live = False
             else:
                 return
+
+    def bodies_about(
+        self, state: State, ranges: Mapping[TopicPartition, OffsetRange]
+    ) -> Iterator[tuple[int, bytes]]:
+        """Numbers and bytes of the slots through ``state`` that say something about these offsets.
+
+        Others are among them. Segments are read by their index, so that this costs little however
+        long the ledger is.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot in between is missing.
+        """
+        return self._selected(state, lambda segment: segment.slots_about(ranges))
+
+    def bodies_of(
+        self, state: State, kinds: Collection[type[Record]]
+    ) -> Iterator[tuple[int, bytes]]:
+        """As ``bodies_about``, of the records of these types, which are of ``NAMED_KINDS``."""
+        return self._selected(state, lambda segment: segment.slots_of(kinds))
+
+    def _selected(
+        self, state: State, select: Callable[[StoredSegment], Collection[int]]
+    ) -> Iterator[tuple[int, bytes]]:
+        for rolled in state.segments:
+            segment = StoredSegment(self.slots, rolled.key)
+            yield from segment.bodies_of(select(segment))
+        first = state.epochs[0]
+        rolled_up = State(seq=first - 1, epoch=state.epoch - len(state.epochs) + 1, epochs=(first,))
+        for seq, body in self.bodies(rolled_up):
+            if seq > state.seq:
+                return
+            yield seq, body
 
     def records_back(self, state: State) -> Iterator[Record]:
         """The records up to ``state``, the last one first, each with the hash that the next names.

@@ -1,12 +1,13 @@
 """Reads segments by ranges, stores new ones, and deletes the slots that they hold."""
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from landfall import ledger
 from landfall.errors import Stalled
-from landfall.ledger import Rolled, State, object_names, segment_names, segments
-from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.segments import Directory, Entry
+from landfall.ledger import Record, Replace, Rolled, State, object_names, segment_names, segments
+from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.segments import NAMED_KINDS, Directory, Entry, tag_of
 from landfall.store import Slots
 
 TAIL_BYTES = 64 * 1024
@@ -54,17 +55,70 @@ class StoredSegment:
         Raises:
             Stalled: LEDGER_BROKEN, the segment is gone or damaged.
         """
-        directory = self.directory
-        ends = (*(block.first for block in directory.blocks[1:]), directory.last + 1)
-        wanted = [b for b, end in zip(directory.blocks, ends, strict=True) if end > start]
+        for seq, body in self._bodies([b for b, end in self._blocks() if end > start]):
+            if seq >= start:
+                yield seq, body
+
+    def bodies_of(self, seqs: Collection[int]) -> Iterator[tuple[int, bytes]]:
+        """Numbers and bytes of some of its slots, in order; blocks without any are not read.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, the segment is gone or damaged.
+        """
+        wanted, in_order = frozenset(seqs), sorted(seqs)
+        blocks = [
+            block
+            for block, end in self._blocks()
+            if bisect_left(in_order, block.first) < bisect_left(in_order, end)
+        ]
+        for seq, body in self._bodies(blocks):
+            if seq in wanted:
+                yield seq, body
+
+    def slots_about(self, ranges: Mapping[TopicPartition, OffsetRange]) -> Collection[int]:
+        """The slots that say something about these offsets, or may about those of any range.
+
+        All of them if software wrote the segment that did not list the latter.
+        """
+        if (kinds := self.directory.kinds) is None:
+            return range(self.directory.first, self.directory.last + 1)
+        # A REPLACE names its ranges, as COMMITs do.
+        anywhere = [tag_of(kind) for kind in NAMED_KINDS if kind is not Replace]
+        found = {seq for tag in anywhere for seq in kinds.get(tag, ())}
+        for number in {segments.bucket_of(tp.topic, tp.partition) for tp in ranges}:
+            for entry in self._bucket(self.directory.index[number]):
+                own = ranges.get(TopicPartition(entry.topic, entry.partition))
+                if own is not None and entry.start < own.end and own.start < entry.end:
+                    found.add(entry.at)
+        return found
+
+    def slots_of(self, kinds: Collection[type[Record]]) -> Collection[int]:
+        """The slots of records of these types, which are of ``NAMED_KINDS``.
+
+        All of them if software wrote the segment that did not list them.
+        """
+        if (known := self.directory.kinds) is None:
+            return range(self.directory.first, self.directory.last + 1)
+        return {seq for kind in kinds for seq in known.get(tag_of(kind), ())}
+
+    def _blocks(self) -> Iterator[tuple[segments.Block, int]]:
+        """Its blocks, each with the number of the slot that follows it."""
+        blocks, last = self.directory.blocks, self.directory.last
+        yield from zip(blocks, (*(b.first for b in blocks[1:]), last + 1), strict=True)
+
+    def _bodies(self, blocks: Sequence[segments.Block]) -> Iterator[tuple[int, bytes]]:
+        """Numbers and bytes of the slots in some of its blocks, which are in order."""
+        wanted = [*blocks]
         while wanted:
             some = [wanted.pop(0)]
-            while wanted and wanted[0].start + wanted[0].length - some[0].start <= READ_BYTES:
+            while (
+                wanted
+                and wanted[0].start == some[-1].start + some[-1].length
+                and wanted[0].start + wanted[0].length - some[0].start <= READ_BYTES
+            ):
                 some.append(wanted.pop(0))
             for block, packed in self._packed(some):
-                for seq, body in enumerate(self._block(packed), block.first):
-                    if seq >= start:
-                        yield seq, body
+                yield from enumerate(self._block(packed), block.first)
 
     def bodies_back(self, last: int) -> Iterator[tuple[int, bytes]]:
         """Numbers and bytes of its slots from ``last`` down to its first, as ``bodies``.

@@ -14,13 +14,13 @@ of the group matter for an offset, so that one need not look into each.
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from landfall import untrusted_json
-from landfall.ledger import object_names
+from landfall.ledger import object_names, records
 from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import part_offsets
 from landfall.ledger.gzip_members import unpack
@@ -36,6 +36,7 @@ from landfall.ledger.records import (
     Lost,
     Open,
     Record,
+    Repair,
     Replace,
     Replay,
     decode,
@@ -49,6 +50,8 @@ BUCKETS = 64
 BLOCK_BYTES = 256 * 1024
 """Bytes of slots, before compression, after which a block ends."""
 TRAILER_BYTES = 16
+NAMED_KINDS = (Open, Add, Drop, Repair, records.Block, Replace)
+"""Records whose slots the directory lists: they are few, and change what others have decided."""
 MAX_MEMBER_BYTES = 256 * 2**20
 """The most that is read of a member: a block has ``BLOCK_BYTES`` and the rest of its last slot."""
 
@@ -83,6 +86,8 @@ class Directory(msgspec.Struct, frozen=True):
         blocks: its slots.
         index: per bucket, what its slots are about.
         catalog: per bucket, what the segments of its group up to this one are about.
+        kinds: by the tags of records of ``NAMED_KINDS``, their slots. None if software wrote it
+            that did not list them.
     """
 
     first: int
@@ -93,6 +98,7 @@ class Directory(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...]
     index: tuple[Span, ...]
     catalog: tuple[Span, ...]
+    kinds: Mapping[str, tuple[int, ...]] | None = None
 
     def deletable(self) -> Iterator[tuple[int, int]]:
         """Epoch and index of every slot that may go: not the first of an epoch, nor its seal."""
@@ -165,10 +171,14 @@ def build(group: str, first: int, ordinal: int, bodies: Sequence[bytes], catalog
         out += member
     buckets: list[list[Entry]] = [[] for _ in range(BUCKETS)]
     epochs, record = [first], None
+    kinds: dict[str, tuple[int, ...]] = {}
     for seq, body in enumerate(bodies, first):
         record = decode(seq, body)
         for entry in entries_of(group, record):
             buckets[bucket_of(entry.topic, entry.partition)].append(entry)
+        if isinstance(record, NAMED_KINDS):
+            tag = tag_of(type(record))
+            kinds[tag] = (*kinds.get(tag, ()), seq)
         if isinstance(record, Open):
             epochs.append(seq + 1)
     if not isinstance(record, Open):
@@ -188,6 +198,7 @@ def build(group: str, first: int, ordinal: int, bodies: Sequence[bytes], catalog
         tuple(blocks),
         index,
         summed,
+        kinds,
     )
     packed = _packed(_encoder.encode(directory))
     out += packed + _MAGIC + struct.pack(">Q", len(packed))
@@ -235,6 +246,11 @@ def read_block(packed: bytes) -> list[bytes]:
 def bucket_of(topic: str, partition: int) -> int:
     """The bucket of a topic partition."""
     return zlib.crc32(f"{topic}/{partition}".encode()) % BUCKETS
+
+
+def tag_of(kind: type[Record]) -> str:
+    """What a record of this type is called in the ledger."""
+    return str(kind.__struct_config__.tag)
 
 
 def _blocks(first: int, bodies: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:

@@ -19,6 +19,7 @@ from fractions import Fraction
 from landfall.driver.decide.counting import (
     CountingObject,
     LandedRange,
+    Ranges,
     by_topic_partition,
     output_partition,
 )
@@ -28,8 +29,6 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import RetiringObject, Section
 from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
 from landfall.ledger.task_results import ObjectKind
-
-Ranges = Mapping[TopicPartition, OffsetRange]
 
 
 class NothingChosen(Stalled):
@@ -226,28 +225,33 @@ def _share_of(ranges: Ranges, share: Fraction | None) -> Ranges:
     return {tp: ranges[tp] for tp in ranked[:count]}
 
 
+def grown(landed: LandedNow, ranges: Ranges) -> Ranges:
+    """These ranges, grown to whole slices and to all rows of objects that cannot be cut."""
+    return _grown(landed, ranges)[0]
+
+
 def covering(landed: LandedNow, ranges: Ranges) -> Backfill:
     """These ranges, grown to whole slices and to all rows of objects that cannot be cut.
 
     Raises:
         Stalled, Retry: as ``chosen``.
     """
-    grown, reasons = _grown(landed, ranges)
-    slices = tuple(Slice(tp, grown[tp]) for tp in sorted(grown))
-    concerned = sorted(_inside(landed, landed.objects.values(), grown), key=lambda each: each.key)
-    cut = tuple(each for each in concerned if _straddles(each, grown))
-    retire = tuple(each for each in concerned if not _straddles(each, grown))
+    whole, reasons = _grown(landed, ranges)
+    slices = tuple(Slice(tp, whole[tp]) for tp in sorted(whole))
+    concerned = sorted(_inside(landed, landed.objects.values(), whole), key=lambda each: each.key)
+    cut = tuple(each for each in concerned if _straddles(each, whole))
+    retire = tuple(each for each in concerned if not _straddles(each, whole))
     _check_former(landed, concerned)
     for slice_ in slices:
         _check_whole(landed, slice_)
-    _check_visible(landed, grown, {each.key for each in concerned})
+    _check_visible(landed, whole, {each.key for each in concerned})
     objects, folders = len(retire) + 2 * len(cut), {each.folder for each in concerned}
     if objects > MAX_OBJECTS // 2 or len(folders) > MAX_FOLDERS // 2:
         raise _refused(
             f"{objects} objects in {len(folders)} folders would retire, more than "
             f"{MAX_OBJECTS // 2} in {MAX_FOLDERS // 2}: choose less, and make several backfills"
         )
-    growths = tuple(Growth(tp, ranges.get(tp), grown[tp], reasons[tp]) for tp in sorted(reasons))
+    growths = tuple(Growth(tp, ranges.get(tp), whole[tp], reasons[tp]) for tp in sorted(reasons))
     return Backfill(slices, retire, cut, growths)
 
 

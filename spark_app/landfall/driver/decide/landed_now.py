@@ -2,7 +2,7 @@
 
 A backfill lands slices again and replaces the objects that count, so it has to know both exactly. A
 state of the ledger does not have them: it would grow with every object. So they are gathered record
-by record, in the order of the slots.
+by record, in the order of the slots; for a backfill that is planned, only of its ranges.
 
 An object counts from the slot on that calls it visible, until a LOST gives it up, a REPLAY reads
 it, or a REPLACE lets it retire. What was landed before a topic partition left the lane is of a
@@ -20,6 +20,7 @@ from datetime import datetime
 from landfall.driver.decide.counting import (
     CountingObject,
     LandedRange,
+    Ranges,
     decided_as,
     overlap,
     unplanned,
@@ -40,7 +41,7 @@ from landfall.ledger import (
     Replay,
     object_names,
 )
-from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
     LandedAgain,
     NewObject,
@@ -75,6 +76,7 @@ class LandedNow:
 
     Attributes:
         group: its name.
+        within: of rows from these offsets alone, objects and ranges are kept; None for all.
         slot: the last slot.
         applied_through: the slot up to which everything is visible.
         ranges: per topic partition what was landed, in order, in all its lives.
@@ -91,6 +93,7 @@ class LandedNow:
     """
 
     group: str
+    within: Ranges | None = None
     slot: int = -1
     applied_through: int = -1
     ranges: dict[TopicPartition, list[LandedRange]] = field(
@@ -130,11 +133,12 @@ class LandedNow:
             case Commit():
                 self._commit(record)
             case Replay():
-                objects = (o for each in record.slices for o in each.objects)
+                own = [each for each in record.slices if self._keeps(each.piece)]
+                objects = (o for each in own for o in each.objects)
                 self._due[record.header.seq] = self._decided(record.header.seq, objects)
-                self._read[record.header.seq] = tuple(s.dead_letters for s in record.slices)
+                self._read[record.header.seq] = tuple(s.dead_letters for s in own)
                 self.replays += len(record.slices)
-            case Hole():
+            case Hole() if self._keeps(record.piece):
                 self.holes[record.piece.topic_partition].append(
                     (record.header.seq, record.piece.offsets)
                 )
@@ -149,22 +153,27 @@ class LandedNow:
                 for named in record.missing:
                     due = self._due.get(named.commit, {})
                     self.missing |= {key: due.pop(key) for key in named.keys if key in due}
-            case Replace() if listed is not None:
-                before = self._replacing.pop(record.instead, None)
-                lives = (
-                    before.lives
-                    if before and record.again
-                    else {
-                        s.topic_partition: self.lives.get(s.topic_partition, -1)
-                        for s in record.slices
-                    }
-                )
-                self._replacing[record.header.seq] = _Replacing(record, listed, lives)
-                self.promotions.take(record)
+            case Replace():
+                self._replacement(record, listed)
             case _:
                 pass
-        self.slot = record.header.seq
-        self._apply(record.header.applied_through)
+        self.reached(record.header.seq, record.header.applied_through)
+
+    def concerns(self, record: Replace) -> bool:
+        """Whether a REPLACE concerns what is kept, so that its list is wanted."""
+        return record.instead in self._replacing or any(map(self._keeps, record.slices))
+
+    def reached(self, slot: int, applied_through: int) -> None:
+        """Take note of a slot, up to which what was left out says nothing about what is kept."""
+        self.slot = slot
+        self._apply(applied_through)
+
+    def _keeps(self, slice_: Slice) -> bool:
+        """Whether rows of a slice may be kept."""
+        if self.within is None:
+            return True
+        own, offsets = self.within.get(slice_.topic_partition), slice_.offsets
+        return own is not None and own.start < offsets.end and offsets.start < own.end
 
     @property
     def waiting(self) -> Iterator[tuple[int, CountingObject]]:
@@ -217,6 +226,17 @@ class LandedNow:
         ends += [hole.end for slot, hole in self.holes.get(tp, ()) if slot > life]
         return max(ends, default=self.members[tp].start)
 
+    def _replacement(self, record: Replace, listed: Replaced | None) -> None:
+        self.promotions.take(record)
+        if listed is None:
+            return
+        before = self._replacing.pop(record.instead, None)
+        slot, known = record.header.seq, self.lives
+        lives = {s.topic_partition: known.get(s.topic_partition, -1) for s in record.slices}
+        if before and record.again:
+            lives = {**before.lives}
+        self._replacing[slot] = _Replacing(record, listed, lives)
+
     def _drop(self, record: Drop) -> None:
         for tp in record.topic_partitions:
             self.lives.pop(tp, None)
@@ -231,11 +251,13 @@ class LandedNow:
     def _commit(self, record: Commit) -> None:
         slot, time = record.header.seq, datetime.fromisoformat(record.header.time)
         self.made_by.add(self.specs[self._generation])
-        for landed in record.slices:
+        own = [landed for landed in record.slices if self._keeps(landed.piece)]
+        for landed in own:
             tp = landed.piece.topic_partition
             made = LandedAgain.of(landed)
             self.ranges[tp].append(LandedRange(slot, made, self._generation, time, self.lives[tp]))
-        self._due[slot] = self._decided(slot, (o for s in record.slices for o in s.objects))
+        if due := self._decided(slot, (o for s in own for o in s.objects)):
+            self._due[slot] = due
 
     def _decided(self, slot: int, objects: Iterable[LandedObject]) -> dict[str, CountingObject]:
         found = {}
@@ -245,9 +267,11 @@ class LandedNow:
             tp = TopicPartition(name.topic, name.partition)
             section = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
             retiring, lives = RetiringObject(slot, landed), frozenset([(tp, self.lives[tp])])
-            found[key] = CountingObject(
+            counting = CountingObject(
                 retiring, name.topic, name.generation, (section,), lives, since=slot
             )
+            if any(map(self._keeps, counting.slices)):
+                found[key] = counting
         return found
 
     def _repair(self, record: Repair) -> None:
@@ -263,12 +287,13 @@ class LandedNow:
     def _apply(self, through: int) -> None:
         """Let everything count that is visible through a slot."""
         self.applied_through = max(self.applied_through, through)
-        for slot in sorted(slot for slot in self._due if slot <= self.applied_through):
+        known = {*self._due, *self._read, *self._replacing}
+        for slot in sorted(slot for slot in known if slot <= self.applied_through):
             for key in self._read.pop(slot, ()):
                 self.objects.pop(key, None)
-            self.objects |= self._due.pop(slot)
-        for slot in sorted(slot for slot in self._replacing if slot <= self.applied_through):
-            self._replace(slot, self._replacing.pop(slot))
+            self.objects |= self._due.pop(slot, {})
+            if (replacing := self._replacing.pop(slot, None)) is not None:
+                self._replace(slot, replacing)
         self.promotions.apply(self.applied_through)
 
     def _replace(self, slot: int, replacing: _Replacing) -> None:
@@ -285,6 +310,8 @@ class LandedNow:
         originals = {unplanned(each.key): each for each in copied}
         former = [each for each in retired if not self.is_present(each)]
         for new in listed.objects:
+            if not self._is_kept(new):
+                continue
             counting = originals.get(unplanned(new.landed.upload.key))
             if counting is None:
                 counting = self._counting(replacing, new, former)
@@ -300,7 +327,23 @@ class LandedNow:
         return [
             LandedRange(slot, each, generation, time, replacing.lives[each.piece.topic_partition])
             for each in listed.landed_again
+            if self._keeps(each.piece)
         ]
+
+    def _is_kept(self, new: NewObject) -> bool:
+        """Whether a new object has rows that are kept."""
+        if self.within is None:
+            return True
+        topic = object_names.origin(self.group, new.landed.upload.key).topic
+        return any(
+            self._keeps(
+                Slice(
+                    TopicPartition(topic, section.partition),
+                    OffsetRange(section.first_offset, section.last_offset + 1),
+                )
+            )
+            for section in new.sections
+        )
 
     def _swapped(self, replacing: _Replacing, ranges: Iterable[LandedRange]) -> list[LandedRange]:
         """Put these ranges in the place of those that a REPLACE concerns, and return the latter."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from landfall.driver.decide.backfill import Backfill, covering, sections_inside
-from landfall.driver.decide.counting import CountingObject
+from landfall.driver.decide.backfill import Backfill, covering, grown, sections_inside
+from landfall.driver.decide.counting import CountingObject, Ranges
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Stalled
 from landfall.ledger import object_names
@@ -128,7 +128,7 @@ def promotion(
     """What takes the place of what, by the live ledger as it is now.
 
     Args:
-        live: what the group has landed.
+        live: what the group has landed, of these ranges at least.
         side: what the backfill has landed.
         slices: the planned ranges.
         topic_ids: the ids that their topics had.
@@ -143,7 +143,10 @@ def promotion(
         member = live.members.get(tp)
         if member is None or member.topic_id != topic_id:
             raise _refused(f"{tp}: it has left the group, or its topic was created again")
-    now = covering(live, {each.topic_partition: each.offsets for each in slices})
+    ranges = {each.topic_partition: each.offsets for each in slices}
+    # Of ``live``, perhaps only these ranges are known: it cannot be asked about longer ones.
+    _check_not_grown(slices, grown(live, ranges))
+    now = covering(live, ranges)
     _check_unchanged(live, now, slices, planned_at)
     promoted = (
         Promoted(each, object_names.renamed(each.key, live.called_applied))
@@ -168,15 +171,19 @@ def why_too_large(made: Promotion) -> str:
     return ""
 
 
-def _check_unchanged(
-    live: LandedNow, now: Backfill, slices: Collection[Slice], planned_at: int
-) -> None:
-    if {*now.slices} != {*slices}:
-        other = min({*now.slices} ^ {*slices})
+def _check_not_grown(slices: Collection[Slice], ranges: Ranges) -> None:
+    now = {Slice(tp, offsets) for tp, offsets in ranges.items()}
+    if now != {*slices}:
+        other = min(now ^ {*slices})
         raise _refused(
             f"objects were merged since the plan, and sorted or rid of duplicates, so that rows of "
             f"the ranges cannot be told from those of {other}: discard it, and plan another one"
         )
+
+
+def _check_unchanged(
+    live: LandedNow, now: Backfill, slices: Collection[Slice], planned_at: int
+) -> None:
     for each in (*now.retire, *now.cut):
         if each.since > planned_at:
             raise _refused(
