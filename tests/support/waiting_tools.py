@@ -68,6 +68,14 @@ def _landing() -> Json:
     return _stored(_running())
 
 
+def _replacing_is_refused() -> Json:
+    """Landing while the store refuses to delete what a merge has replaced."""
+    made = _landing()
+    refused = {"type": "Replaced", "status": "False", "reason": "ReplacedObjectsNotDeleted"}
+    made["status"]["conditions"].append(refused | {"message": "a/1: AccessDenied"})
+    return made
+
+
 def _paused_and_edited() -> Json:
     world = _running()
     world.annotations[PAUSE] = "true"
@@ -131,6 +139,7 @@ GROUPS = (
     ),
     State("its first driver starts", _starting, "InProgress", "Progressing", "False"),
     State("landing", _landing, "Current", "Healthy", "True"),
+    State("landing, refused a deletion", _replacing_is_refused, "Current", "Healthy", "True"),
     State("paused, then edited", _paused_and_edited, "InProgress", "Suspended", "False"),
     State("rolling out", _rolling_out, "InProgress", "Progressing", "False"),
     State("rolled out, and watched", _rolled_out, "Current", "Healthy", "True"),

@@ -53,6 +53,10 @@ class ConditionType(StrEnum):
     """The range that is due is landed in time, and the last one was landed as a whole. Only groups
     with a schedule have it.
     """
+    REPLACED = "Replaced"
+    """The store refuses nothing of what merges, promotions and undoings replace. It is there once
+    something was refused, and no part of Ready: neither landing nor readers wait for it.
+    """
     SPEC_VALID = "SpecValid"
     """The spec can be applied."""
     UPGRADING = "Upgrading"
@@ -115,6 +119,8 @@ class Reason(StrEnum):
     PUBLISHER_BLOCKED = "PublisherBlocked"
     PUBLISHER_FAILING = "PublisherFailing"
     PUBLISHER_BEHIND = "PublisherBehind"
+    REPLACEMENT_REFUSED = "ReplacementRefused"
+    REPLACED_NOT_DELETED = "ReplacedObjectsNotDeleted"
 
     # upgrades
     NOT_READY_IN_TIME = "NotReadyInTime"

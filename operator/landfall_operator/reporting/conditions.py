@@ -283,6 +283,29 @@ def _published(view: View) -> Finding | None:
     return Finding(*found) if found else None
 
 
+def _replaced(view: View) -> Finding | None:
+    """What the store refuses of REPLACEs; None while it never refused anything."""
+    known = view.observed.status.conditions
+    before = next((each for each in known if each.type is ConditionType.REPLACED), None)
+    if view.status is None:  # what was refused stays so while nobody asks again
+        return before and Finding(before.status, before.reason, before.message)
+    left = view.status.replacing
+    # No count of objects: a message that changes in every pass would cause a write in every pass.
+    if left.refused:
+        message = (
+            f"the store refuses new objects of {plural(left.refused, 'REPLACE')}; what they are "
+            f"to replace counts as before: {left.problem}{next_command(view, left.next_step)}"
+        )
+        return Finding("False", Reason.REPLACEMENT_REFUSED, message)
+    if left.undeletable_objects:
+        message = (
+            "the store refuses to delete replaced objects, so who lists the bucket finds their "
+            f"rows twice; allow it: {left.problem}"
+        )
+        return Finding("False", Reason.REPLACED_NOT_DELETED, message)
+    return before and Finding("True", Reason.AS_EXPECTED)
+
+
 def _on_schedule(view: View) -> Finding | None:
     found = schedules.condition_of(view.observed, view.desired, _problem(view))
     return Finding(*found) if found else None
@@ -418,6 +441,7 @@ _FINDERS: Mapping[ConditionType, Callable[[View], Finding | None]] = {
     ConditionType.EXECUTORS_READY: _executors_ready,
     ConditionType.PUBLISHED: _published,
     ConditionType.ON_SCHEDULE: _on_schedule,
+    ConditionType.REPLACED: _replaced,
     ConditionType.SPEC_VALID: _spec_valid,
     ConditionType.UPGRADING: upgrading,
     ConditionType.STALLED: _stalled,

@@ -41,6 +41,7 @@ class ReplacingStatus:
         undeleted_objects: replaced objects that are not deleted yet.
         undeletable_objects: how many these are if a deletion was refused at the last try, else 0.
         problem: what was refused, with the object and the error; empty if nothing.
+        next_step: the command that gives up what was refused; empty if none does.
     """
 
     waiting: int = 0
@@ -48,3 +49,4 @@ class ReplacingStatus:
     undeleted_objects: int = 0
     undeletable_objects: int = 0
     problem: str = ""
+    next_step: str = ""

@@ -34,8 +34,16 @@ SEE_VALUE = "landfall try shows its value"
 FILE_PLACEHOLDER = "GROUP.yaml"
 """Stands for the group's file in a next step whose reader has one."""
 
+GIVE_UP_STEP = "landfall undo {group} {slot} --why '…'"
+"""The command that gives up a REPLACE whose new objects the store refuses."""
+
 TRUNCATED_STEP = "landfall unblock {group} {tp}"
 """The command for a log that was truncated; its reason is DATA_LOSS, too."""
+
+
+def give_up_step(slot: int) -> str:
+    """The command that gives up the REPLACE in a slot, which is not applied."""
+    return GIVE_UP_STEP.format(group=FILE_PLACEHOLDER, slot=slot)
 
 
 def next_step(

@@ -28,6 +28,7 @@ import stamina
 from msgspec import structs
 
 from landfall.api.compaction_status import ReplacingStatus
+from landfall.api.next_steps import give_up_step
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import PromoteRequest, UndoRequest
@@ -192,7 +193,8 @@ class Replacements:
         undeletable = left if self._cleaning_up.problem else 0
         found = (str(error) for error in refused.values())
         problem = next(found, "") or self._cleaning_up.problem
-        return ReplacingStatus(len(self._running), len(refused), left, undeletable, problem)
+        step = next((give_up_step(slot) for slot in refused), "")
+        return ReplacingStatus(len(self._running), len(refused), left, undeletable, problem, step)
 
     def why_not(self, plan: PlannedReplacement) -> str:
         """Why a plan must not be recorded now; empty if it may be."""

@@ -329,6 +329,7 @@ def test_readers_and_landing_go_on_while_new_objects_are_refused() -> None:
     found = driver.statuses[-1].replacing
     assert (found.waiting, found.refused, "AccessDenied" in found.problem) == (1, 1, True)
     (slot,) = scene.state().replacing
+    assert found.next_step == f"landfall undo GROUP.yaml {slot} --why '…'"
     assert f"nobody waits for it. To give it up: `landfall undo {slot}`" in message
     assert driver.stop() is ExitCode.OK
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from landfall import errors
+from landfall.api.compaction_status import ReplacingStatus
 from landfall.api.contract import Failure, Phase
+from landfall.api.next_steps import give_up_step
 from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
 from landfall_operator.api.reasons import Phase as GroupPhase
@@ -61,7 +63,64 @@ def test_a_running_group_reports_its_numbers(running: GroupObservation) -> None:
     assert {c.type for c in status.conditions} == set(ConditionType) - {
         ConditionType.PUBLISHED,
         ConditionType.ON_SCHEDULE,
+        ConditionType.REPLACED,
     }
+
+
+def replacing(observed: GroupObservation, left: ReplacingStatus) -> GroupObservation:
+    """The group as it goes on, with this left of REPLACEs."""
+    (driver,) = observed.drivers.values()
+    assert driver.report
+    status = replace(driver.report.status, replacing=left)
+    seen = with_driver(observed, report=replace(driver.report, status=status))
+    return replace(seen, status=status_of(observed))
+
+
+REFUSED = ReplacingStatus(1, 1, 0, 0, "a/1: AccessDenied", give_up_step(7))
+UNDELETABLE = ReplacingStatus(0, 0, 4, 4, "a/1: AccessDenied")
+
+
+def test_what_is_refused_of_a_replacement_is_a_condition_that_names_the_way_out(
+    running: GroupObservation,
+) -> None:
+    left = replacing(running, REFUSED)
+
+    found = condition(status_of(left), ConditionType.REPLACED)
+
+    assert (found.status, found.reason) == ("False", Reason.REPLACEMENT_REFUSED)
+    assert "1 REPLACE; what they are to replace counts as before: a/1: AccessDen" in found.message
+    assert found.message.endswith(" -- landfall undo 7 --why '…'")
+
+
+def test_what_cannot_be_deleted_is_a_condition_and_the_group_works(
+    running: GroupObservation,
+) -> None:
+    left = replacing(running, UNDELETABLE)
+
+    status = status_of(left)
+
+    found = condition(status, ConditionType.REPLACED)
+    assert (found.status, found.reason) == ("False", Reason.REPLACED_NOT_DELETED)
+    assert found.message.endswith("; allow it: a/1: AccessDenied")
+    assert (status.phase, status.reason) == ("Running", None)
+    for kind in (ConditionType.READY, ConditionType.DEPLOYED):
+        assert condition(status, kind).status == "True"
+    for kind in (ConditionType.STALLED, ConditionType.RECONCILING):
+        assert condition(status, kind).status == "False"
+
+
+def test_a_refusal_is_over_once_the_store_allows_it_and_lasts_while_nobody_asks(
+    running: GroupObservation,
+) -> None:
+    refused = replacing(running, REFUSED)
+    over = replacing(refused, ReplacingStatus())
+    silent = replace(refused, status=status_of(refused), drivers={})
+
+    assert condition(status_of(over), ConditionType.REPLACED).status == "True"
+    before, after = (
+        condition(status_of(each), ConditionType.REPLACED) for each in (refused, silent)
+    )
+    assert (after.status, after.reason, after.message) == ("False", before.reason, before.message)
 
 
 def test_all_blocked_topic_partitions_of_a_summary_are_counted(running: GroupObservation) -> None:
