@@ -31,6 +31,7 @@ from landfall.driver.side_lane import (
     side_spec,
     store_plan,
 )
+from landfall.driver.side_leftovers import delete_leftovers
 from landfall.errors import Stalled
 from landfall.lane.stores import open_stores
 from landfall.ledger.object_names import MAX_OFFSET
@@ -148,6 +149,7 @@ def make_plan(
     plan = side_plan(opened.name, landed, found, live.group.spec.generation, now)
     if is_stored:
         store_plan(opened.store, plan)
+        delete_leftovers(live.store, live.name, now)
     return plan, found
 
 
@@ -287,7 +289,9 @@ def _discard(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
         else:
             console.err().print(f"{escape(opened.name)}: it is not planned, so there is nothing")
         return ExitCode.OK
-    count = discard(opened.live.group, opened.store, opened.name, lambda: datetime.now(UTC))
+    live = opened.live
+    delete_leftovers(live.store, live.name, datetime.now(UTC))
+    count = discard(live.group, opened.store, opened.name, lambda: datetime.now(UTC))
     if arguments.json:
         console.print_json({"name": opened.name, "planned": True, "deleted_objects": count})
     else:

@@ -87,18 +87,24 @@ class Housekeeping:
         self.abort(o.upload for result in landed for o in result.objects)
 
     def begin_first_sweep(
-        self, is_ours: Callable[[str], bool], decided: Collection[str], now: datetime
+        self,
+        is_ours: Callable[[str], bool],
+        decided: Collection[str],
+        now: datetime,
+        is_discarded: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Begin to list this group's open uploads, whatever their age, and to abort them.
 
         To be called right after recovery, when everything committed is visible and no task of this
         driver has started: what is open then belongs to drivers that our OPEN fenced, so it can
         never be committed. ``end_first_listing`` must be called before the first task starts.
+        What ``is_discarded`` says is in a side lane in which nobody lands any more.
         """
         self._last_sweep = now
         fenced = OrphanFilter(is_ours, None, frozenset(decided))
         probes = OrphanFilter(_is_probe, now - PROBE_AGE)
-        self._first_sweep.start(fenced, probes, OrphanFilter(_is_kept, now - COPY_AGE))
+        kept, discarded = _kept(now), OrphanFilter(is_discarded, None)
+        self._first_sweep.start(fenced, probes, kept, discarded)
 
     def await_first_listing(self, wait: Callable[[], None], tell: Callable[[], None]) -> None:
         """Return once the first listing has ended, or has taken too long; tasks may start then.
@@ -132,6 +138,7 @@ class Housekeeping:
         decided: Collection[str],
         now: datetime,
         age: timedelta,
+        is_discarded: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Abort uploads of dead tasks, once per ``SWEEP_INTERVAL``.
 
@@ -140,7 +147,7 @@ class Housekeeping:
         if self._last_sweep is not None and now - self._last_sweep >= SWEEP_INTERVAL:
             self._last_sweep = now
             tasks = OrphanFilter(is_ours, now - age, frozenset(decided))
-            self._later_sweeps.start(tasks, OrphanFilter(_is_kept, now - COPY_AGE))
+            self._later_sweeps.start(tasks, _kept(now), OrphanFilter(is_discarded, None))
 
     def finish(self) -> None:
         """Return when all work under way has ended; orphans that remain are for the next driver."""
@@ -151,6 +158,10 @@ class Housekeeping:
 
 def _is_probe(key: str) -> bool:
     return key.startswith(PROBES)
+
+
+def _kept(now: datetime) -> OrphanFilter:
+    return OrphanFilter(_is_kept, now - COPY_AGE)
 
 
 def _is_kept(key: str) -> bool:

@@ -46,6 +46,7 @@ from landfall.driver.publishing import published_positions
 from landfall.driver.replacements import Replacements
 from landfall.driver.replay import Replayer
 from landfall.driver.segment_rolling import SegmentRolling
+from landfall.driver.side_leftovers import DiscardedLanes
 from landfall.driver.status import DriverProgress
 from landfall.errors import Fenced, LandfallError, Retry, Stalled, cause
 from landfall.lane import LaneWriter, Read
@@ -202,7 +203,9 @@ class Driver:
             self.counters.message = "looking for uploads that former drivers left behind"
             self._report()
 
-        self._housekeeping.begin_first_sweep(self._is_ours, self._decided, self.deps.clock())
+        self._housekeeping.begin_first_sweep(
+            self._is_ours, self._decided, self.deps.clock(), self._discarded_lanes().have
+        )
         self._housekeeping.await_first_listing(self._wait, tell)
         self.counters.message = ""
 
@@ -232,7 +235,11 @@ class Driver:
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
         self._housekeeping.abort_orphans_if_due(
-            self._is_ours, self._decided, now, self.group.spec.tuning.orphan_age
+            self._is_ours,
+            self._decided,
+            now,
+            self.group.spec.tuning.orphan_age,
+            self._discarded_lanes().have,
         )
         is_replaying = self._decisions.is_carrying_out
         self._expiry.start_if_due(self.writer.state, now, is_replaying=is_replaying)
@@ -310,6 +317,9 @@ class Driver:
 
     def _is_ours(self, key: str) -> bool:
         return is_ours(self.group.metadata.name, self.writer.state.members, key)
+
+    def _discarded_lanes(self) -> DiscardedLanes:
+        return DiscardedLanes(self.deps.store, self.group.metadata.name)
 
     @property
     def _decided(self) -> frozenset[str]:

@@ -73,7 +73,23 @@ def side_root(group: str, name: str) -> str:
     """
     if not LANE_NAME.fullmatch(name) or len(name) > 63:
         raise ValueError(f"not a name of lower-case letters, digits and -: {name!r}")
-    return f"{group_prefix(group)}{SIDE}/{name}"
+    return f"{side_prefix(group)}{name}"
+
+
+def side_prefix(group: str) -> str:
+    """What the keys of all backfills of a group begin with.
+
+    Raises:
+        ValueError: the group's name is not legal.
+    """
+    return f"{group_prefix(group)}{SIDE}/"
+
+
+def side_root_of(group: str, key: str) -> str:
+    """The root of the group's backfill that a key is in; empty if it is in none."""
+    prefix = side_prefix(group)
+    name, slash, _ = key.removeprefix(prefix).partition("/")
+    return f"{prefix}{name}" if key.startswith(prefix) and slash else ""
 
 
 def is_ledger_key(key: str) -> bool:
