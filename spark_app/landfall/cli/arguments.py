@@ -254,6 +254,9 @@ asked. Nothing is landed; the store's test writes a few small objects and delete
 Code that a file names is imported, as by run. With --offline no server is asked, as in a
 pre-commit hook or where a change is reviewed.
 
+With --lifecycle nothing is checked: printed are the lifecycle rules of each bucket (S3, Google
+Cloud Storage) that delete what nobody deletes once no driver of the group runs.
+
 Exit code 2: something is to be changed, in the file or in what it names. 5: servers do not
 answer, and nothing else is wrong.
 
@@ -261,6 +264,7 @@ examples:
   landfall check group.yaml
   landfall check --offline groups/*.yaml
   landfall check group.yaml --json | jq -r '.faults[].message'
+  landfall check group.yaml --lifecycle | jq '."s3://logs"' > rules.json
 """,
     )
     command.add_argument(
@@ -271,6 +275,9 @@ examples:
         help="files that each describe a consumer group",
     )
     command.add_argument("--offline", action="store_true", help="ask no server")
+    command.add_argument(
+        "--lifecycle", action="store_true", help="print lifecycle rules for the buckets, as JSON"
+    )
     command.add_argument("--json", action="store_true", help="print one JSON object")
 
 

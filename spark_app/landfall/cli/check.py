@@ -36,9 +36,13 @@ class Fault:
 def check(arguments: argparse.Namespace) -> ExitCode:
     """Print the faults of all files.
 
+    With ``--lifecycle``, print the rules of buckets instead.
+
     Returns:
         USAGE if something is to be changed, UNAVAILABLE if servers do not answer and that is all.
     """
+    if arguments.lifecycle:
+        return _show_lifecycle(arguments.groups)
     found: list[Fault] = []
     warnings: list[str] = []
     for path in arguments.groups:
@@ -54,6 +58,23 @@ def check(arguments: argparse.Namespace) -> ExitCode:
     if not found:
         return ExitCode.OK
     return ExitCode.UNAVAILABLE if all(fault.may_pass for fault in found) else ExitCode.USAGE
+
+
+def _show_lifecycle(paths: Iterable[Path]) -> ExitCode:
+    """Print the rules that delete in each bucket what no driver does once none runs.
+
+    Raises:
+        Stalled: SPEC_INVALID, a file is wrong.
+    """
+    from landfall.driver.lifecycle_rules import documents  # noqa: PLC0415  # as in _faults
+
+    for path in paths:
+        found = documents(group_file.load(path, os.environ))
+        if not found:
+            console.err().print(f"{escape(str(path))}: no store of it has lifecycle rules")
+        for url, rules in found.items():
+            console.out().print(json.dumps({url: rules}, indent=2), markup=False, highlight=False)
+    return ExitCode.OK
 
 
 def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault]:
