@@ -126,12 +126,16 @@ class Skipped:
         reasons: the names of the first of them, and why.
         changed: those among the first that were written anew.
         duplicates: how many of them have the contents of others.
+        refused: how many of them have a name or a size that cannot be landed.
+        first_refused: why the first of these cannot; empty if there is none.
     """
 
     files: int = 0
     reasons: tuple[tuple[str, str], ...] = ()
     changed: tuple[str, ...] = ()
     duplicates: int = 0
+    refused: int = 0
+    first_refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,8 @@ class _Look:
         self.behind = 0
         self.waiting: dict[str, Waiting] = {}
         self.waiting_files = 0
-        self.skipped_files = self.duplicates = 0
+        self.skipped_files = self.duplicates = self.refused = 0
+        self.first_refused = ""
         self.waits_since: datetime | None = None
         self.reasons: list[tuple[str, str]] = []
         self.changed: list[str] = []
@@ -242,7 +247,14 @@ class _Look:
         ordered = sorted(self.files, key=self._order)
         return Found(
             tuple(ordered),
-            Skipped(self.skipped_files, tuple(self.reasons), tuple(self.changed), self.duplicates),
+            Skipped(
+                self.skipped_files,
+                tuple(self.reasons),
+                tuple(self.changed),
+                self.duplicates,
+                self.refused,
+                self.first_refused,
+            ),
             self.waiting_files,
             self._next_position(),
         )
@@ -300,8 +312,13 @@ class _Look:
             try:
                 check_name(file.name)
                 parts = self.rules.cut(file.name, file.size)
-            except ValueError as error:
-                reason = str(error)
+            except Exception as error:  # noqa: BLE001  # of a reader, which may be a plug-in
+                is_said = isinstance(error, ValueError)
+                reason = str(error) if is_said else f"the reader failed: {type(error).__name__}"
+                self.refused += 1
+                is_named = repr(file.name) in reason
+                said = reason if is_named else f"{file.name!r}: {reason}"
+                self.first_refused = self.first_refused or said
         if reason:
             self._skip(file, reason)
             return True

@@ -17,6 +17,7 @@ class LeftOut:
 
     Attributes:
         duplicates: how many the last listing of all names found that have the contents of others.
+        refused: how many it found whose name or size cannot be landed.
     """
 
     def __init__(self, feed: str) -> None:
@@ -24,8 +25,9 @@ class LeftOut:
         self._logged: set[tuple[str, str]] = set()
         self._relisted: datetime | None = None
         self._is_relisting = False
-        self._counted = 0
-        self.duplicates = 0
+        self._counted = self._counted_refused = 0
+        self._first_refused = ""
+        self.duplicates = self.refused = 0
 
     def sees(self, found: Found) -> None:
         """Take in what a look has found."""
@@ -40,17 +42,28 @@ class LeftOut:
     @property
     def note(self) -> str:
         """What the status says; empty if there is nothing to say."""
-        if not self.duplicates:
-            return ""
-        files = plural(self.duplicates, "file")
-        return f"{self._feed}: {files} left out by dedupe, with the contents of others"
+        lines = []
+        if self.duplicates:
+            files = plural(self.duplicates, "file")
+            lines.append(f"{self._feed}: {files} left out by dedupe, with the contents of others")
+        if self.refused:
+            files = plural(self.refused, "file")
+            lines.append(
+                f"{self._feed}: {files} left out: {self._first_refused}; give it another name, or "
+                "write it in smaller files"
+            )
+        return "\n".join(lines)
 
     def _count(self, found: Found) -> None:
         """Count what a listing of all names finds, which may take several looks."""
         if found.position.relisted != self._relisted:
-            self._relisted, self._counted, self._is_relisting = found.position.relisted, 0, True
+            self._relisted, self._is_relisting = found.position.relisted, True
+            self._counted = self._counted_refused = 0
+            self._first_refused = ""
         if self._is_relisting:
             self._counted += found.skipped.duplicates
+            self._counted_refused += found.skipped.refused
+            self._first_refused = self._first_refused or found.skipped.first_refused
             self._is_relisting = found.has_more
             if not found.has_more:
-                self.duplicates = self._counted
+                self.duplicates, self.refused = self._counted, self._counted_refused

@@ -6,19 +6,23 @@ version of the file that was discovered.
 
 A part that cannot be read, or not to its end, ends the slice before the row at which that showed:
 what was read before is landed. A slice that begins with it raises ``PartUnreadable``, by which the
-driver parks the part. So it is tried once, and is in nobody's way.
+driver parks the part. So it is tried once, and is in nobody's way. That holds for whatever a reader
+raises, and for a file that the store refuses while it gives others. If it refuses all, the right to
+read is lacking, and the feed waits for it.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain, islice
 
 import numpy as np
 import pyarrow as pa
 
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.errors import PartUnreadable, Reason, Stalled
+from landfall.errors import LandfallError, PartUnreadable, Reason, Stalled, StoreDenied
 from landfall.files import FilePart, FileReader, FileRecords, UnreadableFileError
 from landfall.ledger import PartList
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
@@ -29,9 +33,14 @@ from landfall.pipeline.records import HEADERS, Columns, Records
 from landfall.source import EndsEarly
 from landfall.source.files import VersionedFile
 from landfall.store import Slots, SourceFiles
+from landfall.task.faults import stack_of
 
 CHUNK_ROWS, CHUNK_BYTES = 10_000, 4 * 2**20
 """Chunks of small parts are landed together until they have so many rows or payload bytes."""
+log = logging.getLogger(__name__)
+
+MAX_TRIED = 16
+"""Files that are tried, twice, to find out whether a store refuses one file or all."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_HEADERS = pa.nulls(0, HEADERS).values
 
@@ -111,12 +120,42 @@ class FeedReader:
         feed, row = self._feeds[tp.topic], 0
         modified = _EPOCH + timedelta(milliseconds=part.modified)
         file = VersionedFile(feed.source, ListedFile(part.name, part.etag, part.size, modified))
-        for found in feed.reader.read(file, FilePart(part.start, part.end)):
+        for found in self._as_unreadable(
+            feed.source, part, feed.reader.read(file, FilePart(part.start, part.end))
+        ):
             if row + len(found) > SPAN:
                 raise UnreadableFileError(part.name, part.start, f"more than {SPAN} rows in a part")
             if row + len(found) > skip:
                 yield max(row, skip), found if row >= skip else _from_row(found, skip - row)
             row += len(found)
+
+    @staticmethod
+    def _as_unreadable(
+        source: SourceFiles, part: ListedPart, rows: Iterator[FileRecords]
+    ) -> Iterator[FileRecords]:
+        """What a reader gives; whatever is about this file alone makes it unreadable.
+
+        Raises:
+            UnreadableFileError: the reader failed, or the store refuses this file and gives others.
+            LandfallError: as of the file's bytes.
+        """
+        try:
+            yield from rows
+        except StoreDenied as error:
+            if not _gives_others(source, part.name):
+                raise
+            why = f"the store refuses this file, and gives others: {error}"
+            raise UnreadableFileError(part.name, part.start, why) from error
+        except (UnreadableFileError, LandfallError, MemoryError):
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # of this machine, such as a full disk
+            # Its text may quote what the file holds, and the ledger must not.
+            shown = {"file": part.name, "traceback": stack_of(error)}
+            log.error("reader failed", extra=shown)  # noqa: TRY400  # as above
+            why = f"the reader failed: {type(error).__name__}"
+            raise UnreadableFileError(part.name, part.start, why) from error
 
     def _part(self, tp: TopicPartition, number: int) -> ListedPart:
         lists = (listed for of, listed in self._named if of == tp)
@@ -127,6 +166,23 @@ class FeedReader:
             keys = FeedKeys(self._group, self._lane, tp.topic)
             self._read[named] = part_lists.read(self._slots, keys, named)
         return self._read[named][number - named.first]
+
+
+def _gives_others(source: SourceFiles, refused: str) -> bool:
+    """Whether a store gives another one of the first files after this one, or of all.
+
+    Raises:
+        Retry: it does not answer.
+    """
+    nearby = islice(source.files(after=refused), MAX_TRIED)
+    for file in chain(nearby, islice(source.files(), MAX_TRIED)):
+        if file.name != refused and file.size:
+            try:
+                source.read(file, 0, 1)
+            except (StoreDenied, FileChanged):
+                continue
+            return True
+    return False
 
 
 def _from_row(found: FileRecords, row: int) -> FileRecords:

@@ -215,6 +215,19 @@ def test_changed_files_can_be_ignored() -> None:
     assert (names(found), found.skipped) == (["b"], skipped)
 
 
+def test_a_file_that_its_reader_cannot_cut_holds_up_no_other() -> None:
+    def fails(name: str, size: int) -> tuple[FilePart, ...]:
+        if name == "b":
+            raise KeyError("secret")
+        return cut(name, size)
+
+    found = looks(file("a"), file("b"), file("c"), rules=replace(RULES, cut=fails))
+
+    why = "the reader failed: KeyError"
+    assert (names(found), found.skipped.reasons) == (["a", "c"], (("b", why),))
+    assert (found.skipped.refused, found.skipped.first_refused) == (1, f"'b': {why}")
+
+
 def test_a_changed_file_of_which_nothing_is_landed_takes_its_place_in_any_case() -> None:
     was = [known_of(file("a", etag="old")), known_of(file("b", etag="old"))]
     rules = replace(RULES, on_change=OnChange.IGNORE, is_unlanded="a".__eq__)

@@ -343,6 +343,22 @@ def test_copies_are_counted_in_the_status() -> None:
     assert made.feeds.notes == ("a/0: 1 file left out by dedupe, with the contents of others",)
 
 
+def test_a_file_that_cannot_be_numbered_is_named_in_the_status_and_holds_up_no_other() -> None:
+    made, name = Group({}), "n" * 1025
+    for each in ("1", name, "z"):
+        made.buckets["a"].write(each, b"x\n")
+
+    made.looks()
+
+    assert made.ends() == {"a": 2, "b": 0}
+    why = f"a name of 1025 bytes, not 1 to 1024: {name!r}"
+    way_out = "give it another name, or write it in smaller files"
+    assert made.feeds.notes == (f"a/0: 1 file left out: {why}; {way_out}",)
+    made.buckets["a"].delete(name)
+    made.looks(minutes=60)
+    assert made.feeds.notes == ()
+
+
 def test_many_copies_are_counted_over_all_looks_of_a_listing() -> None:
     made = Group({"dedupe": {}, "include": "[0-9]+"})
     for n in range(50):

@@ -11,11 +11,13 @@ import pytest
 
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.errors import PartUnreadable, Reason, Stalled
+from landfall.errors import PartUnreadable, Reason, Stalled, StoreAway, StoreDenied
+from landfall.files import FileBytes, FilePart, FileRecords
 from landfall.files.readers import reader_of
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.part_lists import ListedPart
+from landfall.objects import ListedFile
 from landfall.pipeline.records import Records
 from landfall.source import EndsEarly
 from landfall.store.memory import MemoryStore
@@ -138,6 +140,98 @@ def test_a_slice_that_begins_with_a_damaged_part_says_what_is_wrong() -> None:
     assert not found
     assert isinstance(error, PartUnreadable)
     assert "in/0: part 1: b.gz" in str(error)
+
+
+class Denied(MemoryFiles):
+    """Files of which the store refuses some."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(lambda: WRITTEN)
+        self.names = names
+
+    def read(self, file: ListedFile, start: int, end: int) -> bytes:
+        if file.name in self.names:
+            raise StoreDenied(f"read {file.name}: AccessDenied (403)")
+        return super().read(file, start, end)
+
+
+def denied(*names: str) -> Feed:
+    """A feed of three files, some of which the store refuses."""
+    feed, source = Feed({"a": b"1\n", "b": b"2\n", "c": b"3\n"}), Denied(*names)
+    for name, body in (("a", b"1\n"), ("b", b"2\n"), ("c", b"3\n")):
+        source.write(name, body)
+    feed.source = source
+    return feed
+
+
+@pytest.mark.parametrize("names", [("b",), ("c",), ("b", "c"), ("a", "b")])
+def test_a_file_that_is_refused_alone_holds_up_no_other(names: tuple[str, ...]) -> None:
+    feed, at = denied(*names), ord(names[0]) - ord("a")
+
+    found, error = feed.until_it_fails(at * SPAN, 3 * SPAN)
+
+    assert not found
+    assert isinstance(error, PartUnreadable)
+    assert str(error) == (
+        f"in/0: part {at}: {names[0]}: at 0: the store refuses this file, and gives others: "
+        f"read {names[0]}: AccessDenied (403)"
+    )
+
+
+def test_a_store_that_refuses_every_file_is_waited_for() -> None:
+    """The right to read is lacking: nobody wants each file to be parked for that."""
+    feed = denied("a", "b", "c")
+
+    with pytest.raises(StoreDenied, match="read a: AccessDenied"):
+        feed.read(0, 3 * SPAN)
+
+
+def test_a_store_that_does_not_answer_is_waited_for() -> None:
+    class Away(Denied):
+        def files(self, prefix: str = "", after: str = "") -> Iterator[ListedFile]:
+            raise StoreAway(f"list after {prefix}{after}: timed out")
+
+    feed, source = denied("a"), Away("a")
+    feed.source = source
+
+    with pytest.raises(StoreAway, match="timed out"):
+        feed.read(0, 3 * SPAN)
+
+
+class Strange:
+    """A reader of somebody else, which fails at files as it likes."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def parts(self, name: str, size: int, part_bytes: int) -> tuple[FilePart, ...]:
+        return reader_of("Lines", {}).parts(name, size, part_bytes)
+
+    def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
+        if file.name == "b":
+            raise self.error
+        yield from reader_of("Lines", {}).read(file, part)
+
+
+def strange(error: Exception) -> Feed:
+    feed = Feed({"a": b"1\n", "b": b"2\n", "c": b"3\n"})
+    feed.reader = Strange(error)
+    return feed
+
+
+@pytest.mark.parametrize("error", [TypeError("no such field"), OSError("bad footer")])
+def test_whatever_a_reader_raises_is_about_its_file_alone(error: Exception) -> None:
+    _, raised = strange(error).until_it_fails(SPAN, 3 * SPAN)
+
+    assert isinstance(raised, PartUnreadable)
+    name = type(error).__name__
+    assert str(raised) == f"in/0: part 1: b: at 0: the reader failed: {name}"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(28, "No space left on device")])
+def test_what_fails_around_a_reader_is_no_fault_of_its_file(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        strange(error).read(SPAN, 3 * SPAN)
 
 
 def test_rows_before_the_damage_are_landed_and_not_read_again() -> None:
