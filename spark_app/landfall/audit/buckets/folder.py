@@ -1,9 +1,12 @@
 """Reads a folder of a file system."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from landfall.audit.links import leads_out, open_below
 
 _STAGING = ".landfall-staging"
 """The folder in which a file store keeps what is not visible yet."""
@@ -16,13 +19,20 @@ class Folder:
     root: Path
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
-        """Paths relative to the folder and file sizes, without the staging folder."""
-        found = (path for path in self.root.rglob("*") if path.is_file())
-        keys = sorted(path.relative_to(self.root).as_posix() for path in found)
-        for key in keys:
-            if key.startswith(prefix) and not key.startswith(f"{_STAGING}/"):
-                yield key, (self.root / key).stat().st_size
+        """Paths relative to the folder and file sizes, without the staging folder.
+
+        What links lead out of the folder is left out, and no link to a folder is followed.
+        """
+        keys = []
+        for folder, folders, names in os.walk(self.root):
+            if Path(folder) == self.root:
+                folders[:] = (name for name in folders if name != _STAGING)
+            keys += [Path(folder, name).relative_to(self.root).as_posix() for name in names]
+        for key in sorted(key for key in keys if key.startswith(prefix)):
+            path = self.root / key
+            if path.is_file() and not leads_out(self.root, path):
+                yield key, path.stat().st_size
 
     def open(self, key: str) -> BinaryIO:
         """The file, opened for reading."""
-        return (self.root / key).open("rb")
+        return open_below(self.root, self.root / key)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from landfall.audit import Unchecked
+from landfall.audit.links import leads_out, open_below
 from landfall.audit.sources import CannotCompare, FoundFile
 
 _STAGING = ".landfall-staging"
@@ -19,20 +20,23 @@ class SourcePath:
     root: Path
 
     def files(self) -> Iterator[FoundFile]:
-        """All files, without the staging folder."""
+        """All files, without the staging folder.
+
+        A link to a file elsewhere is a file, of which nothing can be read.
+        """
         for folder, _, names in os.walk(self.root):
             for name in names:
                 path = Path(folder, name)
                 relative = path.relative_to(self.root).as_posix()
                 if not relative.startswith(f"{_STAGING}/") and path.is_file():
-                    status = path.stat()
+                    status = path.lstat() if leads_out(self.root, path) else path.stat()
                     modified = datetime.fromtimestamp(status.st_mtime, UTC)
                     yield FoundFile(relative, _etag(status), modified)
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
         """Some bytes of a version, looked at after the read."""
         try:
-            with (self.root / name).open("rb") as stream:
+            with open_below(self.root, self.root / name) as stream:
                 stream.seek(start)
                 body = stream.read(end - start)
                 if _etag(os.fstat(stream.fileno())) == etag:
