@@ -6,7 +6,9 @@ takes the place of the ranges themselves, too, and what undoes it brings them ba
 superseded is no more a reason to refuse a range than it is one to read it.
 
 Records that a REPLAY has landed are read from their dead letters, which hold them as they were. So
-their rows in data objects are left out, also where they were merged with those of COMMITs.
+their rows in data objects are left out, also where they were merged with those of COMMITs. Once
+these dead letters have expired, the objects of the REPLAY are all there is: then they are read, if
+the spec that made them keeps what Kafka held.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ from landfall.ledger import Commit, Hole, Record, Replace, Replay, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.replacing import changes_rows
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 
 RowRange = tuple[int, int]
 """The rows ``first <= row < end`` of an object."""
@@ -74,10 +76,13 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class CountingRange:
-    """A range as it was landed last, and the slot of the COMMIT or backfill that did."""
+    """A range as it was landed last, and the slot of the record that did.
+
+    That is a COMMIT, a backfill, or a REPLAY whose dead letters have expired.
+    """
 
     slot: int
-    landed: LandedSlice | LandedAgain
+    landed: LandedSlice | LandedAgain | ReplayedSlice
 
     @property
     def offsets(self) -> OffsetRange:
@@ -96,6 +101,7 @@ class Counting:
         pieces: the objects that hold them, by key.
         mixed: by key, objects of which nothing says which rows are whose, and the offsets in them.
         faults: ranges that cannot be read for another reason than what is in ``ranges``.
+        expired: dead letters that slots up to this one name have expired; -1 for none.
     """
 
     group: str
@@ -104,6 +110,7 @@ class Counting:
     pieces: dict[str, Piece] = field(default_factory=dict)
     mixed: dict[str, FoundRange] = field(default_factory=dict)
     faults: list[FoundRange] = field(default_factory=list)
+    expired: int = -1
     _before: dict[int, "_Before"] = field(default_factory=dict)
     _sources: dict[str, "_Source"] = field(default_factory=dict)
     _replayed: dict[str, frozenset["Bounds"]] = field(default_factory=dict)
@@ -142,18 +149,31 @@ class Counting:
 
     def _commit(self, seq: int, landed: LandedSlice) -> None:
         self.ranges.append(CountingRange(seq, landed))
-        for each in landed.objects:
-            bounds = each.first_offset, each.last_offset
-            self.pieces[each.upload.key] = Piece(seq, each, *bounds, None, seq)
-            self._sources[each.upload.key] = _Source(frozenset([bounds]), seq)
+        self._put_landed(seq, landed.objects)
 
     def _replay(self, record: Replay) -> None:
         own = (s for s in record.slices if s.piece.topic_partition == self.slice_.topic_partition)
         for again in own:
+            letters = self.pieces.get(again.dead_letters)
+            if letters is not None and letters.slot <= self.expired:
+                self._take_replayed(record.header.seq, again)
+                continue
             self._used_letters.add(again.dead_letters)
             for each in again.objects:
                 bounds = frozenset([(each.first_offset, each.last_offset)])
                 self._replayed[each.upload.key] = bounds
+
+    def _take_replayed(self, seq: int, again: ReplayedSlice) -> None:
+        """Let the objects of a REPLAY count instead of the dead letters that it has read."""
+        del self.pieces[again.dead_letters], self._sources[again.dead_letters]
+        self.ranges.append(CountingRange(seq, again))
+        self._put_landed(seq, again.objects)
+
+    def _put_landed(self, seq: int, objects: Iterable[LandedObject]) -> None:
+        for each in objects:
+            bounds = each.first_offset, each.last_offset
+            self.pieces[each.upload.key] = Piece(seq, each, *bounds, None, seq)
+            self._sources[each.upload.key] = _Source(frozenset([bounds]), seq)
 
     def _replace(self, record: Replace, listed: Replaced) -> None:
         seq, retired = record.header.seq, dict[str, _Source]()
@@ -299,6 +319,7 @@ def counting(
     slice_: Slice,
     records: Iterable[Record],
     lists: Mapping[int, Replaced],
+    expired: int = -1,
 ) -> Counting:
     """What counts of a slice.
 
@@ -307,8 +328,9 @@ def counting(
         slice_: the range.
         records: the COMMITs, HOLEs, REPLAYs and REPLACEs about it, in order.
         lists: of the REPLACEs that are applied, by slot.
+        expired: dead letters that slots up to this one name have expired; -1 for none.
     """
-    found = Counting(group, slice_)
+    found = Counting(group, slice_, expired=expired)
     for record in records:
         found.take(record, lists.get(record.header.seq))
     return found
@@ -323,7 +345,7 @@ def held(counting: Counting) -> Held:
     return Held(tuple(in_order), end, why)
 
 
-def _why_left_out(group: str, landed: LandedSlice | LandedAgain) -> Stalled | None:
+def _why_left_out(group: str, landed: LandedSlice | LandedAgain | ReplayedSlice) -> Stalled | None:
     if not landed.filtered:
         return None
     return Stalled(

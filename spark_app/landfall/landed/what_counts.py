@@ -12,8 +12,9 @@ from landfall.landed import pieces
 from landfall.landed.history import History, Life
 from landfall.landed.pieces import Counting
 from landfall.landed.specs import LandedBy
+from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import Record, Replace
+from landfall.ledger import Record, Replace, Replay
 from landfall.ledger.offsets import Slice
 from landfall.ledger.replacement_lists import Replaced
 
@@ -37,7 +38,9 @@ class WhatCounts:
         lists = self._lists(records)
         for seq, listed in lists.items():
             self.landed_by.learn(seq, listed)
-        found = pieces.counting(self._history.lane.group, slice_, records, lists)
+        found = pieces.counting(
+            self._history.lane.group, slice_, records, lists, self._expired(records)
+        )
         for each in found.ranges:
             try:
                 self.landed_by.check(each.slot, slice_.topic_partition.topic)
@@ -46,6 +49,13 @@ class WhatCounts:
                     raise
                 found.faults.append((each.offsets, stalled))
         return found
+
+    def _expired(self, records: Sequence[Record]) -> int:
+        """Dead letters that slots up to this one name have expired; asked if a REPLAY read some."""
+        if not any(isinstance(record, Replay) for record in records):
+            return -1
+        lane = self._history.lane
+        return read_expired(lane.slots, lane.group, lane.name).through
 
     def _lists(self, records: Sequence[Record]) -> Mapping[int, Replaced]:
         """What the REPLACEs that are applied have replaced, by slot."""
