@@ -22,11 +22,13 @@ class NamedObject:
         slot: of the COMMIT that names the object.
         landed: the object as that COMMIT, or a later REPAIR, describes it.
         applied: whether the object must be visible.
+        retires: whether a REPLACE is about to delete it, perhaps once its grace period is over.
     """
 
     slot: int
     landed: LandedObject
     applied: bool
+    retires: bool = False
 
     @property
     def key(self) -> str:

@@ -111,7 +111,7 @@ def _covered(landed_again: Iterator[LandedAgain] | tuple[LandedAgain, ...]) -> I
 
 
 def check_stayed(group: str, state: State, named: NamedObject) -> Finding | None:
-    """What is wrong with an object if its rows were landed again, and it has not retired.
+    """What is wrong with an object if its rows were landed again, and it is not to retire.
 
     Args:
         group: name of the group.
@@ -120,6 +120,8 @@ def check_stayed(group: str, state: State, named: NamedObject) -> Finding | None
     """
     origin = object_names.origin(group, named.key)
     tp, generation = TopicPartition(origin.topic, origin.partition), origin.generation
+    if named.retires:
+        return None
     if named.key in state.replayed or generation <= state.retired.get(tp, -1):
         return None  # its records are in other objects, or are those of a former life
     for each in state.rewritten.get(tp, ()):

@@ -88,7 +88,7 @@ class NamedObjects:
             if retired == -1 or is_leaving:
                 found = _decode(landed)
                 is_due = found.upload.key in due or slot in replacing or is_leaving
-                yield NamedObject(slot, found, not is_due)
+                yield NamedObject(slot, found, applied=not is_due, retires=is_leaving)
 
     def changed(self, key: str) -> int:
         """The last slot that named the object, or let it retire; -1 for none."""

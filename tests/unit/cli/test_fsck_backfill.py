@@ -101,6 +101,16 @@ def test_an_object_whose_rows_were_landed_again_must_retire(scene: Scene) -> Non
     assert stays.landed.upload.key in text
 
 
+def test_what_retires_stays_until_its_grace_period_is_over(scene: Scene) -> None:
+    backfill = scene.backfill()
+    backfill.record(retires_later=True)
+    backfill.complete()
+    scene.sample.shown()
+
+    assert [*scene.sample.state.retiring] == [backfill.slot]
+    assert scene.broken() == []
+
+
 def test_only_what_was_landed_again_retires(scene: Scene) -> None:
     backfill = Backfill(scene.sample, scene.objects, *AGAIN, generation=2, spec=SPEC)
     backfill.record()
