@@ -1,4 +1,4 @@
-"""A ledger in which objects are merged, landed again and undone, by the real planner and fold.
+"""A ledger in which objects are merged, landed again, undone and replayed, by the real planner.
 
 What is recorded is carried out at once, as a driver does it: what is new is completed, of what
 retires a copy is kept, and it is deleted. An upload may be lost before that.
@@ -24,7 +24,7 @@ from landfall.driver.restoring import Restoring
 from landfall.driver.retiring import Retiring
 from landfall.driver.undo import ReplacingEffects, undo
 from landfall.lane import Lane
-from landfall.ledger import Decision, Purpose, Replace, State, object_names
+from landfall.ledger import Decision, Purpose, Replace, State, object_names, rewriting
 from landfall.ledger.merged_objects import Mergeable, halves, offsets_of
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
@@ -35,12 +35,15 @@ from landfall.ledger.replacement_lists import (
     RetiringObject,
     Section,
 )
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
+from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 from landfall.objects import Upload
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
 
 TPS = (TopicPartition("clicks", 0), TopicPartition("clicks", 1))
 REMEDY = re.compile(r"`landfall undo ([0-9]+)(?: --output-partition '([^']*)')?`")
+BAD, REPLAYED = "-", "were replayed since"
+"""The folder of dead letters, and what is said if they stand in the way of an undoing."""
+LETTERS = object_names.dead_letters_prefix(GROUP, "clicks").rstrip("/")
 Rows = Counter[tuple[str, int, int, int]]
 """Folder, Kafka partition, offset and version of each visible row."""
 
@@ -72,6 +75,8 @@ class Undoable:
     at: dict[TopicPartition, int] = field(default_factory=lambda: dict.fromkeys(TPS, 0))
     loses: bool = False
     """Whether the store loses an upload of the next REPLACE."""
+    generation: int = 1
+    """The highest that has named objects."""
 
     def __post_init__(self) -> None:
         self.sample.open().add(*TPS)
@@ -86,7 +91,8 @@ class Undoable:
         return sum((self._rows(stat.key) for stat in self.store.list_after("")), Rows())
 
     def _rows(self, key: str) -> Rows:
-        if object_names.is_system_key(key):
+        is_letters = key.startswith(f"{LETTERS}/") and key not in self.sample.state.replayed
+        if object_names.is_system_key(key) and not is_letters:
             return Rows()
         lines = (json.loads(line) for line in (self.store.read(key) or b"").splitlines())
         folder = key.rpartition("/")[0]
@@ -106,18 +112,49 @@ class Undoable:
     # ------------------------------------------------------------------------------ what is done
 
     def commit(self, tp: TopicPartition, folders: Sequence[str]) -> None:
-        """Land a row per folder."""
+        """Land a row per folder; those of ``BAD`` are dead letters."""
         start, token = self.at[tp], f"token-{self.sample.state.seq + 1}"
         self.at[tp] += len(folders)
         made = []
         for folder in sorted({*folders}):
             offsets = [start + i for i, each in enumerate(folders) if each == folder]
-            key = object_names.ObjectName("clicks", folder, 1, tp.partition, start, ".json").key
+            key = _key(folder, self.sample.state.generation, tp.partition, start)
             lines = [(tp.partition, offset, 0) for offset in offsets]
             made.append(self._uploaded(token, key, lines, offsets[0], offsets[-1]))
         piece = Slice(tp, OffsetRange(start, start + len(folders)))
-        by_key = tuple(sorted(made, key=lambda each: each.upload.key))
-        self.sample.commit(LandedSlice(piece, by_key, len(folders), 0, 0, 0, 9)).shown()
+        by_key, bad = tuple(sorted(made, key=lambda each: each.upload.key)), folders.count(BAD)
+        self.sample.commit(LandedSlice(piece, by_key, len(folders) - bad, 0, bad, 0, 9)).shown()
+
+    def letters(self) -> list[str]:
+        """The keys of dead letters that may be replayed by the next generation."""
+        state, keys = self.sample.state, (stat.key for stat in self.store.list_after(LETTERS))
+        return [
+            key
+            for key in keys
+            if key.startswith(f"{LETTERS}/")
+            and key not in state.replayed
+            and not rewriting.why_not_replayed(
+                state.rewritten, object_names.origin(GROUP, key), state.applied_through
+            )
+        ]
+
+    def replay(self, key: str, folder: str) -> None:
+        """Land the dead letters of an object again, all into one folder, by a new generation."""
+        lines, origin = self._lines(key), object_names.origin(GROUP, key)
+        self.generation += 1
+        self.sample.open(self.generation)
+        token = self._name()
+        new = _key(folder, self.generation, origin.partition, origin.start)
+        made = self._uploaded(token, new, lines, lines[0][1], lines[-1][1])
+        tp = TopicPartition("clicks", origin.partition)
+        piece = Slice(tp, OffsetRange(origin.start, lines[-1][1] + 1))
+        slice_ = ReplayedSlice(key, piece, len(lines), (made,), len(lines), 0, 0)
+        decision = Decision("replay", "kim", "a test", "t")
+        self.sample.append(
+            lambda h: ledger.Replay(header=h, token=token, slices=(slice_,), decision=decision)
+        )
+        self.store.complete(made.upload)
+        self.sample.shown()
 
     def merge(self, *chosen: Sequence[CountingObject], leaves_out: int = 0) -> int:
         """Put an object in the place of each of these groups, without some rows of the first."""
@@ -149,17 +186,19 @@ class Undoable:
             found = covering(landed, ranges)
             assert not found.cut
         version, token = next(self._versions), self._name()
+        self.generation += 1
         new, again = list[NewObject](), list[LandedAgain]()
         for slice_ in found.slices:
             number, offsets = slice_.topic_partition.partition, slice_.offsets
-            name = object_names.ObjectName(
-                "clicks", folders[number], version + 1, number, offsets.start, f".r{by}.json"
-            )
+            key = _key(folders[number], self.generation, number, offsets.start)
             lines = [(number, each, version) for each in range(offsets.start, offsets.end)]
-            made = self._uploaded(token, name.key, lines, offsets.start, offsets.end - 1)
+            made = self._uploaded(
+                token, object_names.renamed(key, by), lines, offsets.start, offsets.end - 1
+            )
             section = Section(number, len(lines), offsets.start, offsets.end - 1)
             new.append(NewObject(made, (section,)))
-            again.append(LandedAgain(slice_, len(lines), 0, 0, 0, 9))
+            bad = len(lines) if folders[number] == BAD else 0
+            again.append(LandedAgain(slice_, len(lines) - bad, 0, bad, 0, 9))
         listed = replace(
             _sorted(found.retiring, new), landed_again=tuple(again), made_by=MadeBy(1, "")
         )
@@ -195,7 +234,11 @@ class Undoable:
         return run(undo(request, self._restoring, decision, effects))
 
     def undo_all(self, slot: int, *output_partitions: str, at_most: int = 100) -> list[int]:
-        """Undo a REPLACE, and first what each refusal says; returns the slots that did it."""
+        """Undo a REPLACE, and first what each refusal says; returns the slots that did it.
+
+        What has landed dead letters that were replayed since stays, and so does what it follows:
+        then no slot is returned.
+        """
         done = list[int]()
         waiting = [(slot, output_partitions)]
         for _ in range(at_most):
@@ -206,6 +249,8 @@ class Undoable:
                 if not waiting:
                     return done
                 continue
+            if REPLAYED in answer.message:
+                return []
             remedy = REMEDY.search(answer.message)
             assert remedy, f"refused without a remedy: {answer}"
             waiting.append((int(remedy[1]), (remedy[2],) if remedy[2] else ()))
@@ -287,10 +332,19 @@ class Undoable:
         upload_id = self.store.begin(key, token)
         part = self.store.put_part(key, upload_id, 1, body)
         upload = Upload(key, upload_id, (part,), token)
-        return LandedObject(upload, ObjectKind.DATA, len(lines), first, last, 0)
+        is_letters = object_names.is_system_key(key)
+        kind = ObjectKind.DEAD_LETTERS if is_letters else ObjectKind.DATA
+        return LandedObject(upload, kind, len(lines), first, last, 0)
 
     def _name(self) -> str:
         return f"name-{next(self._names)}"
+
+
+def _key(folder: str, generation: int, partition: int, start: int) -> str:
+    if folder == BAD:
+        return object_names.dead_letter_key(GROUP, "clicks", generation, partition, start)
+    name = object_names.ObjectName("clicks", folder, generation, partition, start, ".json")
+    return name.key
 
 
 def _recounted(sections: Iterable[Section], lines: Sequence[tuple[int, int, int]]) -> list[Section]:
