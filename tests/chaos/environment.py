@@ -7,6 +7,7 @@ groups.
 import base64
 import os
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,8 +39,15 @@ LIBRARY_FOLDER = "/clock-library"
 
 Json = Mapping[str, Any]
 
+MERGES: Json = {
+    "completeness": {"delay": "1h"},
+    "compact": {"below": "8Mi", "target": "32Mi"},
+}
+"""Days are merged once they are over, which is every two minutes; see ``records.SPEED``."""
+
 SPECS: Mapping[str, Json] = {
     RAW: {
+        **MERGES,
         "replicas": 1,
         "decode": {"format": "Raw"},
         "output": {
@@ -52,6 +60,8 @@ SPECS: Mapping[str, Json] = {
         "upgrade": {"drainTimeout": "20s"},
     },
     PARQUET: {
+        **MERGES,
+        "tuning": {"keepReplaced": "20s"},
         "replicas": 2,
         "output": {"format": "Parquet"},
         "badRecords": {"maxRatio": "0.5"},
@@ -140,6 +150,26 @@ class Environment:
         group = self.groups[name]
         unapplied = chain.from_iterable(group.ledger().unapplied.values())
         return {landed.upload.key for landed in unapplied} <= set(group.scene.bucket.keys())
+
+    def settle(self, name: str, seconds: float) -> bool:
+        """Suspend a group while no object takes the place of another; False if one always does.
+
+        Listings then have each row once, and stay as they are.
+        """
+        group, deadline = self.groups[name], time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if not self._replaces(name):
+                group.change(state="Suspended")
+                group.wait(lambda: not group.pods("driver"), "no driver runs")
+                if not self._replaces(name):
+                    return True
+                group.change(state="Running")
+            time.sleep(2)
+        return False
+
+    def _replaces(self, name: str) -> bool:
+        state = self.groups[name].ledger()
+        return bool(state.replacing or state.retiring)
 
     def describe(self, name: str) -> str:
         """A group's status in one line."""
@@ -253,6 +283,7 @@ class Environment:
         keys.mkdir(parents=True)
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             (keys / name).write_text(self.stack.s3.env[name])
+        os.environ["LANDFALL_SECRETS"] = str(self.secrets)
 
 
 def _spec(name: str, **s3: Any) -> dict[str, Any]:

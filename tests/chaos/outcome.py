@@ -88,6 +88,8 @@ class GroupResult:
         seconds_to_land: from the end of load and faults until everything was landed; None if that
             took longer than the limit.
         check: what audit, fsck and the producers' ledger find wrong.
+        retired: objects whose place others took, by merges, promotions and undoings.
+        replacing: these others.
     """
 
     records: int
@@ -96,6 +98,8 @@ class GroupResult:
     lag: int
     seconds_to_land: float | None
     check: CheckResult
+    retired: int = 0
+    replacing: int = 0
 
     def longest_pause(self, until: float) -> Pause:
         """The longest pause that began before ``until``, the end of the load.

@@ -23,7 +23,7 @@ Beyond 900 either way, an S3 server refuses the signatures made with it.
 """
 
 
-def _pick_pod(environment: Environment, fault: Fault, role: str) -> tuple[str, Any]:
+def pick_pod(environment: Environment, fault: Fault, role: str) -> tuple[str, Any]:
     """One of a group's running pods in a role, with its uid."""
     group = environment.groups[fault.target]
     running = group.running(role)
@@ -43,7 +43,7 @@ def _find_processes(find: Find, uid: str, pick: int | None = None) -> list[psuti
 
 def _pod_process_killer(role: str, find: Find) -> Callable[[Environment, Fault], str]:
     def inject(environment: Environment, fault: Fault) -> str:
-        uid, pod = _pick_pod(environment, fault, role)
+        uid, pod = pick_pod(environment, fault, role)
         return _kill_processes(_find_processes(find, uid, fault.pick), pod["metadata"]["name"])
 
     return inject
@@ -57,7 +57,7 @@ def _kill_processes(processes: Sequence[psutil.Process], name: str) -> str:
 
 def _pod_process_freezer(role: str, finds: Sequence[Find]) -> Callable[[Environment, Fault], str]:
     def inject(environment: Environment, fault: Fault) -> str:
-        uid, pod = _pick_pod(environment, fault, role)
+        uid, pod = pick_pod(environment, fault, role)
         with targets.frozen(_find_processes(finds[fault.pick % len(finds)], uid)) as stopped:
             environment.wait(fault.seconds)
         return f"{_processes(stopped)} of {pod['metadata']['name']}"
@@ -67,7 +67,7 @@ def _pod_process_freezer(role: str, finds: Sequence[Find]) -> Callable[[Environm
 
 def _pod_deleter(role: str) -> Callable[[Environment, Fault], str]:
     def inject(environment: Environment, fault: Fault) -> str:
-        name = _pick_pod(environment, fault, role)[1]["metadata"]["name"]
+        name = pick_pod(environment, fault, role)[1]["metadata"]["name"]
         environment.groups[fault.target].kubectl(
             "delete", "pod", "--grace-period=0", "--force", name
         )
@@ -78,7 +78,7 @@ def _pod_deleter(role: str) -> Callable[[Environment, Fault], str]:
 
 def _pod_evicter(role: str) -> Callable[[Environment, Fault], str]:
     def inject(environment: Environment, fault: Fault) -> str:
-        name = _pick_pod(environment, fault, role)[1]["metadata"]["name"]
+        name = pick_pod(environment, fault, role)[1]["metadata"]["name"]
         namespace = environment.groups[fault.target].namespace
         about = client.V1ObjectMeta(name=name, namespace=namespace)
         try:
@@ -114,7 +114,7 @@ def freeze_during_handover(environment: Environment, fault: Fault) -> str:
 
     The new driver has to take over without an answer from the old one, which then is a zombie.
     """
-    uid, pod = _pick_pod(environment, fault, "driver")
+    uid, pod = pick_pod(environment, fault, "driver")
     with targets.frozen(_find_processes(targets.of_pod, uid)):
         generation = _raise_generation(environment.groups[fault.target])
         environment.wait(fault.seconds)
@@ -126,7 +126,7 @@ def _handover_killer(*, old: bool) -> Callable[[Environment, Fault], str]:
 
     def inject(environment: Environment, fault: Fault) -> str:
         group = environment.groups[fault.target]
-        before = _pick_pod(environment, fault, "driver")[0]
+        before = pick_pod(environment, fault, "driver")[0]
         known = set(group.pods("driver"))
         generation = _raise_generation(group)
         for _ in range(2 * NEW_DRIVER_TIMEOUT):

@@ -17,6 +17,10 @@ import orjson
 
 DAY = 86_400_000
 """Milliseconds, the unit of event times."""
+SPEED = 720
+"""How much faster event times pass than the time of the run: a day each two minutes."""
+DAYS_BACK = 90
+"""How many days before the run's beginning they begin, so that they stay in the past."""
 BIG_BYTES = 1_000_000
 """Just below the largest record that a broker accepts by default."""
 BIG, TOMBSTONE, HEADERS, KEYLESS = 0.0002, 0.002, 0.1, 0.1
@@ -25,6 +29,11 @@ _PRINTABLE = (string.ascii_letters + string.digits).encode()
 _PADDING = bytes(random.Random(5).choices(_PRINTABLE, k=2 * BIG_BYTES))
 """Payloads are slices of this: random bytes for each record would cost more than all the rest."""
 _TOMBSTONE = b"tombstone "
+
+
+def event_now(began: float, now: float) -> int:
+    """The event time, in milliseconds, at a moment of a run; both in seconds since 1970."""
+    return int((began + (now - began) * SPEED) * 1000) - DAYS_BACK * DAY
 
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +84,7 @@ class Record:
     key: bytes | None
     headers: list[tuple[str, bytes | None]]
     partition: int
+    timestamp: int
 
     @property
     def size(self) -> int:
@@ -88,27 +98,32 @@ class Record:
             "key": self.key,
             "headers": self.headers,
             "partition": self.partition,
+            "timestamp": self.timestamp,
         }
 
 
 def record(identity: Identity, topic: Topic, rng: random.Random, now: int) -> Record:
-    """Make the record with this identity; ``now`` is in milliseconds."""
+    """Make the record with this identity; ``now`` is in milliseconds.
+
+    Kafka's timestamp is the event time, but never ahead: one clock that is wrong completes no day.
+    """
     partition = 0 if rng.random() < topic.hot else rng.randrange(topic.partitions)
     headers: list[tuple[str, bytes | None]] = []
     if rng.random() < HEADERS:
         headers = [("trace", b"%x" % rng.getrandbits(64)), ("empty", b""), ("null", None)]
     if rng.random() < TOMBSTONE:
         key = _TOMBSTONE + f"{identity.topic} {identity.number}".encode()
-        return Record(None, key, headers, partition)
+        return Record(None, key, headers, partition, now)
     user = None if rng.random() < KEYLESS else b"user-%d" % rng.randrange(5000)
-    return Record(_value(identity, partition, rng, now), user, headers, partition)
+    at = _event_time(rng, now)
+    return Record(_value(identity, partition, rng, at), user, headers, partition, min(at, now))
 
 
-def _value(identity: Identity, partition: int, rng: random.Random, now: int) -> bytes:
+def _value(identity: Identity, partition: int, rng: random.Random, at: int) -> bytes:
     head = b'{"id":%d,"p":%d,"ts":%d,"topic":"%s","pad":"' % (
         identity.number,
         partition,
-        _event_time(rng, now),
+        at,
         identity.topic.encode(),
     )
     # Most payloads are small, with a long tail, as in real topics.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from tests.chaos import pod_faults, server_faults, store_faults
+from tests.chaos import pod_faults, replacing_verbs, server_faults, store_faults
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import FaultResult, NotInjected
 from tests.chaos.schedule import Fault, Kind
@@ -15,6 +15,7 @@ INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     **store_faults.INJECTORS,
     **pod_faults.INJECTORS,
     **server_faults.INJECTORS,
+    **replacing_verbs.INJECTORS,
 }
 MAX_DELAY = 30.0
 """Seconds after its time when a fault is skipped, because the one before it took so long."""

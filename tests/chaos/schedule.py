@@ -62,6 +62,8 @@ class Kind(StrEnum):
     EXECUTOR_POD_DELETED = "executor's pod deleted by force"
     EXECUTOR_POD_EVICTED = "executor's pod evicted"
     SCALED = "replicas changed"
+    UNDONE = "merge or promotion undone"
+    PROMOTED = "day landed again and promoted"
     OPERATOR_POD_DELETED = "operator's pod deleted by force"
     OPERATOR_KILLED = "operator's process killed"
     OPERATOR_FROZEN = "operator frozen"
@@ -227,6 +229,7 @@ TRACKS: tuple[Track, ...] = (
         mean_extra_pause=50,
     ),
     Track(PARQUET, {Kind.CLOCK: 1}, min_pause=15, mean_extra_pause=25),
+    Track(None, {Kind.UNDONE: 2, Kind.PROMOTED: 3}, min_pause=15, mean_extra_pause=15),
 )
 
 

@@ -46,6 +46,7 @@ def _group_figures(outcome: Outcome, name: str, group: GroupResult) -> Iterator[
             f"in {len(group.commits):,} commits"
         ),
     )
+    yield "replaced", f"{group.retired:,} objects, by {group.replacing:,} others"
     yield (
         "missing, duplicates, misplaced, corrupted",
         f"{check.missing:,}, {check.duplicates:,}, {check.misplaced:,}, {check.corrupted:,}",

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tests.chaos.producer_ledger import Fate, ProducerLedger
-from tests.chaos.records import Identity, Record, Topic, record
+from tests.chaos.records import Identity, Record, Topic, event_now, record
 
 T = TypeVar("T")
 TICK = 0.05
@@ -66,6 +66,7 @@ class Pace:
         """Begin with this rate and no burst."""
         self.rate = rate
         self._burst, self._until = 0.0, 0.0
+        self._began = time.time()
 
     def burst(self, rate: float, seconds: float) -> None:
         """Hold at least this rate for so many seconds."""
@@ -74,6 +75,11 @@ class Pace:
     def now(self) -> float:
         """The rate at this moment."""
         return max(self.rate, self._burst) if time.monotonic() < self._until else self.rate
+
+    @property
+    def event_time(self) -> int:
+        """The event time of records at this moment, in milliseconds."""
+        return event_now(self._began, time.time())
 
 
 @dataclass
@@ -161,7 +167,7 @@ class Writer:
         """Queue the next record, waiting while the queue is full, and return its number."""
         number = self.ledger.next_number(self.topic_name)
         identity = Identity(self.topic_name, number)
-        made = record(identity, self.topic, self.rng, time.time_ns() // 1_000_000)
+        made = record(identity, self.topic, self.rng, self.pace.event_time)
         report = partial(_report, number, on_delivery) if on_delivery else None
         produce(producer, self.topic_name, made, report)
         self.counts.sent += 1
@@ -321,6 +327,7 @@ class TransactionalWriter(Writer):
             self.topic_name,
             self.topic.name,
             seed,
+            str(self.pace.event_time),
             *map(str, numbers),
         ]
         process = subprocess.Popen(

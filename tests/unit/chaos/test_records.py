@@ -7,7 +7,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.chaos.records import DAY, TOPICS, Identity, Record, Topic, identity, record
+from tests.chaos.records import (
+    DAY,
+    DAYS_BACK,
+    TOPICS,
+    Identity,
+    Record,
+    Topic,
+    event_now,
+    identity,
+    record,
+)
 
 NOW = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 CLICKS = TOPICS[0]
@@ -50,6 +60,19 @@ def test_event_times_jump_by_days_and_touch_midnight() -> None:
     assert {at // DAY - NOW // DAY for at in times} == {-3, -2, -1, 0, 1, 2}
     assert {(at + 3) % DAY for at in times} >= set(range(6))
     assert sum(NOW - 5000 < at <= NOW for at in times) > len(times) * 0.8
+
+
+def test_kafka_timestamps_are_never_ahead_of_the_event_time_or_the_present() -> None:
+    for made in make_records(5_000):
+        at = json.loads(made.value)["ts"] if made.value else NOW
+        assert made.timestamp == min(at, NOW)
+
+
+def test_a_day_of_event_times_passes_in_two_minutes() -> None:
+    began = NOW / 1000
+
+    assert event_now(began, began) == NOW - DAYS_BACK * DAY
+    assert event_now(began, began + 120) == event_now(began, began) + DAY
 
 
 def test_the_shares_of_the_topics_add_up_to_one() -> None:

@@ -22,7 +22,7 @@ def result(
     return FaultResult(Fault(0, began, kind, target), began, ended, injected, "")
 
 
-LANDED = GroupResult(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, CheckResult())
+LANDED = GroupResult(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, CheckResult(), 300, 20)
 OUTCOME = Outcome(
     seed=7,
     minutes=2,
@@ -52,6 +52,7 @@ def test_the_tables_list_what_was_done_and_its_outcome() -> None:
         "| records produced | 1,000 acknowledged, 50 in aborted transactions, 3 in doubt |\n"
         "| load held | 8 records/s, 0.05 MB/s of payload |\n"
         "| raw: landed | 990 records and 10 dead letters, in 6 commits |\n"
+        "| raw: replaced | 300 objects, by 20 others |\n"
         "| raw: missing, duplicates, misplaced, corrupted | 0, 0, 0, 0 |\n"
         "| raw: longest pause between commits | 50 s, during: driver frozen |\n"
         "| raw: lag at the end | 0 records, landed 12 s after load and faults ended |\n"
