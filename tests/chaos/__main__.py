@@ -1,11 +1,12 @@
 """Break everything around two groups while records arrive, then check that each landed once.
 
 The run starts a Kubernetes node, Kafka, S3 behind a proxy that injects faults, the operator by its
-Helm chart, and two groups: one lands SequenceFiles, the other Parquet. Both merge small objects, and
-merges are undone and days landed again all the while. The schedule of faults depends on the seed
-and the minutes only. After the faults everything must be landed within 15 minutes, and `landfall audit`, `landfall fsck` and the producers' own ledger must find nothing
-missing, duplicated, misplaced or changed. Otherwise the exit code is 1; with --keep everything is
-then left running for inspection.
+Helm chart, and two groups: one lands SequenceFiles, the other Parquet. Both merge small objects,
+and merges are undone and folders landed again all the while. The schedule of faults depends on the
+seed and the minutes only. After the faults everything must be landed within 15 minutes, and
+`landfall audit`, `landfall fsck` and the producers' own ledger must find nothing missing,
+duplicated, misplaced or changed. Otherwise the exit code is 1; with --keep everything is then left
+running for inspection.
 """
 
 import argparse

@@ -39,15 +39,13 @@ LIBRARY_FOLDER = "/clock-library"
 
 Json = Mapping[str, Any]
 
-MERGES: Json = {
-    "completeness": {"delay": "1h"},
-    "compact": {"below": "8Mi", "target": "32Mi"},
-}
-"""Days are merged once they are over, which is every two minutes; see ``records.SPEED``."""
+COMPACT: Json = {"below": "8Mi", "target": "32Mi"}
 
 SPECS: Mapping[str, Json] = {
-    RAW: {
-        **MERGES,
+    RAW: {  # by Kafka's timestamps: a minute is merged after the other
+        "route": {"pattern": "dt={date}/hr={hour}/mi={minute}"},
+        "completeness": {"delay": "20s"},
+        "compact": COMPACT,
         "replicas": 1,
         "decode": {"format": "Raw"},
         "output": {
@@ -59,8 +57,9 @@ SPECS: Mapping[str, Json] = {
         "uploadPolicy": {"maxBytes": "2M", "maxAge": "3s"},
         "upgrade": {"drainTimeout": "20s"},
     },
-    PARQUET: {
-        **MERGES,
+    PARQUET: {  # by event times: a day is merged after the other, see ``records.SPEED``
+        "completeness": {"delay": "1h"},
+        "compact": COMPACT,
         "tuning": {"keepReplaced": "20s"},
         "replicas": 2,
         "output": {"format": "Parquet"},

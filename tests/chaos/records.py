@@ -20,7 +20,11 @@ DAY = 86_400_000
 SPEED = 720
 """How much faster event times pass than the time of the run: a day each two minutes."""
 DAYS_BACK = 90
-"""How many days before the run's beginning they begin, so that they stay in the past."""
+"""How many days before the run's beginning they begin, so that they stay in the past.
+
+Kafka's own timestamps are of the present: by older ones, a broker that starts forgets what its
+idempotent producers have sent.
+"""
 BIG_BYTES = 1_000_000
 """Just below the largest record that a broker accepts by default."""
 BIG, TOMBSTONE, HEADERS, KEYLESS = 0.0002, 0.002, 0.1, 0.1
@@ -84,7 +88,6 @@ class Record:
     key: bytes | None
     headers: list[tuple[str, bytes | None]]
     partition: int
-    timestamp: int
 
     @property
     def size(self) -> int:
@@ -98,32 +101,27 @@ class Record:
             "key": self.key,
             "headers": self.headers,
             "partition": self.partition,
-            "timestamp": self.timestamp,
         }
 
 
 def record(identity: Identity, topic: Topic, rng: random.Random, now: int) -> Record:
-    """Make the record with this identity; ``now`` is in milliseconds.
-
-    Kafka's timestamp is the event time, but never ahead: one clock that is wrong completes no day.
-    """
+    """Make the record with this identity; ``now`` is in milliseconds."""
     partition = 0 if rng.random() < topic.hot else rng.randrange(topic.partitions)
     headers: list[tuple[str, bytes | None]] = []
     if rng.random() < HEADERS:
         headers = [("trace", b"%x" % rng.getrandbits(64)), ("empty", b""), ("null", None)]
     if rng.random() < TOMBSTONE:
         key = _TOMBSTONE + f"{identity.topic} {identity.number}".encode()
-        return Record(None, key, headers, partition, now)
+        return Record(None, key, headers, partition)
     user = None if rng.random() < KEYLESS else b"user-%d" % rng.randrange(5000)
-    at = _event_time(rng, now)
-    return Record(_value(identity, partition, rng, at), user, headers, partition, min(at, now))
+    return Record(_value(identity, partition, rng, now), user, headers, partition)
 
 
-def _value(identity: Identity, partition: int, rng: random.Random, at: int) -> bytes:
+def _value(identity: Identity, partition: int, rng: random.Random, now: int) -> bytes:
     head = b'{"id":%d,"p":%d,"ts":%d,"topic":"%s","pad":"' % (
         identity.number,
         partition,
-        at,
+        _event_time(rng, now),
         identity.topic.encode(),
     )
     # Most payloads are small, with a long tail, as in real topics.

@@ -38,7 +38,7 @@ def undo(environment: Environment, fault: Fault) -> str:
 
 
 def promote(environment: Environment, fault: Fault) -> str:
-    """Land a day of a topic again, and put that in the place of what is live."""
+    """Land a day or a minute of a topic again, and put that in the place of what is live."""
     group = environment.groups[fault.target]
     keys = group.scene.bucket.keys(environment.prefix)
     folders = sorted({key.rpartition("/")[0] for key in keys})

@@ -63,7 +63,7 @@ class Kind(StrEnum):
     EXECUTOR_POD_EVICTED = "executor's pod evicted"
     SCALED = "replicas changed"
     UNDONE = "merge or promotion undone"
-    PROMOTED = "day landed again and promoted"
+    PROMOTED = "folder landed again and promoted"
     OPERATOR_POD_DELETED = "operator's pod deleted by force"
     OPERATOR_KILLED = "operator's process killed"
     OPERATOR_FROZEN = "operator frozen"

@@ -22,7 +22,9 @@ def result(
     return FaultResult(Fault(0, began, kind, target), began, ended, injected, "")
 
 
-LANDED = GroupResult(990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, CheckResult(), 300, 20)
+LANDED = GroupResult(
+    990, 10, (10.0, 20.0, 70.0, 118.0, 150.0, 400.0), 0, 12.0, CheckResult(), 300, 20
+)
 OUTCOME = Outcome(
     seed=7,
     minutes=2,
