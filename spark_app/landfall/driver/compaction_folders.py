@@ -28,7 +28,12 @@ log = logging.getLogger(__name__)
 
 LATE_PAUSE, LONGEST_LATE = timedelta(minutes=10), timedelta(hours=6)
 """How long the first object that comes late to a complete output partition waits for others. It
-doubles with each merge of late ones, up to the second: a merge may write the whole folder again.
+doubles with each merge of late ones, up to the second.
+"""
+LONGEST_DEDUPED = timedelta(days=7)
+"""The same, where duplicates are left out: each merge writes the whole folder again. So late rows
+wait about as long as late ones have been coming, and a folder is written a few times, and then once
+a week, however often rows come late.
 """
 AHEAD = timedelta(days=2)
 """A folder whose hour or day ends later than this from now is left out: a wrong clock wrote it, and
@@ -57,6 +62,7 @@ class Folder:
         failures: how often in a row its objects could not be merged.
         late_since: when the first object was seen that came late and is not merged; None if none.
         late_merges: how often late objects were merged, the last time at ``merged_at``.
+        longest_wait: how long an object that comes late waits for others at most.
     """
 
     path: str
@@ -70,15 +76,17 @@ class Folder:
     late_since: datetime | None = None
     late_merges: int = 0
     merged_at: datetime | None = None
+    longest_wait: timedelta = LONGEST_LATE
 
     def wait_for_late(self, now: datetime) -> None:
         """Let an object that comes late wait for others, but not each for the next one."""
-        if self.merged_at is not None and now - self.merged_at >= LONGEST_LATE:
-            self.late_merges = 0
         if self.late_since is None:
+            # Asked for the first one only: while others wait, they have not stopped coming.
+            if self.merged_at is not None and now - self.merged_at >= self.longest_wait:
+                self.late_merges = 0
             self.late_since = now
         doublings = min(self.late_merges, 10)
-        self.due = self.late_since + min(LATE_PAUSE * 2**doublings, LONGEST_LATE)
+        self.due = self.late_since + min(LATE_PAUSE * 2**doublings, self.longest_wait)
 
     def merge_late(self, now: datetime) -> None:
         """Take note that objects were merged; others may have come since that was planned."""
@@ -208,7 +216,8 @@ class Folders:
             periods = tuple(self._calendars.of(name.topic).periods(name.output_partition))
             if not periods or periods[-1].end > (now + AHEAD).timestamp() * 1000:
                 return
-            folder = Folder(found.folder, name.topic, periods[-1].end, seq)
+            longest = LONGEST_DEDUPED if rules.dedupe else LONGEST_LATE
+            folder = Folder(found.folder, name.topic, periods[-1].end, seq, longest_wait=longest)
             self.folders[folder.path] = folder
         if folder.is_settled:
             folder.is_settled, folder.first_seen, folder.late_since = False, seq, None

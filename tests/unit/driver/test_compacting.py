@@ -150,6 +150,24 @@ def test_each_merge_of_late_objects_waits_longer(scene: CompactionScene) -> None
     assert scene.observe(LATE_PAUSE) is not None
 
 
+def test_where_duplicates_are_left_out_a_folder_is_not_written_again_and_again() -> None:
+    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+    scene = CompactionScene({**spec, "compact": {"dedupe": {"key": "o"}}}).land(4, 10, 5).finish(4)
+    scene.sample.body = lambda offsets: b"".join(b'{"o":%d}\n' % offset for offset in offsets)
+    scene.apply(scene.plan()).observe()
+    merges, left = 0, 0
+
+    for _ in range(4 * 28):  # a row every six hours for four weeks
+        scene.land(4, 1)
+        left += 1
+        if plan := scene.observe(timedelta(hours=6)):
+            scene.apply(plan)
+            merges, left = merges + 1, 0
+
+    assert merges <= 4 + 8  # one a week, and those of the first week
+    assert left <= 4 * 7  # no row waits for longer than a week
+
+
 def test_a_refused_plan_is_made_anew(scene: CompactionScene) -> None:
     plan = scene.plan()
     assert scene.compacting.protected == {each.upload_id for each in plan.uploads}
@@ -345,6 +363,34 @@ def test_a_folder_that_fails_is_in_nobodys_way_and_is_given_up(
     failing = [m for m in tries if m.sources[0].folder.endswith("hr=04")]
     assert len(failing) == compaction_planner.MAX_FAILURES
     assert problem.startswith("given up after 10 attempts: clicks/dt=2026-11-21/hr=04: ")
+
+
+def test_a_folder_that_failed_comes_after_all_others() -> None:
+    scene = poisoned()
+    while not scene.compacting.status.failures:
+        if plan := scene.observe():
+            scene.apply(plan)
+    while plan := scene.observe(timedelta(minutes=1)):
+        scene.apply(plan)
+    scene.land(12, 10, 10).finish(12)
+
+    scene.observe(compaction_planner.LONGEST_PAUSE)
+
+    (share,) = scene.runner.given[-1]
+    hours = [merge.sources[0].folder.rpartition("=")[2] for merge in share.merges]
+    assert hours == ["12", "04"]
+
+
+def test_a_folder_that_fails_is_tried_less_and_less_often() -> None:
+    scene = poisoned()
+
+    for _ in range(6 * 6):
+        if plan := scene.observe(timedelta(minutes=10)):
+            scene.apply(plan)
+
+    tries = [m for given in scene.runner.given for share in given for m in share.merges]
+    failing = [m for m in tries if m.sources[0].folder.endswith("hr=04")]
+    assert 5 <= len(failing) <= 8
 
 
 def test_a_record_from_a_far_future_pins_nothing() -> None:
