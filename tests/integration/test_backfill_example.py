@@ -115,5 +115,5 @@ def landed(
 
 def shape(command: str, text: str) -> list[str]:
     """The lines, without times and the numbers of slots."""
-    slots = r"\bslot \d+|(?<=\.r)\d+(?=\.)|(?<=undo )\d+"
+    slots = r"\bslot \d+|(?<=/r)\d+(?=_)|(?<=undo )\d+"
     return without_times(command, re.sub(slots, "S", text))

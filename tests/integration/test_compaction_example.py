@@ -136,5 +136,5 @@ def rows_of(numbers: range, attempt: int) -> Rows:
 
 def shape(command: str, text: str) -> list[str]:
     """The lines, without times and the numbers of slots."""
-    slots = r"\bslot \d+|(?<=\.r)\d+(?=\.)|(?<=0-retired/)\d{20}"
+    slots = r"\bslot \d+|(?<=/r)\d+(?=_)|(?<=0-retired/)\d{20}"
     return without_times(command, re.sub(slots, "S", text))

@@ -178,7 +178,8 @@ def test_sections_and_names_of_what_is_merged(objects: list[Mergeable], plan: in
         slices = PlannedReplacement.of("shop", "t", Purpose.COMPACT, listed, plan).slices
 
         assert origin("shop", key).plan == plan
-        assert parse_key(key).extension == f".r{plan}.json"
+        assert parse_key(key).extension == ".json"
+        assert all(key > each.key for each in merge)
         assert sum(s.rows for s in sections) == sum(each.landed.rows for each in merge)
         for each in slices:
             own = [s for s in sections if s.partition == each.topic_partition.partition]

@@ -1,6 +1,7 @@
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from landfall.audit import basenames
 from landfall.ledger import object_names
 
 topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(
@@ -15,6 +16,7 @@ partitions = st.lists(
 numbers = st.integers(0, 2**31 - 1)
 offsets = st.integers(0, object_names.MAX_OFFSET)
 places = st.tuples(st.integers(0, 10**10 - 1), st.integers(0, 10**10 - 1))
+plans = st.integers(-1, 10**10 - 2)
 extensions = st.from_regex(r"(\.[A-Za-z0-9_-]{1,8}){0,3}", fullmatch=True)
 
 
@@ -23,7 +25,7 @@ destinations = st.lists(st.builds("{}={}".format, directories, directories), max
 )
 
 
-@given(topics, partitions, numbers, numbers, offsets, extensions, destinations)
+@given(topics, partitions, numbers, numbers, offsets, extensions, destinations, plans)
 def test_parsing_a_key_gives_back_what_made_it(
     topic: str,
     output_partition: str,
@@ -32,12 +34,42 @@ def test_parsing_a_key_gives_back_what_made_it(
     start: int,
     extension: str,
     destination: str,
+    plan: int,
 ) -> None:
     name = object_names.ObjectName(
-        topic, output_partition, generation, partition, start, extension, destination
+        topic, output_partition, generation, partition, start, extension, destination, plan
     )
 
     assert object_names.parse_key(name.key) == name
+    found = basenames.named(name.key)
+    assert (found.generation, found.partition, found.start) == (generation, partition, start)
+    assert found.plan == (None if name.planned_by < 0 else name.planned_by)
+
+
+in_a_folder = st.builds(
+    object_names.ObjectName,
+    st.just("clicks"),
+    st.just("dt=2026-11-21"),
+    numbers,
+    numbers,
+    offsets,
+    st.one_of(extensions, st.builds(".r{}{}".format, st.integers(0, 10**12), extensions)),
+    plan=plans,
+)
+
+
+@given(in_a_folder, in_a_folder, st.integers(0, 10**10 - 2))
+def test_a_name_sorts_after_all_that_it_may_replace(
+    old: object_names.ObjectName, named_after: object_names.ObjectName, plan: int
+) -> None:
+    """A folder that is read in the order of names ends with what replaced the names before."""
+    assume(old.plan < plan)
+    new = object_names.renamed(named_after.key, plan)
+
+    assert old.key < new
+    assert new < object_names.renamed(new, plan + 1)  # as an undoing does
+    assert object_names.parse_key(new).planned_by == plan
+    assert basenames.unplanned(new) == basenames.unplanned(named_after.key)
 
 
 @given(st.text())

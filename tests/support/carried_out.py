@@ -1,7 +1,7 @@
 """Merges in a sample ledger that are carried out to their end, of objects in any format."""
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from landfall.ledger import object_names, retired_names
 from landfall.ledger.replacement_lists import NewObject, Section
@@ -17,8 +17,7 @@ class WholeMerge(Merge):
 
     def _uploaded(self) -> NewObject:
         old = [each.landed for each in self.retire]
-        extension = f".r{self.read_through}{self.sample.extension}"
-        key = replace(object_names.parse_key(old[0].upload.key), extension=extension).key
+        key = object_names.renamed(old[0].upload.key, self.read_through)
         body, store = self._merged(), self.sample.store
         upload_id = store.begin(key, self.token)
         upload = Upload(key, upload_id, (store.put_part(key, upload_id, 1, body),), self.token)

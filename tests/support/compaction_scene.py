@@ -20,7 +20,7 @@ from landfall.driver.observer import Observer
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.object_names import renamed
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import (
     NewObject,
@@ -195,8 +195,7 @@ class CompactionScene:
         read, store = self.sample.state.applied_through, self.sample.store
         objects = []
         for each in plan.listed.retire:
-            name = parse_key(each.landed.upload.key)
-            key = replace(name, extension=f".r{read}{name.extension}").key
+            key = renamed(each.landed.upload.key, read)
             upload_id = store.begin(key, "undo")
             part = store.put_part(key, upload_id, 1, store.read(each.landed.upload.key) or b"")
             upload = structs.replace(

@@ -164,11 +164,13 @@ class FakeRunner:
         store: where objects are uploaded to.
         failures: per topic partition, errors to return instead of landing, one per slice.
         bad: per topic partition, how many records of each slice count as dead-lettered.
+        output_partition: of each object.
     """
 
     store: Store
     failures: dict[TopicPartition, list[LandfallError]] = field(default_factory=dict)
     bad: dict[TopicPartition, int] = field(default_factory=dict)
+    output_partition: str = "all"
     slots: int = 2
     rounds: list[tuple[Bin, ...]] = field(default_factory=list)
     wanted: int = 1
@@ -221,7 +223,12 @@ class FakeRunner:
         tp, kept = slice_.topic_partition, self._kept(slice_, bad)
         generation = batch.group.spec.generation
         key = object_names.ObjectName(
-            tp.topic, "all", generation, tp.partition, slice_.offsets.start, ".txt"
+            tp.topic,
+            self.output_partition,
+            generation,
+            tp.partition,
+            slice_.offsets.start,
+            ".txt",
         ).key
         upload_id = self.store.begin(key, batch.token)
         body = "".join(f"{offset}\n" for offset in kept).encode()

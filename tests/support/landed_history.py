@@ -1,7 +1,7 @@
 """Ledgers made up by tests: commits, merges and replays, and where each row is afterwards."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
@@ -133,8 +133,7 @@ class History:
         A backfill that is promoted is called ``fix``. Rows that are mixed were sorted.
         """
         retire = [self.now.objects[key] for key in sorted(keys)]
-        first = object_names.parse_key(retire[0].key)
-        key = replace(first, extension=f".r{self.now.slot}.json").key
+        key = object_names.renamed(retire[0].key, self.now.slot)
         sections = tuple(section for each in retire for section in each.sections)
         rows = sum(section.rows for section in sections)
         new = LandedObject(

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from landfall.audit import basenames
+
 _SCHEMA = """
 CREATE TABLE named (key TEXT PRIMARY KEY, rows INTEGER, slot INTEGER, lost INTEGER DEFAULT 0,
                     run INTEGER DEFAULT 0, retired INTEGER DEFAULT -1, expired INTEGER DEFAULT 0)
@@ -216,5 +218,5 @@ def topic_of(key: str) -> str:
 
 
 def topic_partition(key: str) -> tuple[str, int]:
-    """The topic in a key, and the Kafka partition: the second number of its name."""
-    return topic_of(key), int(key.rpartition("/")[2].split("_")[1])
+    """The topic in a key, and the Kafka partition in its name."""
+    return topic_of(key), basenames.named(key).partition

@@ -4,19 +4,17 @@ The ledger names the spec of each generation, so that columns, units or a route 
 since are no faults. Objects of software that stored none are compared by today's group file.
 """
 
-import re
 import threading
 from typing import Any
 
 from landfall import untrusted_json
 from landfall.api.spec import GroupSpec, TopicSpecs
+from landfall.audit import basenames
 from landfall.audit.corrections import Range
 from landfall.audit.inventory import Inventory
 from landfall.audit.range_readers import Readers
 from landfall.audit.stored_schemas import StoredSchemas
 
-REPLACING = re.compile(r"_[0-9]{20}\.r[0-9]+(\.|$)")
-"""What a name has that takes the place of others."""
 _SECTIONS = ("decode", "transforms", "route", "topics")
 """What a stored spec replaces of today's; of ``output`` it has all but where it is."""
 
@@ -37,7 +35,7 @@ class GenerationReaders:
         data = (key for key in keys if not key.startswith("_landfall/"))
         key = next(data, None)
         # What a backfill landed again has a spec of its own, which is then that of the group.
-        is_known = key is not None and not REPLACING.search(key.rpartition("/")[2])
+        is_known = key is not None and not basenames.is_new(key)
         return self.of(topic, generation_of(key) if key is not None and is_known else None)
 
     def of(self, topic: str, generation: int | None = None) -> Readers:
@@ -62,9 +60,9 @@ class GenerationReaders:
 
 
 def generation_of(key: str) -> int | None:
-    """The generation that landed an object: the first number of its file name."""
-    number = key.rpartition("/")[2].partition("_")[0]
-    return int(number) if number.isdecimal() else None
+    """The generation that landed an object; None if it has no object's name."""
+    name = basenames.parse(key)
+    return name.generation if name else None
 
 
 def _laid_over(spec: GroupSpec, body: bytes) -> GroupSpec:

@@ -13,11 +13,11 @@ from threading import Lock
 from typing import Protocol
 
 from landfall.api.spec import ConsumerGroup, GroupSpec
-from landfall.audit import Fault, Kind, PartitionResult, Unchecked
+from landfall.audit import Fault, Kind, PartitionResult, Unchecked, basenames
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Range, topic_of
 from landfall.audit.feed_log import FeedCursor, FeedFiles, FeedLog
-from landfall.audit.generations import REPLACING, GenerationReaders
+from landfall.audit.generations import GenerationReaders, generation_of
 from landfall.audit.inventory import Inventory, PartitionLifetime
 from landfall.audit.kafka_log import Cursor, Log
 from landfall.audit.merged_rows import MergedRows
@@ -120,9 +120,7 @@ class Scope:
 
     def has_objects(self, keys: Iterable[str]) -> bool:
         """Whether objects are of the generation, which is the first number in their file names."""
-        return self.generation is None or all(
-            key.rpartition("/")[2].partition("_")[0] == str(self.generation) for key in keys
-        )
+        return self.generation is None or all(generation_of(key) == self.generation for key in keys)
 
 
 _EVERYTHING = Scope()
@@ -245,7 +243,7 @@ class _Inspection:
         # Only after all ranges are checked is it known which unnamed objects are moved ones.
         for key, size in self._inventory.unnamed():
             if key not in moved and scope.has_topic(topic_of(key)) and self._stays(key):
-                names = "no REPLACE's list names" if _is_new(key) else "no COMMIT names"
+                names = "no REPLACE's list names" if basenames.is_new(key) else "no COMMIT names"
                 findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that {names}"))
         findings.waiting = len(waiting)
         return findings
@@ -263,7 +261,7 @@ class _Inspection:
 
     def _stays(self, key: str) -> bool:
         """Whether an object is none that a REPLACE gave up, and that was deleted meanwhile."""
-        return not _is_new(key) or self._objects.is_there(key)
+        return not basenames.is_new(key) or self._objects.is_there(key)
 
     # ------------------------------------------------------------------------ a topic partition
 
@@ -317,8 +315,3 @@ class _Inspection:
         return range_.slot <= self._inventory.applied_through or all(
             map(self._inventory.is_visible, range_.objects or ())
         )
-
-
-def _is_new(key: str) -> bool:
-    """Whether an object is named as one that takes the place of others."""
-    return bool(REPLACING.search(key.rpartition("/")[2]))

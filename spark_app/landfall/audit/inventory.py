@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from landfall import untrusted_json
-from landfall.audit import Fault, Kind, ledger_slots
+from landfall.audit import Fault, Kind, basenames, ledger_slots
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Corrections, Range, topic_of
 from landfall.audit.feed_lists import FeedLists
@@ -29,8 +29,7 @@ from landfall.audit.mixed_rows import MixedSection
 from landfall.audit.old_rows import RangeName
 from landfall.audit.replacements import Replacements
 
-_NAME = r"[0-9]+_[0-9]+_[0-9]{20}(\.[^/]*)?"
-_DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{_NAME}")
+_DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{basenames.PATTERN}")
 """Keys of data objects; a folder with ``=`` before the topic's is a destination's."""
 _SYSTEM = re.compile(r"([^/=]*=[^/]*/)+_landfall/owner\.json$|_landfall/")
 """Keys of what Landfall needs besides: a destination has the name of the group that owns it."""
@@ -39,7 +38,8 @@ _FOLDERS = {Kind.SCHEMA: "0-schemas", Kind.SPEC: "0-specs"}
 _ROWS = 256
 """How many rows of a query are fetched at a time."""
 _SCHEMA = """
-CREATE TABLE visible (key TEXT PRIMARY KEY, size INTEGER, basename TEXT) WITHOUT ROWID;
+CREATE TABLE visible (key TEXT PRIMARY KEY, size INTEGER, basename TEXT,
+                      generation INTEGER) WITHOUT ROWID;
 CREATE INDEX by_basename ON visible (basename);
 CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_id TEXT,
                         start INTEGER, PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
@@ -305,12 +305,12 @@ class Inventory:
     def _list_objects(self) -> None:
         letters = re.compile(
             rf"_landfall/{re.escape(self._group)}/dead-letters(@[0-9a-f]{{16}})?/"
-            rf"[A-Za-z0-9._-]+/{_NAME}"
+            rf"[A-Za-z0-9._-]+/{basenames.PATTERN}"
         )
         for key, size in self._bucket.visible():
             if (letters if key.startswith("_landfall/") else _DATA).fullmatch(key):
-                row = (key, size, key.rpartition("/")[2])
-                self._rows.execute("INSERT OR IGNORE INTO visible VALUES (?, ?, ?)", row)
+                row = (key, size, key.rpartition("/")[2], basenames.named(key).generation)
+                self._rows.execute("INSERT OR IGNORE INTO visible VALUES (?, ?, ?, ?)", row)
             elif key.startswith(self._copies):
                 self._add_copy(key, size)
             elif key.rpartition("/")[2].startswith(("_", ".")):
@@ -349,7 +349,7 @@ class Inventory:
 
     def _leave_out_existing(self) -> None:
         deleted = self._rows.execute(
-            "DELETE FROM visible WHERE CAST(basename AS INTEGER) < ? AND key NOT GLOB '_landfall/*'"
+            "DELETE FROM visible WHERE generation < ? AND key NOT GLOB '_landfall/*'"
             " AND key NOT IN (SELECT key FROM named)",
             (self._first_generation,),
         )

@@ -5,7 +5,6 @@ that have their rows. What was there before, ranges, pieces and what merges left
 the slot, and comes back if that is undone. The objects come back as copies under other names.
 """
 
-import re
 import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +17,6 @@ from landfall.audit import Fault, Kind
 from landfall.audit.corrections import topic_of, topic_partition
 from landfall.audit.replaced_lists import AgainRange, ListedObject, NewObject, ReplacedList
 
-_PLAN = re.compile(r"(_[0-9]{20})\.r[0-9]+(?=\.|$)")
 _SCHEMA = """
 CREATE TABLE former_ranges (swap INTEGER, topic, partition, lifetime, start, until, slot, filtered,
                             counted, objects, parts);
@@ -289,10 +287,3 @@ def _uncovered(ranges: Sequence[Lifetime], landed_again: Sequence[AgainRange]) -
 def _renamed(objects: str, old: str, new: str) -> str:
     keys = msgspec.json.decode(objects, type=list[str])
     return msgspec.json.encode(sorted(new if key == old else key for key in keys)).decode()
-
-
-def unplanned(key: str) -> str:
-    """The key of an object without the slot that it took the place of others by."""
-    folder, slash, basename = key.rpartition("/")
-    name = _PLAN.sub(r"\1", basename)
-    return f"{folder}{slash}{name}"

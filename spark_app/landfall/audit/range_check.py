@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from landfall.audit import Fault, Kind, Unchecked, rows, wrong_values
+from landfall.audit import Fault, Kind, Unchecked, basenames, rows, wrong_values
 from landfall.audit.corrections import Content, Piece, Range
 from landfall.audit.generations import GenerationReaders
 from landfall.audit.judge import (
@@ -282,7 +282,7 @@ def _in_order(
     objects: Sequence[tuple[str, ObjectRows]], pieces: Sequence[tuple[int, ObjectRows]]
 ) -> list[ObjectRows]:
     """The rows of objects and pieces by their first offsets; an object's name has its own."""
-    named = [(int(key.rpartition("/")[2].split("_")[2][:20]), found) for key, found in objects]
+    named = [(basenames.named(key).start, found) for key, found in objects]
     return [found for _, found in sorted([*named, *pieces], key=lambda item: item[0])]
 
 

@@ -10,7 +10,6 @@ What lists claim about rows is compared with Kafka, where it still has them. Her
 that numbers of rows add up, and that what an undoing brings back are copies of what had retired.
 """
 
-import re
 import sqlite3
 import zlib
 from collections import Counter
@@ -20,14 +19,13 @@ from typing import Any
 
 import msgspec
 
-from landfall.audit import Fault, Kind
+from landfall.audit import Fault, Kind, basenames
 from landfall.audit.buckets import Bucket
 from landfall.audit.corrections import Content, Piece, Range, topic_of, topic_partition
-from landfall.audit.landed_again import LandedAgain, Lifetime, Swap, unplanned
+from landfall.audit.landed_again import LandedAgain, Lifetime, Swap
 from landfall.audit.old_rows import OldRows, RangeName, SourcesOfRows
 from landfall.audit.replaced_lists import ListedObject, NewObject, ReplacedList, read_list
 
-_PLAN = re.compile(r"[0-9]+_[0-9]+_[0-9]{20}\.r([0-9]+)(\..*)?")
 _SCHEMA = """
 CREATE TABLE retiring (key TEXT, slot INTEGER, size INTEGER, crc32 INTEGER, rows INTEGER,
                        first INTEGER, last INTEGER,
@@ -188,8 +186,8 @@ class Replacements:
             message = f"merges {retired} rows into {rows}, and leaves out {left_out}"
             yield Fault(Kind.REPLACED, slot, message)
         for new in listed.objects:
-            plan = _PLAN.fullmatch(new.landed.key.rpartition("/")[2])
-            if not plan or int(plan[1]) != record.read_through:
+            name = basenames.parse(new.landed.key)
+            if name is None or name.plan != record.read_through:
                 message = f"is not named after slot {record.read_through}, but new in {slot}"
                 yield Fault(Kind.REPLACED, new.landed.key, message)
 
@@ -233,8 +231,8 @@ class Replacements:
         if swap.undoes != -1:
             back = self._retired.get(swap.undoes, [])
             yield from self._rename(record, listed, back)
-            new = {unplanned(each.landed.key) for each in listed.objects}
-            for gone in (old.key for old in back if unplanned(old.key) not in new):
+            new = {basenames.unplanned(each.landed.key) for each in listed.objects}
+            for gone in (old.key for old in back if basenames.unplanned(old.key) not in new):
                 message = f"does not come back, though slot {record.slot} undoes slot {swap.undoes}"
                 yield Fault(Kind.REPLACED, gone, message)
 
@@ -242,9 +240,9 @@ class Replacements:
         self, record: _Record, listed: ReplacedList, originals: Iterable[ListedObject]
     ) -> Iterator[Fault]:
         """Let copies take the place of what they are copies of."""
-        known = {unplanned(old.key): old for old in originals}
+        known = {basenames.unplanned(old.key): old for old in originals}
         for new in listed.objects:
-            old = known.get(unplanned(new.landed.key))
+            old = known.get(basenames.unplanned(new.landed.key))
             if old is None or old.content != new.landed.content:
                 message = f"slot {record.slot}: is no copy of what retired"
                 yield Fault(Kind.REPLACED, new.landed.key, message)

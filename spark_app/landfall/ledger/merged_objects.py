@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from landfall.ledger.object_names import ObjectName, parse_key, renamed, split_plan
+from landfall.ledger.object_names import ObjectName, parse_key, renamed
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.replacement_lists import RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
@@ -56,12 +56,12 @@ class Mergeable:
     @property
     def plan(self) -> int:
         """The slot in its name if it was put in the place of others; -1 if it was landed."""
-        return split_plan(self.name.extension)[0]
+        return self.name.planned_by
 
     @property
     def extension(self) -> str:
         """The extension of its format."""
-        return split_plan(self.name.extension)[1]
+        return self.name.format_extension
 
     @property
     def retiring(self) -> RetiringObject:

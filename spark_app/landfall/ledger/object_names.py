@@ -6,6 +6,8 @@ which no topic may be called::
 
     <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>
         data objects; with a destination <destination>/<topic>/…
+    <topic>/<output partition>/r<plan:010d>_<generation>_<kafka partition>_<start:020d><extension>
+        data objects that replace others: ``renamed``
     _landfall/owner.json
         which group owns the output root; with a destination <destination>/_landfall/owner.json
     _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
@@ -28,7 +30,7 @@ which no topic may be called::
     _landfall/<group>/<lane>-segments/<first:020d>-<last:020d>-<epoch:010d>-<digest>.seg
         closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
-        dead letters
+        dead letters; those that replace others have a plan in their names, too
     _landfall/<group>/dead-letters@<place>/<topic>/…
         dead letters in a place of their own, which has the same keys: ``letters_place``
     _landfall/<group>/side/<name>/…       the output root of a backfill: all of the above, below it
@@ -37,7 +39,12 @@ A destination is one or more folders with ``=`` in their names, which no topic h
 without one is the topic's.
 
 ``start`` is the planned start of the range: no offset inside is smaller, and the ledger never plans
-the same start twice. The functions raise ``ValueError`` for a name that could not be parsed back,
+the same start twice. ``plan`` is the slot that a REPLACE was planned by. A name with a plan sorts
+after all names of its folder without one, and after those with an earlier plan: who lists the
+folder in pages while objects are replaced finds the old object, or the new one on a later page,
+or both. Older software wrote the plan after ``start``, as in ``.r977.json.gz``; that is read.
+
+The functions raise ``ValueError`` for a name that could not be parsed back,
 would collide with another kind of key, or would leave the root.
 """
 
@@ -71,8 +78,11 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 LANE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _EXTENSION = re.compile(r"(\.[A-Za-z0-9_-]+)*")
-_PLAN = re.compile(r"\.r(0|[1-9][0-9]*)(?![^.])")
-_BASENAME = re.compile(r"(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL)
+_OLD_PLAN = re.compile(r"\.r(0|[1-9][0-9]*)(?![^.])")
+_BASENAME = re.compile(
+    r"(r([0-9]{10}|[1-9][0-9]{10,})_)?(0|[1-9][0-9]*)_(0|[1-9][0-9]*)_([0-9]{20})(\..*)?", re.DOTALL
+)
+_PREFIX = re.compile(r"^r[0-9]+_")
 _SLOT = re.compile(r"([0-9]{10})/([0-9]{10})\.json")
 _REGISTRY = re.compile(r"[0-9a-f]{16}")
 _PLACE = re.compile("[0-9a-f]{16}")
@@ -97,6 +107,8 @@ class ObjectName:
         start: the planned start of the range; less than or equal to every offset inside.
         extension: file extension with its dot, such as ``.json.gz``; may be empty.
         destination: folders above the topic's, such as ``db=shop``; may be empty.
+        plan: the slot that the REPLACE was planned by which put the object in place of others; -1
+            if it was landed, or if older software named it.
 
     Raises:
         ValueError: a part is not legal, or the key is longer than 1024 bytes.
@@ -109,12 +121,15 @@ class ObjectName:
     start: int
     extension: str
     destination: str = ""
+    plan: int = -1
 
     def __post_init__(self) -> None:
         check_topic(self.topic)
         check_destination(self.destination)
         check_directories(self.output_partition)
         _check_numbers(self.generation, self.partition, self.start)
+        if self.plan < -1:
+            raise ValueError(f"not a slot that a REPLACE was planned by: {self.plan}")
         if not _EXTENSION.fullmatch(self.extension):
             raise ValueError(f"not a file extension such as .json.gz: {self.extension!r}")
         check_length(self.key)
@@ -124,6 +139,16 @@ class ObjectName:
         """The object's key, relative to the output root."""
         above = f"{self.destination}/" if self.destination else ""
         return f"{above}{self.topic}/{self.output_partition}/{_basename(self)}{self.extension}"
+
+    @property
+    def planned_by(self) -> int:
+        """The plan in the name, wherever it is; -1 if the object was landed."""
+        return self.plan if self.plan >= 0 else _split_old_plan(self.extension)[0]
+
+    @property
+    def format_extension(self) -> str:
+        """The extension of the object's format, without the plan of an older name."""
+        return _split_old_plan(self.extension)[1]
 
 
 def parse_key(key: str) -> ObjectName:
@@ -143,11 +168,12 @@ def parse_key(key: str) -> ObjectName:
     return ObjectName(
         topic,
         output_partition,
-        int(match[1]),
-        int(match[2]),
         int(match[3]),
-        match[4] or "",
+        int(match[4]),
+        int(match[5]),
+        match[6] or "",
         destination,
+        int(match[2] or -1),
     )
 
 
@@ -226,34 +252,40 @@ def origin(group: str, key: str) -> Origin:
     letters = _LETTERS.match(key, len(prefix)) if key.startswith(prefix) else None
     if not letters:
         name = parse_key(key)
-        plan, _ = split_plan(name.extension)
-        return Origin(name.topic, name.generation, name.partition, name.start, plan)
+        return Origin(name.topic, name.generation, name.partition, name.start, name.planned_by)
     topic, _, basename = key[letters.end() :].partition("/")
     match = _BASENAME.fullmatch(basename)
     if not match:
         raise ValueError(f"not the key of a dead-letter object: {key!r}")
     check_topic(topic)
-    plan, _ = split_plan(match[4] or "")
-    return Origin(topic, int(match[1]), int(match[2]), int(match[3]), plan)
+    plan = int(match[2]) if match[2] else _split_old_plan(match[6] or "")[0]
+    return Origin(topic, int(match[3]), int(match[4]), int(match[5]), plan)
 
 
 def renamed(key: str, plan: int) -> str:
-    """The name of an object that takes the place of one with this key, or of several from it on.
+    """The name of an object that replaces one with this key, or this one and others.
+
+    It sorts after all names that the folder had when the slot was written. A REPLACE must know
+    those before it in its folders as applied, so the plans of a folder only grow.
 
     Raises:
         ValueError: the name would be longer than 1024 bytes.
     """
     folder, slash, basename = key.rpartition("/")
     stem, dot, rest = basename.partition(".")
-    extension = f"{dot}{rest}"
-    new = f"{folder}{slash}{stem}.r{plan}{split_plan(extension)[1]}"
+    _, extension = _split_old_plan(f"{dot}{rest}")
+    new = f"{folder}{slash}{_plan_prefix(plan)}{_PREFIX.sub('', stem)}{extension}"
     check_length(new)
     return new
 
 
-def split_plan(extension: str) -> tuple[int, str]:
-    """The slot in an object's extension (see ``Origin``), -1 if there is none, and the rest."""
-    match = _PLAN.match(extension)
+def _plan_prefix(plan: int) -> str:
+    return f"r{plan:010d}_" if plan >= 0 else ""
+
+
+def _split_old_plan(extension: str) -> tuple[int, str]:
+    """The plan in an extension, where older software wrote it, -1 if there is none; the rest."""
+    match = _OLD_PLAN.match(extension)
     return (int(match[1]), extension[match.end() :]) if match else (-1, extension)
 
 
@@ -374,7 +406,8 @@ def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
 
 
 def _basename(name: ObjectName) -> str:
-    return f"{name.generation}_{name.partition}_{name.start:020d}"
+    plan = _plan_prefix(name.plan)
+    return f"{plan}{name.generation}_{name.partition}_{name.start:020d}"
 
 
 def check_topic(topic: str) -> None:

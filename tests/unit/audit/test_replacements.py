@@ -11,9 +11,10 @@ from landfall.api.spec import parse_group
 from landfall.audit import Kind, Unchecked
 from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
-from landfall.ledger import Drop, Purpose, Retired, retired_names
+from landfall.ledger import Drop, Purpose, Retired, object_names, retired_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replacement_lists import Replaced
+from tests.support import older_names
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
 from tests.support.auditor_fakes import GeneratedLog
@@ -42,6 +43,20 @@ def test_a_merge_is_sound_at_every_step(hour: Hour) -> None:
     hour.sample.shown()
     assert_whole(hour)
     assert hour.findings().objects == 1
+
+
+def test_names_of_older_software_are_no_faults(hour: Hour, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(object_names, "renamed", older_names.renamed)
+        merge = hour.merged()
+    assert ".r" in merge.new.landed.upload.key
+    assert_whole(hour)
+
+    undo = Undo(merge).record()
+    hour.retire(undo)
+
+    assert all("/r0" in each.landed.upload.key for each in undo.listed.objects)
+    assert_whole(hour)
 
 
 def test_what_retires_later_is_no_fault_until_it_has_retired(hour: Hour) -> None:

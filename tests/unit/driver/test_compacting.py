@@ -50,7 +50,7 @@ def test_small_objects_of_a_complete_hour_are_merged(scene: CompactionScene) -> 
     assert (plan.purpose, plan.read_through) == (Purpose.COMPACT, applied)
     assert plan.slices == (Slice(CLICKS, OffsetRange(0, 22)),)
     assert (plan.folders, plan.duplicates) == ((HOUR_4,), 0)
-    assert new.landed.upload.key == f"{HOUR_4}/1_0_{0:020d}.r{plan.read_through}.json"
+    assert new.landed.upload.key == f"{HOUR_4}/r{plan.read_through:010d}_1_0_{0:020d}.json"
     assert new.landed.upload.token == plan.token
     assert [each.slot for each in plan.listed.retire] == [2, 3, 4]
 

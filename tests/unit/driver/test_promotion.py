@@ -37,8 +37,8 @@ def test_objects_get_live_names_with_the_slot_up_to_which_all_was_applied() -> N
     slot = history.now.applied_through
 
     assert [each.key for each in found.promoted] == [
-        f"_landfall/shop/dead-letters/{TOPIC}/2_0_{5:020}.r{slot}.parquet",
-        f"{TOPIC}/dt=b/2_0_{2:020}.r{slot}.json",
+        f"_landfall/shop/dead-letters/{TOPIC}/r{slot:010}_2_0_{5:020}.parquet",
+        f"{TOPIC}/dt=b/r{slot:010}_2_0_{2:020}.json",
     ]
     assert [each.key for each in found.retire] == [
         f"_landfall/shop/dead-letters/{TOPIC}/1_0_{2:020}.parquet",

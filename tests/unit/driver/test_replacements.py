@@ -21,6 +21,7 @@ from landfall.objects import ObjectStat, Part, Upload
 from landfall.publish.following import Follower
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore
+from tests.support import older_names
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import (
     NOW,
@@ -529,6 +530,32 @@ def test_an_undoing_can_be_undone(scene: Scene) -> None:
     driver.stop()
 
 
+def test_objects_with_names_of_older_software_are_merged_and_undone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = scene.landed()
+    with monkeypatch.context() as patched:
+        patched.setattr(object_names, "renamed", older_names.renamed)
+        first = scene.merge()
+    driver.stop()
+    assert [".r" in key for key in scene.objects()] == [True]
+
+    scene.log.write("a", 40)
+    driver = scene.start("r2")
+    driver.until_landed()
+    second = scene.merge()
+    assert max(object_names.parse_key(key).plan for key in scene.objects()) >= first
+    assert not any(".r" in key for key in scene.objects())
+    slot_of(driver.contender.decide(asked(second)))
+    scene.until_done()
+    slot_of(driver.contender.decide(asked(first)))
+    scene.until_done()
+
+    assert len(scene.objects()) > 2
+    assert scene.is_whole()
+    driver.stop()
+
+
 def slot_of(answer: Answer) -> int:
     """The slot of the REPLACE that an answer names."""
     assert answer.outcome is Outcome.DONE, answer
@@ -603,7 +630,8 @@ def test_a_later_merge_that_lost_an_upload_is_no_obstacle(scene: Scene) -> None:
     finish, lost = store._finish_once, set[str]()
 
     def lose(upload: Upload) -> None:
-        is_new = ".r" in upload.key and f".r{first}" not in upload.key
+        plan = object_names.parse_key(upload.key).plan
+        is_new = plan >= 0 and plan != first
         if is_new and "retired" not in upload.key and lost <= {upload.upload_id}:
             lost.add(upload.upload_id)
             store._uploads.pop(upload.upload_id, None)

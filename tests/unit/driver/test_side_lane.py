@@ -214,7 +214,7 @@ def test_a_promotion_copies_into_uploads_under_live_names(scene: Scene) -> None:
 
     slot = scene.live.ledger.state.applied_through
     new, _ = found.listed.objects
-    assert new.landed.upload.key == (f"clicks/dt=2026-11-21/hr=04/2_0_{0:020}.r{slot}.json.gz")
+    assert new.landed.upload.key == (f"clicks/dt=2026-11-21/hr=04/r{slot:010}_2_0_{0:020}.json.gz")
     assert (new.landed.rows, new.landed.upload.token) == (4, "token")
     assert [(s.partition, s.rows, s.first_offset, s.last_offset) for s in new.sections] == [
         (0, 4, 0, 3)

@@ -66,6 +66,8 @@ def test_a_key_over_1024_bytes_is_refused() -> None:
         "t/dt=1/_SUCCESS",
         "t/dt=1/1_0_99999999999999999999",
         "/t/dt=1/1_0_00000000000000000000",
+        "t/dt=1/r9_1_0_00000000000000000000",
+        "t/dt=1/r00000000009_1_0_00000000000000000000",
         "_landfall/g/dead-letters/t/1_0_00000000000000000000.parquet",
         "",
     ],
@@ -176,18 +178,22 @@ def test_a_copy_whose_key_would_be_too_long_is_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "new"),
     [
-        ("web/dt=1/3_0_00000000000000000042", "web/dt=1/3_0_00000000000000000042.r9"),
+        ("web/dt=1/3_0_00000000000000000042", "web/dt=1/r0000000009_3_0_00000000000000000042"),
         (
             "web/dt=1/3_0_00000000000000000042.json.gz",
-            "web/dt=1/3_0_00000000000000000042.r9.json.gz",
+            "web/dt=1/r0000000009_3_0_00000000000000000042.json.gz",
         ),
         (
+            "web/dt=1/r0000000007_3_0_00000000000000000042.json.gz",
+            "web/dt=1/r0000000009_3_0_00000000000000000042.json.gz",
+        ),
+        (  # of older software
             "web/dt=1/3_0_00000000000000000042.r7.json.gz",
-            "web/dt=1/3_0_00000000000000000042.r9.json.gz",
+            "web/dt=1/r0000000009_3_0_00000000000000000042.json.gz",
         ),
         (
             "_landfall/clicks/dead-letters/web/3_0_00000000000000000042.parquet",
-            "_landfall/clicks/dead-letters/web/3_0_00000000000000000042.r9.parquet",
+            "_landfall/clicks/dead-letters/web/r0000000009_3_0_00000000000000000042.parquet",
         ),
     ],
 )
@@ -197,6 +203,7 @@ def test_an_object_that_takes_the_place_of_another_has_its_name_with_the_plan(
     assert object_names.renamed(key, 9) == new
     assert object_names.origin("clicks", new) == object_names.origin("clicks", key)
     assert object_names.origin("clicks", new).plan == 9
+    assert key < new
 
 
 def test_dead_letters_in_a_place_of_their_own_have_its_name_and_the_same_origin() -> None:

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.object_names import parse_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import Replaced, Section, encode_list
 from landfall.task.merging import NotMerged
@@ -76,8 +77,8 @@ def test_it_is_named_and_counted_like_the_first(kind: str) -> None:
     landed = objects.merged().new.landed
 
     first = objects.sources[0].key
-    extension = first[len("clicks/dt=2026-11-21/hr=04/4_0_00000000000000000100") :]
-    assert landed.upload.key == first.removesuffix(extension) + f".r{READ_THROUGH}" + extension
+    path, _, name = first.rpartition("/")
+    assert landed.upload.key == f"{path}/r{READ_THROUGH:010d}_{name}"
     assert (landed.first_offset, landed.last_offset) == (100, 499)
     assert landed.crc32 == zlib.crc32(objects.body(landed))
     assert landed.upload.token == "token"
@@ -219,8 +220,8 @@ def test_an_object_is_cut_in_two_at_sections(kind: str) -> None:
     assert outside.new.sections == (Section(0, 3, 100, 106), Section(3, 1, 7, 7))
     assert (inside.duplicates, outside.duplicates) == (0, 0)
     assert [inside.new.mixed, outside.new.mixed] == [False, False]
-    names = [each.new.landed.upload.key.rpartition("/")[2][:24] for each in (inside, outside)]
-    assert names == [f"4_0_{200:020}", f"4_0_{100:020}"]
+    names = [parse_key(each.new.landed.upload.key) for each in (inside, outside)]
+    assert [(each.plan, each.start) for each in names] == [(READ_THROUGH, 200), (READ_THROUGH, 100)]
 
 
 def test_an_object_whose_rows_were_sorted_is_not_cut() -> None:
