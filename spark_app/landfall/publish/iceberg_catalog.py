@@ -1,8 +1,10 @@
 """Connects to an Iceberg catalog, and says what its errors mean.
 
 A connection is made when it is first needed, and anew every few minutes and after an error, because
-secrets and credentials change. Requests of a REST catalog have a timeout, which pyiceberg gives
-them none of. A catalog names no Python code (``iceberg_code``).
+secrets and credentials change. Pyiceberg trusts a REST catalog: its requests have no timeout, go
+wherever the catalog redirects them, and answers may have any length. Here requests end at a
+deadline and go to no other server, and answers are bounded after they are unpacked. A catalog names
+no Python code (``iceberg_code``).
 """
 
 import time
@@ -10,14 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from landfall.errors import DestinationDenied, LandfallError, Reason, Stalled
 from landfall.publish.iceberg_code import check_code, refuse_code
 from landfall.publish.library_errors import LibraryErrors
 from landfall.publish.s3_access import MAX_AGE_SECONDS, S3Access
+from landfall.schemas.deadline import pool_until
 
 TIMEOUT_SECONDS = 60.0
-"""How long a REST catalog may take for an answer."""
+"""How long a REST catalog may send nothing."""
+ANSWER_SECONDS = 300.0
+"""How long it may take for a whole answer."""
+MAX_ANSWER_BYTES = 256 << 20
+"""The longest answer, unpacked; the metadata of a table with 100,000 snapshots has half of it."""
 _LEAST_SECRET = 4
 """Shorter values of a secret would hide parts of words."""
 
@@ -127,8 +135,8 @@ def _connect(name: str, properties: Mapping[str, str]) -> Any:
         return load_catalog(name, **properties)
     from pyiceberg.catalog.rest import RestCatalog  # noqa: PLC0415  # an extra
 
-    class TimedRestCatalog(RestCatalog):
-        """A REST catalog whose requests end, and which names no code."""
+    class BoundedRestCatalog(RestCatalog):
+        """A REST catalog whose answers are bounded, and which names no code."""
 
         def _fetch_config(self) -> None:
             super()._fetch_config()
@@ -137,12 +145,32 @@ def _connect(name: str, properties: Mapping[str, str]) -> Any:
 
         def _config_headers(self, session: Any) -> None:
             super()._config_headers(session)
-            send = session.send
+            bound(session)
 
-            def send_in_time(request: Any, **options: Any) -> Any:
-                options["timeout"] = options.get("timeout") or TIMEOUT_SECONDS
-                return send(request, **options)
+    return BoundedRestCatalog(name, **properties)
 
-            session.send = send_in_time
 
-    return TimedRestCatalog(name, **properties)
+def bound(session: Any) -> None:
+    """Let a ``requests.Session`` read bounded answers only, and follow no redirect."""
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415  # an extra
+
+    class Bounded(HTTPAdapter):
+        def send(self, request: Any, **options: Any) -> Any:
+            options |= {"stream": True, "timeout": options.get("timeout") or TIMEOUT_SECONDS}
+            with pool_until(ANSWER_SECONDS) as self.poolmanager:
+                response = super().send(request, **options)
+                body = response.raw.read(MAX_ANSWER_BYTES + 1, decode_content=True)
+            fault = ""
+            if len(body) > MAX_ANSWER_BYTES:
+                fault = f"more than {MAX_ANSWER_BYTES >> 20} MiB"
+            if response.is_redirect:
+                fault = "a redirect, which is not followed: name the server that answers"
+            if fault:
+                server = urlsplit(request.url).netloc.rpartition("@")[2]
+                message = f"Iceberg catalog {server}: answers with {fault}"
+                raise Stalled(Reason.DESTINATION_CONFLICT, message)
+            response._content, response._content_consumed = body, True  # noqa: SLF001  # as `send` does without `stream`
+            return response
+
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Bounded())

@@ -36,10 +36,13 @@ from landfall.errors import (
 )
 from landfall.network import warn_of_plain_http
 from landfall.publish.context import Context
+from landfall.schemas.deadline import pool_until
 
 MAX_WAIT_SECONDS = 3600.0
 """The longest that ``Retry-After`` is heeded."""
 MAX_ANSWER_BYTES = 4 << 20
+ANSWER_TIMEOUTS = 4
+"""How many time-outs a whole answer may take: one of urllib3 begins again with each byte."""
 _TEMPORARY = frozenset({408, 425, 429})
 _QUOTED_CHARACTERS = 200
 _TLS_FILES: Mapping[str, str] = {
@@ -116,7 +119,7 @@ class WebServer:
             raise DestinationAway(f"{self.name}: asked to wait, {wait:.0f} s are left")
         timeout = urllib3.Timeout(connect=self.timeout_seconds, read=self.timeout_seconds)
         try:
-            with urllib3.PoolManager(**self._tls()) as pool:
+            with pool_until(ANSWER_TIMEOUTS * self.timeout_seconds, **self._tls()) as pool:
                 response = pool.request(
                     request.method,
                     f"{self.url}{request.path}",
@@ -200,11 +203,11 @@ def timeout_option(name: str, text: str) -> float:
 
 def _seconds(retry_after: str) -> float:
     """How long ``Retry-After`` asks to wait: seconds, or until a date."""
-    if retry_after.strip().isdigit():
-        return float(retry_after)
+    if (number := retry_after.strip()).isascii() and number.isdigit():
+        return float(number)
     try:
         until = parsedate_to_datetime(retry_after)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     until = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max((until - datetime.now(UTC)).total_seconds(), 0.0)

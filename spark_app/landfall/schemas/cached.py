@@ -17,6 +17,8 @@ from landfall.schemas.client import RegistryClient, RegistryOptions
 from landfall.schemas.stored import StoredSchemas, registry_name
 
 ASKS_BETWEEN = 16
+MAX_UNKNOWN = 10_000
+"""The most ids that are known to be unknown: producers may write four billion different ones."""
 
 
 SchemaId: TypeAlias = int | str
@@ -80,14 +82,22 @@ class CachedRegistry:
         try:
             found = self._ask(schema_id)
         except UnusableSchemaError as error:
-            self._unknown[schema_id], self._unusable[schema_id] = ASKS_BETWEEN, str(error)
+            self._remember_unknown(schema_id)
+            self._unusable[schema_id] = str(error)
             raise
         if found is None:
-            self._unknown[schema_id] = ASKS_BETWEEN
+            self._remember_unknown(schema_id)
             return None
         self._unknown.pop(schema_id, None)
         self._by_id[schema_id] = found
         return found
+
+    def _remember_unknown(self, schema_id: SchemaId) -> None:
+        self._unknown[schema_id] = ASKS_BETWEEN
+        if len(self._unknown) > MAX_UNKNOWN:
+            oldest = next(iter(self._unknown))
+            del self._unknown[oldest]
+            self._unusable.pop(oldest, None)
 
     def _ask(self, schema_id: SchemaId) -> RegisteredSchema | None:
         problem: SchemasAway | UnusableSchemaError | None = None

@@ -147,8 +147,7 @@ class RegistryClient:
             if "Authorization" in map(str.title, headers):
                 warn_of_plain_http(url)
             try:
-                with pool_until(self._seconds, **self._tls()) as pool:
-                    answer = self._ask(pool, f"{url.rstrip('/')}{path}", headers)
+                answer = self._ask(f"{url.rstrip('/')}{path}", headers)
             except SchemasDenied:
                 raise
             except SchemasAway as error:
@@ -167,24 +166,24 @@ class RegistryClient:
         """How long a connection and a whole answer may take."""
         return ANSWER_TIMEOUTS * self._options.timeout_seconds
 
-    def _ask(
-        self, pool: urllib3.PoolManager, url: str, headers: Mapping[str, str]
-    ) -> _Answer | None:
+    def _ask(self, url: str, headers: Mapping[str, str]) -> _Answer | None:
         timeout = urllib3.Timeout(
             connect=self._options.timeout_seconds, read=self._options.timeout_seconds
         )
+        tls = self._tls()
         try:
-            response = pool.request(
-                "GET",
-                url,
-                headers=headers,
-                timeout=timeout,
-                retries=False,
-                redirect=False,
-                preload_content=False,
-            )
-            body = response.read(MAX_ANSWER_BYTES + 1)
-            response.close()
+            with pool_until(self._seconds, **tls) as pool:
+                response = pool.request(
+                    "GET",
+                    url,
+                    headers=headers,
+                    timeout=timeout,
+                    retries=False,
+                    redirect=False,
+                    preload_content=False,
+                )
+                body = response.read(MAX_ANSWER_BYTES + 1)
+                response.close()
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise SchemasAway(f"schema registry: {url}: {_describe(error)}") from error
         if response.status in {401, 403}:

@@ -8,7 +8,7 @@ timer cuts the connection, whatever it waits for.
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 import urllib3
@@ -23,6 +23,9 @@ def pool_until(seconds: float, **options: Any) -> Iterator[urllib3.PoolManager]:
     Args:
         seconds: how long it may take.
         options: of ``urllib3.PoolManager``.
+
+    Raises:
+        urllib3.exceptions.TimeoutError: it took longer; headers that were cut would pass for whole.
     """
     opened: list[socket.socket] = []
 
@@ -40,7 +43,10 @@ def pool_until(seconds: float, **options: Any) -> Iterator[urllib3.PoolManager]:
     class HttpsPool(HTTPSConnectionPool):
         ConnectionCls = Https
 
+    expired = Event()
+
     def cut() -> None:
+        expired.set()
         for each in opened:
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -52,6 +58,8 @@ def pool_until(seconds: float, **options: Any) -> Iterator[urllib3.PoolManager]:
         with urllib3.PoolManager(**options) as pool:
             pool.pool_classes_by_scheme = {"http": HttpPool, "https": HttpsPool}
             yield pool
+        if expired.is_set():
+            raise urllib3.exceptions.TimeoutError(f"no whole answer within {seconds:g} s")
     finally:
         timer.cancel()
         for each in opened:

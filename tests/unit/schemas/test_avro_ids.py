@@ -86,6 +86,7 @@ def test_every_chunk_has_its_own_guids() -> None:
         (b"\2" * 17, "avro: header __value_schema_id is no schema id"),
         (b"\1" * 17, "avro: schema id 01010101-0101-0101-0101-010101010101 is not in the registry"),
         (b"\0\0\0\0\1", "avro: schema id 1 is not in the registry"),
+        (b"\0\x80\0\0\0", "avro: header __value_schema_id is no schema id"),
     ],
 )
 def test_a_header_that_names_no_schema_makes_a_dead_letter(
@@ -105,6 +106,8 @@ def test_a_header_that_names_no_schema_makes_a_dead_letter(
         (body(1), [(NAME, GUID_HEADER)], "avro: the schema's id is in the record's header"),
         (b"\3\0" + b"u" * 16 + body(1), [], "avro: has the header of AWS Glue"),
         (b"\3\0", [], "avro: too short for a schema id"),
+        (b"\0\x80\0\0\0" + body(1), [], "avro: the number before the payload is above 2147483647"),
+        (b"\0\xff\xff\xff\xff", [], "avro: the number before the payload is above 2147483647"),
         (b"\3\0abc", [("other", b"x")], "avro: does not begin with the byte 0 of a schema id"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from dev.kube.certificates import Authority
 from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
 from landfall.schemas import Reference, RegisteredSchema, SchemaKind, UnusableSchemaError
+from landfall.schemas import cached as cached_schemas
 from landfall.schemas import client as client_module
 from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
 from landfall.schemas.client import RegistryClient, RegistryOptions
@@ -240,6 +241,18 @@ def test_an_unknown_id_is_asked_for_twice_and_again_later(registry: FakeRegistry
 
     registry.add(7, "long")
     assert cached.by_id(7) == LONG
+
+
+def test_ids_of_all_kinds_fill_no_memory(
+    registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cached_schemas, "MAX_UNKNOWN", 3)
+    cached = CachedRegistry(client(registry.url))
+
+    for number in range(10):
+        assert cached.by_id(number) is None
+
+    assert [*cached._unknown] == [7, 8, 9]
 
 
 def test_a_registry_that_was_away_is_asked_again(registry: FakeRegistry) -> None:

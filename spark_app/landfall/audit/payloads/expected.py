@@ -175,7 +175,10 @@ def _by_id(registry: str, schemas: Schemas) -> Find:
     def find(payload: bytes) -> tuple[avro.Avro, bytes]:
         if not payload.startswith(_MAGIC) or len(payload) < _SCHEMA_ID_BYTES:
             raise BadPayload("avro: no id of a schema")
-        return of_id(int.from_bytes(payload[1:5], "big")), payload[_SCHEMA_ID_BYTES:]
+        number = int.from_bytes(payload[1:5], "big", signed=True)
+        if number < 0:
+            raise BadPayload("avro: no id of a schema")
+        return of_id(number), payload[_SCHEMA_ID_BYTES:]
 
     return find
 

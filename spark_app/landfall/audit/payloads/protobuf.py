@@ -153,7 +153,10 @@ def _by_id(registry: str, schemas: Schemas, wanted: object, *, has_names: bool) 
 
     def find(payload: bytes) -> tuple[Messages, bytes]:
         indexes, body = _indexes(payload)
-        found = messages_of(int.from_bytes(payload[1:5], "big"), indexes)
+        number = int.from_bytes(payload[1:5], "big", signed=True)
+        if number < 0:
+            raise BadPayload("protobuf: no id of a schema")
+        found = messages_of(number, indexes)
         if wanted not in {None, found.descriptor.full_name}:
             raise BadPayload(f"protobuf: message {found.descriptor.full_name}")
         return found, body

@@ -23,6 +23,11 @@ from landfall.pipeline.records import Int64s, Records
 ID_BYTES = 5
 """The length of the id before a payload."""
 NO_SCHEMA = -1
+MAX_ID = 2**31 - 1
+"""The largest id of a registry, which numbers schemas with Java's int.
+
+Confluent's answers a larger number like a wrong URL, so that asking for one is waiting for ever.
+"""
 SchemaId: TypeAlias = int | str
 """A number, or the text of a GUID."""
 
@@ -118,6 +123,8 @@ class Framing:
             return f"{self.kind}: has the header of AWS Glue, whose registry is not supported"
         if len(payload) < ID_BYTES:
             return f"{self.kind}: too short for a schema id"
+        if payload[:1] == b"\0":
+            return f"{self.kind}: the number before the payload is above {MAX_ID}: no schema id"
         return f"{self.kind}: does not begin with the byte 0 of a schema id"
 
     def _of_headers(self, records: Records, codes: Int64s, found: "_Found") -> None:
@@ -141,8 +148,9 @@ class _Found:
     def add(self, value: bytes | None, what: str) -> int | str:
         """Return the code of a header's value, or what is wrong with it."""
         value = value or b""
-        if value[:1] == b"\0" and len(value) >= ID_BYTES:
-            self.ids.append(int.from_bytes(value[1:ID_BYTES]))
+        number = int.from_bytes(value[1:ID_BYTES])
+        if value[:1] == b"\0" and len(value) >= ID_BYTES and number <= MAX_ID:
+            self.ids.append(number)
             self.rests.append(value[ID_BYTES:])
         elif value[:1] == b"\x01" and len(value) >= _GUID_BYTES:
             self.ids.append(_guid(value[1:_GUID_BYTES]))
@@ -167,8 +175,9 @@ def ids_before(payloads: pa.BinaryArray) -> Int64s:
     ids = np.full(rows, NO_SCHEMA, np.int64)
     long = np.flatnonzero(np.asarray(payloads.is_valid()) & (lengths >= ID_BYTES))
     heads = content[starts[long, np.newaxis] + np.arange(ID_BYTES)]
-    is_id = heads[:, 0] == 0
-    ids[long[is_id]] = heads[is_id, 1:].astype(np.int64) @ (256 ** np.arange(3, -1, -1))
+    numbers = heads[:, 1:].astype(np.int64) @ (256 ** np.arange(3, -1, -1))
+    is_id = (heads[:, 0] == 0) & (numbers <= MAX_ID)
+    ids[long[is_id]] = numbers[is_id]
     return ids
 
 

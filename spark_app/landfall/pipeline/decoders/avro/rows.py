@@ -30,7 +30,7 @@ from landfall.pipeline.decoders.avro.reading import payload_data, read
 from landfall.pipeline.decoders.avro.schema import Named, Schema, kind_of
 from landfall.pipeline.decoders.avro.values import declared_columns, field_values, json_objects
 from landfall.pipeline.decoders.bodies import without_header
-from landfall.pipeline.decoders.confluent import ID_BYTES, Framing, SchemaId
+from landfall.pipeline.decoders.confluent import ID_BYTES, MAX_ID, Framing, SchemaId
 from landfall.pipeline.decoders.row_schemas import (
     SCHEMA_ID,
     SCHEMA_NAME,
@@ -278,4 +278,5 @@ def _ids(data: Data, start: Int64s, end: Int64s) -> tuple[Int64s, Bools]:
     """Return the id before each payload, and the rows that have none."""
     words = data.words[start]
     ids = (words.byteswap() >> np.uint64(24)).astype(np.int64) & 0xFFFFFFFF
-    return ids, (end - start < ID_BYTES) | ((words & np.uint64(0xFF)) != 0)
+    is_framed = (end - start >= ID_BYTES) & ((words & np.uint64(0xFF)) == 0)
+    return ids, ~is_framed | (ids > MAX_ID)
