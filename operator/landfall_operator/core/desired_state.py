@@ -20,7 +20,7 @@ from landfall_operator.api.status import LedgerStatus, PlanStatus, Rejected, Rol
 from landfall_operator.core import trials
 from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, bounded, scale
 from landfall_operator.core.driver_health import driver_failure, held_for, time_in_stage
-from landfall_operator.core.idling import IdleState, idle_state
+from landfall_operator.core.idling import LOOK_PATIENCE, IdleState, idle_state
 from landfall_operator.core.known_ledger import known_ledger
 from landfall_operator.core.progress import with_progress
 from landfall_operator.core.requests import Answer, answer
@@ -196,7 +196,7 @@ def _spec_events(
 def is_queued(observed: GroupObservation, rollout: RolloutStatus) -> bool:
     """Whether the requested revision waits until fewer other groups change theirs.
 
-    A group that does not land never waits: its change may be what lets it land again.
+    A group that should land and does not never waits: its change may be what lets it land again.
     """
     active = observed.driver(rollout.active)
     return (
@@ -205,8 +205,19 @@ def is_queued(observed: GroupObservation, rollout: RolloutStatus) -> bool:
         and observed.revision_of(observed.spec) != rollout.active
         and rollout.stage in {Stage.SETTLED, Stage.WATCHING}
         and active is not None
-        and active.lands(observed.now)
+        and (active.lands(observed.now) or _sleeps_or_wakes(observed, active))
     )
+
+
+def _sleeps_or_wakes(observed: GroupObservation, active: Driver) -> bool:
+    """Whether the group has no driver because it needs none, or one that starts and is well."""
+    spec = observed.spec.spec if observed.spec else None
+    if spec is None or (spec.schedule is None and spec.idle is None):
+        return False
+    if not active.replicas:
+        return True
+    starts = active.started is None or observed.now - active.started < LOOK_PATIENCE
+    return starts and active.pod_failure is None and active.last_exit is None
 
 
 def _can_warm(observed: GroupObservation, active: Driver | None, group: ConsumerGroup) -> bool:

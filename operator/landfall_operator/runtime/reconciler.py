@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from landfall.errors import LandfallError
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.verbs import is_paused
 from landfall_operator.core import inputs
 from landfall_operator.core.actions import (
     Action,
@@ -266,9 +267,17 @@ class Reconciler:
         if not limit:
             return 0
         groups = self._cache.groups.items()
-        changing = {other for other, found in groups if is_changing(found.status.rollout)}
+        changing = {other for other, found in groups if self._continues(found)}
         others = (changing | self._beginning) - {key}
         return limit if len(others) >= limit else 0
+
+    def _continues(self, group: Resource) -> bool:
+        """Whether this operator is changing a group's revision; others wait for no paused one."""
+        return (
+            is_changing(group.status.rollout)
+            and not is_paused(group.annotations)
+            and self._settings.claims.on(group.labels, group.annotations) is Claim.MANAGE
+        )
 
     # -------------------------------------------------------------------------------------- observe
 
