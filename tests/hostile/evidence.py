@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support import sections
+
 MADE = "<!-- What follows is written by `make hostile`. -->"
 """The line of the page after which the table begins."""
 
@@ -41,18 +43,14 @@ class Attack:
 
 def write(file: Path, attacks: Iterable[Attack]) -> None:
     """Replace the tables of the parties that have attacked; those of others stay."""
-    before, _, after = file.read_text().partition(MADE)
-    by_party = {of.partition("\n")[0]: of.strip() for of in after.split("\n## ")[1:]}
     played: dict[str, list[Attack]] = {}
     for attack in attacks:
         played.setdefault(attack.party, []).append(attack)
-    by_party |= {party: _table(party, of) for party, of in played.items()}
-    tables = [f"## {by_party[party]}" for party in sorted(by_party)]
-    file.write_text("\n\n".join([f"{before}{MADE}", *tables]) + "\n")
+    sections.replace(file, MADE, {party: _table(of) for party, of in played.items()})
 
 
-def _table(party: str, attacks: list[Attack]) -> str:
-    lines = [party, "", "| attack | tried | observed | got |", "|---|---|---|---|"]
+def _table(attacks: list[Attack]) -> str:
+    lines = ["| attack | tried | observed | got |", "|---|---|---|---|"]
     for attack in sorted(attacks, key=lambda each: each.name):
         cells = (attack.name, attack.tried, "; ".join(attack.observed), _got(attack))
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")

@@ -7,7 +7,7 @@ driver behaves (``fake_driver``); the pull of an image named ``missing…`` fail
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -42,11 +42,18 @@ HEARTBEAT = 20.0
 class Kubelet:
     """The kubelet of one namespace; it runs in a separate thread."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
-        """``namespace`` is the namespace whose driver pods it runs."""
+    def __init__(
+        self, cluster: Cluster, namespace: str, takes: Callable[[], bool] = lambda: True
+    ) -> None:
+        """``namespace`` is the namespace whose driver pods it runs.
+
+        ``takes`` says whether it takes pods that no node has.
+        """
         self._cluster = cluster
         self._namespace = namespace
-        self._node = f"fake-{uuid4().hex[:8]}"
+        self._takes = takes
+        self.is_lost = False
+        self.node = f"fake-{uuid4().hex[:8]}"
         self._pods: dict[str, asyncio.Task[None]] = {}
         self._ending: dict[str, asyncio.Event] = {}
         self._loop = asyncio.new_event_loop()
@@ -68,10 +75,19 @@ class Kubelet:
         if self._error:
             raise self._error
         yield self
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
+        if not self.is_lost:
+            self._stop()
         if self._error:
             raise self._error
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+
+    def lose(self) -> None:
+        """Lose the node: its drivers end, and nobody tells the API server."""
+        self.is_lost = True
+        self._stop()
 
     def lane(self, group: str) -> Lane:
         """The lane of a group."""
@@ -114,7 +130,8 @@ class Kubelet:
                 task.cancel()
             await asyncio.gather(*everything, return_exceptions=True)
             await self._servers.stop()
-            await self._api.request("DELETE", f"/api/v1/nodes/{self._node}")
+            if not self.is_lost:
+                await self._api.request("DELETE", f"/api/v1/nodes/{self.node}")
             for job in done:
                 job.result()
 
@@ -123,7 +140,7 @@ class Kubelet:
 
         Without a node, the API server deletes pods at once, without a grace period.
         """
-        node = {"metadata": {"name": self._node}, "spec": {"unschedulable": True}}
+        node = {"metadata": {"name": self.node}, "spec": {"unschedulable": True}}
         await self._api.request(
             "POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **node}
         )
@@ -138,7 +155,7 @@ class Kubelet:
             "lastHeartbeatTime": now(),
         }
         await self._api.merge(
-            f"/api/v1/nodes/{self._node}/status",
+            f"/api/v1/nodes/{self.node}/status",
             {"status": {"conditions": [{**ready, "lastTransitionTime": now()}]}},
         )
 
@@ -171,10 +188,11 @@ class Kubelet:
             if uid in self._pods:
                 self._pods[uid].cancel()
             return
-        if uid not in self._pods:
+        node = pod["spec"].get("nodeName")
+        if uid not in self._pods and (self._takes() if node is None else node == self.node):
             self._ending[uid] = asyncio.Event()
             self._pods[uid] = asyncio.create_task(self._run_pod(pod))
-        if "deletionTimestamp" in pod["metadata"]:
+        if uid in self._pods and "deletionTimestamp" in pod["metadata"]:
             self._ending[uid].set()
 
     async def _run_pod(self, pod: Json) -> None:
@@ -183,7 +201,7 @@ class Kubelet:
         path = f"/api/v1/namespaces/{self._namespace}/pods/{metadata['name']}"
         binding = {
             "metadata": {"name": metadata["name"]},
-            "target": {"kind": "Node", "name": self._node},
+            "target": {"kind": "Node", "name": self.node},
         }
         await self._api.request(
             "POST", f"{path}/binding", {"apiVersion": "v1", "kind": "Binding", **binding}

@@ -1,0 +1,157 @@
+"""Scenes that need many pods or a second node, against a real API server without nodes.
+
+The operator is real, and so are the API server and its controllers; a kubelet and drivers are
+played. ``make operator-evidence`` writes what ``kubectl`` prints into ``docs/evidence``.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kubernetes import client
+
+from tests.support.cluster import Cluster
+from tests.support.fake_driver import Lane
+from tests.support.fake_kubelet import Kubelet
+from tests.support.groups import Groups, Json, document
+from tests.support.operator_evidence import scene
+from tests.support.operators import Operators
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]
+
+PATIENCE = 400.0
+FLEET = 30
+AT_ONCE = 5
+CHANGING = {"Warming", "Yielding", "Draining", "Opening"}
+
+
+@pytest.fixture
+def operators(groups: Groups, tmp_path: Path) -> Iterator[Operators]:
+    made = Operators(groups.cluster, groups.namespace, tmp_path, pod="operator-0")
+    made.allow()
+    with made.clearing():
+        yield made
+
+
+def stage(group: Json) -> str:
+    return str(group.get("status", {}).get("rollout", {}).get("stage"))
+
+
+def test_a_fleet_of_thirty_is_rolled_five_at_a_time(
+    groups: Groups, operators: Operators, kubelet: Kubelet
+) -> None:
+    first = operators.lead()
+    for n in range(FLEET):
+        groups.create(document(f"group-{n:02}", upgrade={"image": "Follow"}))
+    eventually(lambda: list(map(stage, groups.list())), lambda s: s == ["Settled"] * FLEET, 600)
+    first.end()
+    counts: list[int] = []
+    drivers: list[int] = []
+    columns = (
+        "custom-columns=NAME:.metadata.name,PHASE:.status.phase,STAGE:.status.rollout.stage,"
+        "IMAGE:.status.image,NEWER-IMAGE:.status.newerImage"
+    )
+
+    def rolled() -> int:
+        found = groups.list()
+        counts.append(sum(stage(group) in CHANGING for group in found))
+        drivers.append(len(kubelet.drivers))
+        return sum(group["status"].get("image") == "landfall:2" for group in found)
+
+    with scene("A fleet of 30 groups, 5 at a time") as shown:
+        shown.say(
+            f"*Played:* the kubelet and the drivers. {FLEET} groups have `upgrade.image: Follow`. "
+            f"The operator is started with another default image and `--max-rollouts {AT_ONCE}`. "
+            "In the middle of it:"
+        )
+        operators.lead(
+            *("--image", "landfall:2", "--max-rollouts", str(AT_ONCE), "--interval", "2")
+        )
+        eventually(rolled, lambda done: done >= FLEET // 2, PATIENCE)
+        eventually(lambda: (rolled(), counts[-1])[1], lambda count: count == AT_ONCE, PATIENCE)
+        shown.get(groups.kubectl, "-o", columns)
+        waiting = eventually(lambda: queued(groups), bool, PATIENCE)
+        shown.describe(groups.kubectl, waiting[0], "Ready", "Deployed", "Upgrading")
+        eventually(rolled, lambda done: done == FLEET, PATIENCE)
+        eventually(
+            lambda: {stage(group) for group in groups.list()}, lambda s: s == {"Watching"}, PATIENCE
+        )
+        shown.say(
+            f"At no time more than {max(counts)} groups changed their revision, and no more than "
+            f"{max(drivers)} drivers ran. At the end:"
+        )
+        shown.get(groups.kubectl, "-o", columns)
+
+    assert max(counts) == AT_ONCE
+    assert max(drivers) <= FLEET + AT_ONCE
+    assert sorted(kubelet.begun.values()) == [1] * (2 * FLEET)
+
+
+def queued(groups: Groups) -> list[str]:
+    """The names of groups that wait for others."""
+    return [
+        str(group["metadata"]["name"])
+        for group in groups.list()
+        if any(c["reason"] == "Queued" for c in group["status"].get("conditions", []))
+    ]
+
+
+def test_a_lost_node_costs_seconds_and_not_minutes(
+    resource: Cluster, groups: Groups, operators: Operators
+) -> None:
+    lost = Kubelet(resource, groups.namespace)
+    spare = Kubelet(resource, groups.namespace, takes=lambda: lost.is_lost)
+    core = client.CoreV1Api(resource.admin)
+    operators.keep()
+
+    with spare.running(), lost.running(), scene("A lost node") as shown:
+        groups.create(document())
+        eventually(lambda: stage(groups.read("clicks")), lambda s: s == "Settled", PATIENCE)
+        lane = lost.lane("clicks")
+        before = lane.holder
+        shown.say(
+            "*Played:* two nodes, their kubelets and the drivers; the controllers that notice the "
+            "loss and evict pods are Kubernetes' own. The driver's node is lost without a word: no "
+            "heartbeat, no pod that ends."
+        )
+
+        lost.lose()
+        since = time.monotonic()
+        spare.lanes["clicks"] = Lane(lane.holder, lane.revision, lane.yielded, lane.opened)
+        eventually(lambda: tainted(core, lost.node), bool, PATIENCE)
+        noticed = time.monotonic() - since
+        shown.say(f"Kubernetes notices after {noticed:.0f} s:")
+        command = f"get nodes {lost.node} {spare.node}"
+        shown.show(f"kubectl {command}", groups.kubectl(*command.split()))
+        shown.get(groups.kubectl, "-o", "wide")
+        eventually(lambda: spare.lanes["clicks"].holder, lambda h: h != before, PATIENCE)
+        back = time.monotonic() - since
+        eventually(
+            lambda: groups.read("clicks")["status"]["phase"], lambda p: p == "Running", PATIENCE
+        )
+        shown.say(
+            f"{back - noticed:.0f} s after that, another driver has the lane, and the ledger "
+            "fences the first one, should it come back. Kubernetes' own toleration is 300 s; the "
+            "first pod is not gone even now:"
+        )
+        chosen = "pods -l landfall.dev/group=clicks -o wide"
+        shown.show(f"kubectl get {chosen}", groups.kubectl("get", *chosen.split()))
+        shown.get(groups.kubectl)
+        shown.describe(groups.kubectl, "clicks", "Ready", "Deployed", "Stalled")
+        forget(core, lost.node, groups)
+
+    assert back - noticed < 60
+
+
+def tainted(core: client.CoreV1Api, node: str) -> bool:
+    taints = core.read_node(node).spec.taints or []
+    return any(t.key.endswith("/unreachable") and t.effect == "NoExecute" for t in taints)
+
+
+def forget(core: client.CoreV1Api, node: str, groups: Groups) -> None:
+    """Delete the lost node and its pods, as the cloud provider's controller does."""
+    core.delete_node(node)
+    gone = ("pods", "--field-selector", f"spec.nodeName={node}", "--force", "--grace-period=0")
+    groups.kubectl("delete", *gone)
