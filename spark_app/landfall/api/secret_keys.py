@@ -1,17 +1,20 @@
-"""The keys of the Secrets of stores and schema registries, and which of them one lacks. Pure.
+"""The keys of the Secrets of stores, registries and publishers, and which one lacks. Pure.
 
 Clients read their Secret again and again, as it may be rotated. The check at the start comes before
 that, so that a missing key is named before anything connects.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 S3_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 PROXY_USER, PROXY_PASSWORD = "PROXY_USER", "PROXY_PASSWORD"
 GCS_KEY = "key.json"
 AZURE_KEY, AZURE_SAS = "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"
 AZURE_APPLICATION = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
-REGISTRY_KEYS = ("token", "username", "tls.crt", "ca.crt")
+BIGQUERY_KEY = "credentials.json"
+_TLS = ("tls.crt", "ca.crt")
+REGISTRY_KEYS = ("token", "username", *_TLS)
 
 Secret = Mapping[str, str]
 
@@ -19,7 +22,8 @@ Secret = Mapping[str, str]
 def lacks(section: str, secret: Secret) -> str:
     """What a Secret lacks, as the rest of a sentence that begins with it; empty if nothing.
 
-    ``section`` is the section of a store in the spec, or ``registry``. HDFS has files, not keys.
+    ``section`` is the section of a store in the spec, ``registry``, or the kind of a publisher.
+    HDFS has files, not keys; what Iceberg, Delta and Kafka take depends on their options.
     """
     check = _CHECKS.get(section)
     return check(secret) if check else ""
@@ -45,10 +49,11 @@ def _azure(secret: Secret) -> str:
     return missing and f"has neither {AZURE_KEY} nor {AZURE_SAS}, and {missing}"
 
 
-def _registry(secret: Secret) -> str:
-    if any(key in secret for key in REGISTRY_KEYS):
-        return ""
-    return f"has none of {', '.join(REGISTRY_KEYS)}"
+def _any_of(*keys: str) -> Callable[[Secret], str]:
+    def check(secret: Secret) -> str:
+        return "" if any(key in secret for key in keys) else f"has none of {', '.join(keys)}"
+
+    return check
 
 
 def _missing(keys: tuple[str, ...], secret: Secret) -> str:
@@ -60,5 +65,10 @@ _CHECKS: Mapping[str, Callable[[Secret], str]] = {
     "s3": _s3,
     "gcs": _gcs,
     "azure": _azure,
-    "registry": _registry,
+    "registry": _any_of(*REGISTRY_KEYS),
+    "Glue": partial(_missing, S3_KEYS),
+    "BigQuery": partial(_missing, (BIGQUERY_KEY,)),
+    "Airflow": _any_of("token", "username", *_TLS),
+    "OpenLineage": _any_of("token", *_TLS),
+    "Webhook": _any_of("secret", "secret-old", "token", *_TLS),
 }

@@ -119,6 +119,10 @@ def _secret_faults(group: ConsumerGroup) -> Faults:
     for field, named in _registries(group):
         if secret := named.secret_ref:
             yield from _raised(partial(check_secret, secret, "registry", f"{field}.secretRef: "))
+    for number, entry in enumerate(group.spec.publish):
+        if secret := entry.secret_ref:
+            field = f"spec.publish[{number}].secretRef: "
+            yield from _raised(partial(check_secret, secret, entry.type, field))
 
 
 def _places(group: ConsumerGroup) -> Iterator[tuple[str, Root | Feed | LandedPlace]]:

@@ -20,6 +20,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError
 
+from landfall.api.secret_keys import lacks
 from landfall.errors import DestinationDenied
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
@@ -98,10 +99,9 @@ class _Client:
             raise DestinationDenied(f"Glue: {error}") from None
 
     def _secret(self) -> dict[str, str]:
-        secret = self._context.secret()
-        if not secret:
+        ref, secret = self._context.entry.secret_ref, self._context.secret()
+        if ref is None:
             return {}
-        missing = sorted({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} - secret.keys())
-        if missing:
-            raise DestinationDenied(f"Glue: the secret lacks {' and '.join(missing)}")
+        if missing := lacks("Glue", secret):
+            raise DestinationDenied(f"Glue: secret {ref.name!r} {missing}")
         return {name: secret[key] for key, name in _KEYS.items() if key in secret}

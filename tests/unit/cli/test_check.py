@@ -33,6 +33,13 @@ WRONG = {
 }
 
 
+def publisher(kind: str, **options: object) -> dict[str, object]:
+    """The fields of a group in S3 with a publisher whose Secret is ``keys``."""
+    entry = {"name": "p", "type": kind, "secretRef": {"name": "keys"}, "options": options}
+    decode = {"decode": {"format": "Json"}} if kind in {"Glue", "BigQuery"} else {}
+    return {"output.url": "s3://l/c", "publish": [entry], **decode}
+
+
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[..., Path]:
     """Writes a group that lands in a folder: ``written(path=value, …)``."""
@@ -263,6 +270,32 @@ def test_every_example_is_right(
             {"user": "me"},
             (
                 "spec.decode.registry.secretRef: secret 'keys' has none of token, username, "
+                "tls.crt, ca.crt"
+            ),
+        ),
+        (
+            publisher("Glue", database="d"),
+            {"AWS_ACCESS_KEY_ID": "a"},
+            "spec.publish[0].secretRef: secret 'keys' lacks AWS_SECRET_ACCESS_KEY",
+        ),
+        (
+            publisher("BigQuery", project="p", dataset="d"),
+            {"key.json": "{}"},
+            "spec.publish[0].secretRef: secret 'keys' lacks credentials.json",
+        ),
+        (
+            publisher("Airflow", url="http://a:8080"),
+            {"user": "me"},
+            (
+                "spec.publish[0].secretRef: secret 'keys' has none of token, username, "
+                "tls.crt, ca.crt"
+            ),
+        ),
+        (
+            publisher("Webhook", url="http://a:8080"),
+            {"key": "me"},
+            (
+                "spec.publish[0].secretRef: secret 'keys' has none of secret, secret-old, token, "
                 "tls.crt, ca.crt"
             ),
         ),

@@ -15,6 +15,7 @@ import google.auth
 import google.auth.credentials
 import google.auth.exceptions
 
+from landfall.api.secret_keys import BIGQUERY_KEY
 from landfall.errors import Reason, Stalled
 from landfall.ledger.object_names import parse_key
 from landfall.ledger.task_results import LandedObject
@@ -36,8 +37,6 @@ from landfall.publish.tables import Choice, TablePublisher, skipped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CREDENTIALS = "credentials.json"
-"""The key of the secret: a file of credentials as Google's libraries read it."""
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 
@@ -169,14 +168,14 @@ class BigQuery:
             return google_auth.credentials.AnonymousCredentials()
         if ref is None:
             return None
-        path = self._context.secret_path(CREDENTIALS)
+        path = self._context.secret_path(BIGQUERY_KEY)
         try:
             return google_auth.load_credentials_from_file(path, scopes=_SCOPES)[0]
         except (google.auth.exceptions.GoogleAuthError, ValueError, OSError) as error:
             # Only the type is said: the text may quote the file.
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"BigQuery: the key {CREDENTIALS} of secret {ref.name!r} is no file of "
+                f"BigQuery: the key {BIGQUERY_KEY} of secret {ref.name!r} is no file of "
                 f"credentials: {type(error).__name__}",
             ) from None
 
