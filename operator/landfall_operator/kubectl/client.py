@@ -37,6 +37,18 @@ class Kubectl:
         read: dict[str, Any] = json.loads(self._run("get", RESOURCE, name, "-o", "json"))
         return read
 
+    def groups(self, *, everywhere: bool) -> list[dict[str, Any]]:
+        """The groups of a namespace, or of all.
+
+        Raises:
+            KubectlError: the API server does not answer, or refuses to list groups.
+        """
+        place = ["--all-namespaces"] if everywhere else []
+        listed: list[dict[str, Any]] = json.loads(self._run("get", RESOURCE, *place, "-o", "json"))[
+            "items"
+        ]
+        return listed
+
     def annotate(self, name: str, annotation: str) -> None:
         """Set an annotation, as ``name=value``, or remove it, as ``name-``.
 

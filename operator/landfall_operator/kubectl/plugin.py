@@ -5,10 +5,11 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TextIO
 
 from landfall.api.contract import ExitCode
+from landfall.api.values import duration
 from landfall.logs import visible
 from landfall_operator.api.verbs import PAUSE, Verb, annotation
 from landfall_operator.kubectl.client import Kubectl, KubectlError
@@ -55,11 +56,23 @@ of its driver. The first kind sets an annotation (landfall.dev/<verb>) and waits
 answer, which is also in status.lastRequest and in an Event of the group.
 """
 
+_ABOUT_TOP = """\
+Show all groups of a namespace, or with -A of the cluster, from their status: again every few
+seconds until you interrupt it, on a terminal in place. Groups that need somebody come first, then
+those with the oldest records that are not landed. No driver is asked.
+
+examples:
+  kubectl landfall top -n logs
+  kubectl landfall top -A --once
+  kubectl landfall top -A --once -o json | jq -r '.[] | select(.failures > 0) | .group'
+"""
+
 _EPILOG = """\
 examples:
   kubectl landfall rollback clicks -n logs
   kubectl landfall rollback clicks --to g3-1a2b3c4d
   kubectl landfall pause clicks
+  kubectl landfall top -A
   kubectl landfall status clicks
   kubectl landfall skip clicks clicks/3 --why 'expired, see INC-12'
 
@@ -127,10 +140,46 @@ def parser() -> argparse.ArgumentParser:
         _ACCEPT_LEDGER,
         "let a driver go on with another ledger than the group's (LedgerBehind, LedgerRewritten)",
     )
+    _add_top(commands, connection)
     for name, summary in IN_THE_POD.items():
         more = f"All further arguments are those of `{_there(name)}`; its --help lists them."
         new(name, f"in the driver's pod: {summary}", epilog=more)
     return made
+
+
+def _add_top(commands: Any, connection: argparse.ArgumentParser) -> None:
+    command = commands.add_parser(
+        "top",
+        help="watch all groups of a namespace or of the cluster: state, lag, rate, failures",
+        description=_ABOUT_TOP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[connection],
+        allow_abbrev=False,
+    )
+    command.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="the groups of all namespaces"
+    )
+    command.add_argument("--once", action="store_true", help="print them once, then end")
+    command.add_argument(
+        "--interval",
+        type=_interval,
+        default=timedelta(seconds=5),
+        metavar="DURATION",
+        help="the time between two looks (default: 5s)",
+    )
+    command.add_argument(
+        "-o", "--output", choices=["json"], help="print a JSON array for each look"
+    )
+
+
+def _interval(text: str) -> timedelta:
+    try:
+        found = duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    if found < timedelta(seconds=1):
+        raise argparse.ArgumentTypeError(f"must be at least 1s, got {text}")
+    return found
 
 
 def _connection_options() -> argparse.ArgumentParser:
@@ -147,10 +196,12 @@ def _connection(arguments: argparse.Namespace) -> list[str]:
 
 
 def _command(kubectl: Kubectl, arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    if arguments.command == "top":
+        return _top(kubectl, arguments, rest)
     if arguments.command in IN_THE_POD:
         return _in_the_pod(kubectl, arguments.group, arguments.command, rest)
     if rest:
-        parser().error(f"unrecognized arguments: {' '.join(rest)}")
+        parser().error(f"unrecognized arguments: {' '.join(rest)}{_meant(arguments)}")
     match arguments.command:
         case "pause":
             kubectl.annotate(arguments.group, f"{PAUSE}=true")
@@ -167,6 +218,31 @@ def _command(kubectl: Kubectl, arguments: argparse.Namespace, rest: Sequence[str
             print(f"{arguments.group}: the operator works on the group again")
             return ExitCode.OK
     return _ask(kubectl, arguments)
+
+
+def _meant(arguments: argparse.Namespace) -> str:
+    if arguments.command != Verb.PROMOTE:
+        return ""
+    return (
+        f"; promote is about a rollout, and promote-backfill {arguments.group} NAME makes a "
+        "backfill live"
+    )
+
+
+def _top(kubectl: Kubectl, arguments: argparse.Namespace, rest: Sequence[str]) -> int:
+    # The other commands need no status, whose models take half a second to import.
+    from landfall_operator.kubectl.top import top  # noqa: PLC0415
+
+    if rest:
+        parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    top(
+        kubectl,
+        everywhere=arguments.all_namespaces,
+        interval=arguments.interval,
+        once=arguments.once,
+        as_json=arguments.output == "json",
+    )
+    return ExitCode.OK
 
 
 def _ask(kubectl: Kubectl, arguments: argparse.Namespace) -> int:

@@ -105,10 +105,12 @@ _ABOUT_TOP = """\
 Show the groups whose ledgers are in a root, the fastest first, with what each lands at present:
 again every few seconds until you interrupt it, on a terminal in place. Drivers are not asked, so
 groups that nobody runs are there, too. With --json each look is one JSON array on a line.
+`kubectl landfall top -A` shows the groups of a cluster.
 
 examples:
   landfall top s3://logs/parsed
   landfall top s3://logs/parsed --interval 30s
+  landfall top s3://logs/parsed --once
   landfall top s3://logs/parsed --count 2 --json | tail -1 | jq '.[0]'
 """
 
@@ -124,7 +126,11 @@ def add_top(new_command: NewCommand) -> None:
         metavar="DURATION",
         help="the time between two looks (default: 5s)",
     )
-    command.add_argument("--count", type=natural, metavar="N", help="look so many times, then end")
+    looks = command.add_mutually_exclusive_group()
+    looks.add_argument("--count", type=natural, metavar="N", help="look so many times, then end")
+    looks.add_argument(
+        "--once", dest="count", action="store_const", const=1, help="the same as --count 1"
+    )
     command.add_argument("--json", action="store_true", help="print a JSON array for each look")
 
 

@@ -63,7 +63,7 @@ def test_the_fastest_comes_first() -> None:
 
 
 def test_groups_are_shown_as_text(root: Path, capsys: Captured) -> None:
-    assert main(["top", f"file://{root}", "--count", "1"]) == ExitCode.OK
+    assert main(["top", f"file://{root}", "--once"]) == ExitCode.OK
 
     header, line = capsys.readouterr().out.splitlines()
     assert header.split()[:3] == ["group", "state", "records/s"]
