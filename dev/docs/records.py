@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import get_type_hints
 
@@ -119,6 +120,10 @@ TONES: dict[LaneOwnership, Tone] = {
 }
 
 
+WIDEST = 72
+"""Characters of a line of record kinds that the picture has room for."""
+
+
 def picture() -> str:
     """``docs/images/ledger-records.svg``.
 
@@ -139,19 +144,26 @@ def picture() -> str:
         raise ValueError(
             f"no place in the picture of the records: {sorted(moves.keys() ^ drawn.keys())}"
         )
+    most = len(" ".join(map(tag, moves[LaneOwnership.HELD, LaneOwnership.HELD])))
+    below = 16 * (most // WIDEST)
     drawing = Drawing(
-        810, 250, "Ledger records: who has the lane, and which records may be appended then"
+        810,
+        250 + below,
+        "Ledger records: who has the lane, and which records may be appended then",
     )
     style = Style(size=12, color=INK, mono=True, halo=True)
     for move, (path, place) in drawn.items():
         drawing.path(path, BLUE)
-        drawing.words(*place, " ".join(map(tag, moves[move])), style)
+        x, y = place
+        lines = textwrap.wrap(" ".join(map(tag, moves[move])), WIDEST, break_long_words=False)
+        for number, line in enumerate(lines):
+            drawing.words(x, y + 16 * number, line, style)
     for holding, box in AT.items():
         drawing.labelled(box, ["lane", str(holding)], TONES[holding])
     note = Style(size=11.5, color=MUTED)
     drawing.words(
         405,
-        228,
+        228 + below,
         "an OPEN while the lane is held raises the epoch: it fences the driver before",
         note,
     )

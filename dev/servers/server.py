@@ -19,7 +19,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dev.servers.cache import Missing, locked
-from dev.servers.ports import chosen, write
+from dev.servers.ports import answers, chosen, write
 
 HOST = "127.0.0.1"
 STATE = Path(__file__).resolve().parents[2] / ".state"
@@ -84,7 +84,7 @@ class Server:
         Raises:
             Missing: A program is missing, or the server does not start.
         """
-        if os.environ.get(self.kind.existing):
+        if self._another_is_named():
             return self._existing()
         programs = self.kind.build()
         with locked(self.home / "lock"):
@@ -105,13 +105,26 @@ class Server:
 
     def status(self) -> Status:
         """Whether the server runs, and its address."""
-        if os.environ.get(self.kind.existing):
+        if self._another_is_named():
             with suppress(Missing):
                 return self._existing()
         pid = self._pid()
         if pid is None:
             return Status(self.kind.name, running=False)
         return self._running(pid, self._ports(keep=True))
+
+    def _another_is_named(self) -> bool:
+        """Whether the environment names a server to use instead of this one.
+
+        A shell keeps the address of this one after ``down``: that must not keep ``up`` from
+        starting it again.
+        """
+        named, memory = os.environ.get(self.kind.existing, ""), self.home / "ports.json"
+        if not named or not memory.exists():
+            return bool(named)
+        ports = self._ports(keep=True)
+        is_own = named == self.kind.address(self.host, ports[0])
+        return not is_own or answers(self.host, ports[0])
 
     def _existing(self) -> Status:
         address = os.environ[self.kind.existing]

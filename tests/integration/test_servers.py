@@ -109,6 +109,23 @@ def test_an_existing_server_is_used_and_none_is_started(
     assert (found.address, found.pid) == (running.address, None)
 
 
+def test_a_shell_that_kept_the_address_starts_a_stopped_server_again(
+    own_server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As between two pages that each begin with ``dev/s3 up`` and end with ``dev/s3 down``."""
+    server = own_server(S3)
+    first = server.up()
+    assert first.address
+    monkeypatch.setenv("LANDFALL_S3", first.address)
+    server.down()
+    assert not server.status().running
+
+    second = server.up()
+
+    assert (second.address, second.env) == (first.address, first.env)
+    assert second.pid not in {None, first.pid}
+
+
 def test_an_existing_server_that_does_not_answer_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

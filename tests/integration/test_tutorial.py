@@ -62,6 +62,7 @@ def shown() -> list[tuple[str, str]]:
 
 def shape(printed: str) -> list[str]:
     """Words and columns, without numbers, units and the widths that depend on them."""
+    printed = re.sub(r"last commit \S+ ago", "last commit N ago", printed)
     numbers = re.sub(r"\d[\d,.:T+-]*", "N", printed.strip("\n"))
     return [" ".join(re.sub(r"N [kMG]?B", "N B", line).split()) for line in numbers.splitlines()]
 
@@ -78,7 +79,7 @@ def test_the_page_shows_what_happens(reader: Reader) -> None:
     looks = [
         command
         for command in pages
-        if re.match(r"find|zcat|landfall (status|locate|audit)", command)
+        if re.match(r"find|zcat|landfall (init|status|locate|audit)", command)
     ]
 
     produced = reader.type("python produce.py $LANDFALL_KAFKA")
@@ -86,8 +87,9 @@ def test_the_page_shows_what_happens(reader: Reader) -> None:
     printed = {command: reader.type(command) for command in looks}
 
     assert produced == ""
+    assert reader.type("python produce.py $LANDFALL_KAFKA") == "", "more records, no traceback"
     assert shape(ran[-1]) == shape(pages[RUN])[-1:]
-    assert len(looks) == 5
+    assert len(looks) == 6
     assert {c: shape(text) for c, text in printed.items()} == {c: shape(pages[c]) for c in looks}
     assert [text for c, text in printed.items() if c.startswith("zcat")] == ["10000\n"]
 

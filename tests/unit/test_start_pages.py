@@ -5,10 +5,12 @@ see: two pages that share a topic, a command that is printed where its file is n
 that no command of the page has set.
 """
 
+import gzip
 import re
 from collections import defaultdict
 from pathlib import Path
 
+import duckdb
 import pytest
 import yaml
 
@@ -36,7 +38,7 @@ def commands(page: Path) -> list[str]:
         for block in code(page, "console")
         for part in block.text.removeprefix("$ ").split("\n$ ")
     ]
-    end = re.findall(r"`([^`\n]*dev/[a-z-]+ down[^`\n]*)`", page.read_text())
+    end = re.findall(r"`([^`\n]*(?:dev/[a-z-]+ down|rm -r /tmp/)[^`\n]*)`", page.read_text())
     return [*typed, *end]
 
 
@@ -90,3 +92,27 @@ def test_commands_use_only_variables_that_a_command_has_set(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_slots_come_from_a_command_and_not_from_the_page(page: Path) -> None:
     assert [typed for typed in commands(page) if re.search(r"SLOT=\d|undo \S+ \d", typed)] == []
+
+
+@pytest.mark.parametrize("name", ["hourly-etl", "files"])
+def test_an_hour_is_text_in_the_afternoon_too(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DuckDB takes ``hr=03`` for text and ``hr=14`` for a number, unless it is told."""
+    hour = "dt=2026-11-21/hr=14"
+    row = '{"at": "2026-11-21T14:00:00Z", "cents": 1, "path": "/"}'
+    for folder in ("etl/orders/hour.orders", "etl/clicks/hour.clicks", "flume/out/hits"):
+        (tmp_path / folder / hour).mkdir(parents=True)
+        for file in (f"{folder}/{hour}/a.json.gz", "flume/in/a.gz"):
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file).write_bytes(gzip.compress(row.encode()))
+        query = f"COPY (SELECT 1 AS cents) TO '{tmp_path / folder / hour}/a.parquet'"
+        duckdb.execute(query)
+    page = next(page for page in PAGES if page.stem == name)
+    (program,) = (block.text for block in code(page, "python") if block.text.startswith("# count"))
+
+    exec(program.replace("/tmp/", f"{tmp_path}/"), {})
+
+    types = [line for line in capsys.readouterr().out.splitlines() if "int64" in line]
+    assert types
+    assert all("varchar" in line for line in types)

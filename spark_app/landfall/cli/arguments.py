@@ -13,6 +13,7 @@ from landfall import __version__
 from landfall.api.contract import LedgerAnchor
 from landfall.cli.backfill_arguments import add_backfill
 from landfall.cli.file_arguments import add_files
+from landfall.cli.init_arguments import add_init
 from landfall.cli.log_arguments import add_log, add_ls, add_top
 from landfall.cli.migrate_arguments import add_migrate
 from landfall.cli.numbers import natural, port
@@ -69,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for add in (_run, _check, _status, _audit, _verify, _fsck, _locate, _cat):
         add(commands)
+    add_init(partial(_command, commands))
     add_topic_commands(partial(_command, commands))
     add_publish(partial(_command, commands))
     add_reading_commands(partial(_command, commands))

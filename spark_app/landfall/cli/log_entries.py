@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from landfall.api.values import time_text
 from landfall.ledger import (
     Add,
     Applied,
@@ -162,6 +163,14 @@ def instant(text: str) -> datetime | None:
     except ValueError:
         return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def ago(text: str | None, now: datetime) -> str:
+    """How long ago the time in a record's header was: ``41s ago``; ``never`` without one."""
+    time = instant(text) if text else None
+    if time is None:
+        return text or "never"
+    return f"{time_text(int((now - time).total_seconds()))} ago"
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from landfall.api.words import did_you_mean
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
-    "before landing": ("check", "explain", "try", "migrate", "import-offsets"),
+    "before landing": ("init", "check", "explain", "try", "migrate", "import-offsets"),
     "land": ("run", "backfill", "publish", "files"),
     "look": ("status", "top", "log", "ls", "locate", "cat", "manifest"),
     "check what landed": ("fsck", "verify", "audit", "scan"),

@@ -16,6 +16,7 @@ from landfall.api.spec.publish import PublisherEntry
 from landfall.cli import console
 from landfall.cli.feed_progress import read_feeds, show_feeds
 from landfall.cli.group_store import GroupStore, explain_kafka
+from landfall.cli.log_entries import ago
 from landfall.errors import LandfallError, Retry
 from landfall.ledger import State, Totals
 from landfall.ledger.feeds import unlanded
@@ -232,8 +233,29 @@ def _partition(tp: TopicPartition, state: State, ends: EndOffsets) -> PartitionP
     return PartitionProgress(tp.topic, tp.partition, checkpoint, end, lag, held_back)
 
 
+def summary(progress: GroupProgress, now: datetime) -> str:
+    """How the group is, in one line."""
+    totals, lag = progress.totals, progress.lag_records
+    if lag is None or any(p.lag_records is None for p in progress.partitions):
+        state = "lag unknown"
+    elif lag:
+        state = f"{console.counted(lag, 'record')} to land"
+    else:
+        state = "caught up" if progress.partitions else "no topic partition yet"
+    blocked = sum(p.blocked is not None for p in progress.partitions)
+    objects = console.counted(totals.present_objects, "object")
+    parts = (
+        state,
+        f"{console.counted(blocked, 'topic partition')} blocked" if blocked else "",
+        f"{console.counted(totals.landed, 'record')} in {objects}",
+        f"last commit {ago(progress.last_commit, now)}",
+    )
+    return f"{progress.group}: {', '.join(part for part in parts if part)}"
+
+
 def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
     out, totals = console.out(), progress.totals
+    out.print(escape(summary(progress, datetime.now(UTC))))
     out.print(
         console.facts(
             {

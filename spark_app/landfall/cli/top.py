@@ -12,9 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from landfall.api.contract import ExitCode
-from landfall.api.values import time_text
 from landfall.cli import console
-from landfall.cli.log_entries import instant
+from landfall.cli.log_entries import ago
 from landfall.cli.meter import Meter
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
@@ -117,16 +116,9 @@ def _table(groups: Mapping[str, Watched], now: datetime) -> Table:
             "" if size is None else console.size(size),
             console.count(totals.landed),
             console.count(totals.present_objects),
-            _age(group.state.last_commit_time, now),
+            ago(group.state.last_commit_time, now),
         )
     return table
-
-
-def _age(text: str | None, now: datetime) -> str:
-    committed = instant(text) if text else None
-    if committed is None:
-        return text or "never"
-    return f"{time_text(int((now - committed).total_seconds()))} ago"
 
 
 def _as_json(name: str, group: Watched) -> dict[str, object]:

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,25 @@ def test_without_kafka_the_ledger_still_has_its_totals(opened: GroupStore) -> No
         "broker away",
         1,
     )
+
+
+@pytest.mark.parametrize(
+    ("marks", "text"),
+    [
+        ({TP: Watermarks(0, 10)}, "shop: caught up, 10 records in 1 object, last commit 1h ago"),
+        ({TP: Watermarks(0, 17)}, "shop: 7 records to land, 10 records in 1 object, last commit "),
+        ({}, "shop: lag unknown, 10 records"),
+        (None, "shop: lag unknown, 10 records"),
+    ],
+)
+def test_the_first_line_sums_up(
+    marks: Mapping[TopicPartition, Watermarks] | None, text: str, opened: GroupStore
+) -> None:
+    progress = read_progress(opened, FixedLog(marks))  # type: ignore[arg-type]
+    assert progress.last_commit
+    later = datetime.fromisoformat(progress.last_commit) + timedelta(hours=1)
+
+    assert text in status.summary(progress, later)
 
 
 def test_records_of_an_open_transaction_are_no_lag(opened: GroupStore) -> None:

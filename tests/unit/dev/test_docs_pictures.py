@@ -1,7 +1,9 @@
 """The diagrams cannot fall behind the tables that they are drawn from."""
 
+import html
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from dev.docs import records, scaling, stages
 from landfall.ledger import MAY_FOLLOW, Add, LaneOwnership, Open, Yield
 from landfall.ledger.offsets import TopicPartition
 from landfall_operator.core.rollout import TABLE
+from tests.support.markdown import DOCS
 from tests.support.sample_ledger import SampleLedger
 
 
@@ -86,3 +89,20 @@ def test_the_picture_of_speeds_is_drawn_from_the_table_of_its_page() -> None:
 def test_a_page_without_the_table_is_an_error() -> None:
     with pytest.raises(ValueError, match="scaling:begin"):
         scaling.picture("no table")
+
+
+@pytest.mark.parametrize("file", sorted((DOCS / "images").glob("*.svg")), ids=lambda f: f.stem)
+def test_no_text_is_cut_off_at_the_edges_of_a_picture(file: Path) -> None:
+    picture = file.read_text()
+    width = float(re.findall(r'viewBox="0 0 ([\d.]+) ', picture)[0])
+    outside = []
+    for attributes, text in re.findall(r"<text ([^>]*)>([^<]*)</text>", picture):
+        given = dict(re.findall(r'([\w-]+)="([^"]*)"', attributes))
+        x, size = float(given["x"]), float(given.get("font-size", 12))
+        # The mean width of a character, of the size of its font.
+        length = len(html.unescape(text)) * size * (0.6 if "mono" in attributes else 0.5)
+        left = x - length * {"middle": 0.5, "end": 1.0}.get(given.get("text-anchor", ""), 0.0)
+        if left < -2 or left + length > width + 2:
+            outside.append(text)
+
+    assert outside == []
