@@ -53,5 +53,4 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     finally:
-        while console.at_end:
-            console.at_end.pop()()
+        console.stop_waiting()

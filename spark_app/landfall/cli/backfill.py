@@ -14,6 +14,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
+from landfall.cli.log_lines import Printed
 from landfall.cli.progress import progress
 from landfall.cli.run import log_to_stderr
 from landfall.driver.decide.backfill import Backfill, Choice, chosen
@@ -198,9 +199,11 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
         master=f"local[{arguments.max_cores}]",
         http_port=0,
     )
-    with progress(console.err(), has_end=True, as_json=arguments.json) as show_status:
+    failures = Printed()
+    shown = progress(console.err(), has_end=True, as_json=arguments.json, failures=failures)
+    with shown as show_status:
         # Inside this block, as in ``landfall.cli.run``.
-        log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
+        log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING, failures)
         code = run_group(group, options, show_status)
     if code is ExitCode.OK:
         opened.check_landed(opened.landed())

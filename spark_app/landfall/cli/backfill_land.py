@@ -25,6 +25,7 @@ from landfall.cli import console
 from landfall.cli.backfill import OpenBackfill, group_to_run, make_plan
 from landfall.cli.backfill_compare import as_text, compared, totals
 from landfall.cli.group_store import GroupStore
+from landfall.cli.log_lines import Printed
 from landfall.cli.progress import progress
 from landfall.cli.run import log_to_stderr
 from landfall.driver.decide.backfill import NothingChosen
@@ -207,8 +208,9 @@ def _shown(*, verbose: bool) -> Iterator[Callable[[StatusReport], None]]:
         log_as_json()
         yield lambda _: None
         return
-    with progress(console.err(), has_end=True) as show:
-        log_to_stderr(logging.INFO if verbose else logging.WARNING)
+    failures = Printed()
+    with progress(console.err(), has_end=True, failures=failures) as show:
+        log_to_stderr(logging.INFO if verbose else logging.WARNING, failures)
         yield show
 
 

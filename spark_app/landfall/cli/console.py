@@ -62,8 +62,15 @@ def err() -> Console:
     return SafeConsole(stderr=True, highlight=False, soft_wrap=True, width=width)
 
 
+def stop_waiting() -> None:
+    """Say no more what the command waits for."""
+    while at_end:
+        at_end.pop()()
+
+
 def print_error(what: str, message: str) -> None:
     """Print why a command ends; a message may have several lines, one per fault."""
+    stop_waiting()
     err().print(f"[red]landfall: {escape(what)}:[/red] {escape(message)}")
 
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from landfall.api.contract import PartitionStatus, Phase, Status
 from landfall.cli.console import count, counted, size, table
+from landfall.cli.log_lines import Printed
 from landfall.cli.meter import Meter, left_text, seconds_left
 from landfall.driver.status import StatusReport
 
@@ -32,18 +33,23 @@ ShowStatus = Callable[[StatusReport], None]
 
 @contextmanager
 def progress(
-    console: Console, *, has_end: bool = False, as_json: bool = False
+    console: Console,
+    *,
+    has_end: bool = False,
+    as_json: bool = False,
+    failures: Printed | None = None,
 ) -> Iterator[ShowStatus]:
     """Provide a function that shows each new status; the last one stays on the screen.
 
     Of a run that has an end, the share that is done is shown, too. As JSON, statuses go to standard
-    output, in the shape of ``/status``.
+    output, in the shape of ``/status``. Lines and log events that share ``failures`` print each
+    failure once.
     """
     if as_json:
         yield _Lines(console, Speed(has_end=has_end), lambda status, _: _print_json(status))
         return
     if not console.is_terminal:
-        yield _Lines(console, Speed(has_end=has_end))
+        yield _Lines(console, Speed(has_end=has_end), failures=failures or Printed())
         return
     # A thread that draws would keep `landfall run` from forking its workers.
     with Live(console=console, auto_refresh=False, transient=False) as live:
@@ -119,6 +125,7 @@ class _Lines:
     show: Callable[[Status, Speed], None] | None = None
     printed: Status | None = None
     printed_at: float = 0.0
+    failures: Printed = field(default_factory=Printed)
 
     def __call__(self, report: StatusReport) -> None:
         self.speed.add(report.status)
@@ -133,7 +140,8 @@ class _Lines:
             if self.show:
                 self.show(report.status, self.speed)
             else:
-                self.console.print(status_line(report.status, self.speed), markup=False)
+                line = status_line(report.status, self.speed, self.failures)
+                self.console.print(line, markup=False)
 
 
 def _print_json(status: Status) -> None:
@@ -141,16 +149,17 @@ def _print_json(status: Status) -> None:
     sys.stdout.flush()
 
 
-def _trouble(status: Status) -> str:
+def _trouble(status: Status, failures: Printed | None = None) -> str:
     """What fails now; empty if nothing does. The same failure again is no news."""
     failed = status.commits.last_failure
     if not failed or not status.commits.consecutive_failures:
         return ""
-    return f"last failure {failed.reason}: {failed.message}"
+    message = failures.once(failed.message) if failures else failed.message
+    return f"last failure {failed.reason}: {message}"
 
 
-def status_line(status: Status, speed: Speed | None = None) -> str:
-    """The status as one line, as a log shows it."""
+def status_line(status: Status, speed: Speed | None = None, failures: Printed | None = None) -> str:
+    """The status as one line, as a log shows it; of failures that were printed, the reason."""
     end, present = speed.of(status) if speed else ("", "")
     # A driver that recovers has not asked the source yet.
     unknown = "" if status.phase is Phase.RECOVERING else "waiting for the source,"
@@ -165,8 +174,10 @@ def status_line(status: Status, speed: Speed | None = None) -> str:
         present,
         counted(status.commits.total, "commit"),
         "no topic matches yet" if status.lag_known and not status.partitions else "",
-        f"({status.message})" if status.message else "",
-        _trouble(status),
+        f"({failures.message(status.message) if failures else status.message})"
+        if status.message
+        else "",
+        _trouble(status, failures),
     )
     return " ".join(part for part in parts if part)
 

@@ -13,7 +13,7 @@ from landfall.api import group_file
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli import console
-from landfall.cli.log_lines import EventFormatter
+from landfall.cli.log_lines import EventFormatter, Printed
 from landfall.cli.progress import progress
 from landfall.cli.range_arguments import Offsets
 from landfall.errors import Reason, Stalled
@@ -56,10 +56,12 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     # Here, too, so that a wrong group file is answered by nothing but its faults.
     require_sound(group)
     ends = has_end(group, options)
-    with progress(console.err(), has_end=ends, as_json=arguments.json) as show_status:
+    failures = Printed()
+    shown = progress(console.err(), has_end=ends, as_json=arguments.json, failures=failures)
+    with shown as show_status:
         # The log handler must be made inside this block: the live table replaces sys.stderr, and
         # only lines written to the replacement scroll above the table instead of through it.
-        log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING)
+        log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING, failures)
         console.err().print(f"hot path: {check_hot_path()}", markup=False, highlight=False)
         try:
             return run_group(group, options, show_status)
@@ -129,9 +131,9 @@ def _control(port: int | None, token_file: Path | None) -> "Control | None":
     return Control(token_file, "127.0.0.1", port)
 
 
-def log_to_stderr(level: int) -> None:
+def log_to_stderr(level: int, failures: Printed) -> None:
     """Print log events of this level and above as lines on standard error."""
     handler = logging.StreamHandler()
-    handler.setFormatter(EventFormatter())
+    handler.setFormatter(EventFormatter(failures))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("landfall").setLevel(level)

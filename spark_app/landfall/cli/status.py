@@ -1,7 +1,7 @@
 """``landfall status``: a group's checkpoints and lag, from its ledger and Kafka, driver or not."""
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -17,7 +17,7 @@ from landfall.cli import console
 from landfall.cli.feed_progress import read_feeds, show_feeds
 from landfall.cli.group_store import GroupStore, explain_kafka
 from landfall.cli.log_entries import ago
-from landfall.errors import LandfallError, Retry
+from landfall.errors import LandfallError, Reason, Retry
 from landfall.ledger import State, Totals
 from landfall.ledger.feeds import unlanded
 from landfall.ledger.offsets import OffsetRange, TopicPartition
@@ -86,6 +86,8 @@ class GroupProgress:
         complete_until: by topic, the event time before which everything has landed, ISO 8601.
         feeds: what has become of the files of each feed, as far as the ledger says.
         unapplied_replacements: REPLACEs that are not known to be done.
+        missing_topics: topics that the spec names and Kafka does not have, of a group that has
+            landed nothing yet.
         anchor: the last slot and its hash, for ``landfall fsck --anchor``; empty without a ledger.
     """
 
@@ -106,11 +108,16 @@ class GroupProgress:
     complete_until: Mapping[str, str] = field(default_factory=dict)
     feeds: tuple[FeedStatus, ...] = ()
     unapplied_replacements: int = 0
+    missing_topics: tuple[str, ...] = ()
     anchor: str = ""
 
 
 def status(arguments: argparse.Namespace) -> ExitCode:
-    """Print how far a group is; the exit code is UNAVAILABLE if Kafka does not answer."""
+    """Print how far a group is.
+
+    Returns:
+        UNAVAILABLE if Kafka does not answer, STALLED if a new group names topics that are absent.
+    """
     from landfall.landed.opening import open_log  # noqa: PLC0415  # other commands need no Kafka client
 
     opened = GroupStore.of(arguments.group)
@@ -121,7 +128,9 @@ def status(arguments: argparse.Namespace) -> ExitCode:
         console.out().print(msgspec.json.encode(asdict(progress)).decode(), markup=False)
     else:
         _show(progress, by_topic_partition=arguments.partitions)
-    return ExitCode.UNAVAILABLE if progress.source_error else ExitCode.OK
+    if progress.source_error:
+        return ExitCode.UNAVAILABLE
+    return ExitCode.STALLED if progress.missing_topics else ExitCode.OK
 
 
 def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> GroupProgress:
@@ -131,8 +140,9 @@ def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> Gro
     """
     state = opened.lane.read()
     try:
+        missing = () if state.members else _missing_topics(opened, log)
         ends = _end_offsets(log, tuple(state.checkpoint))
-        found = _progress(opened, state, ends, None)
+        found = replace(_progress(opened, state, ends, None), missing_topics=missing)
     except Retry as error:
         found = _progress(opened, state, EndOffsets(), str(error))
     return replace(
@@ -141,6 +151,15 @@ def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> Gro
         publishers=tuple(_publisher(opened, e, state.seq) for e in opened.group.spec.publish),
         feeds=read_feeds(opened, state, file),
     )
+
+
+def _missing_topics(opened: GroupStore, log: Log) -> tuple[str, ...]:
+    """Topics that are named and not there; so a new group asks Kafka, too."""
+    kafka = opened.group.spec.source.kafka
+    if kafka is None:
+        return ()
+    found = log.topics()
+    return tuple(sorted({*kafka.topics} - {*found.ids} - {*found.denied}))
 
 
 def _anchor(state: State) -> str:
@@ -241,7 +260,7 @@ def summary(progress: GroupProgress, now: datetime) -> str:
     elif lag:
         state = f"{console.counted(lag, 'record')} to land"
     else:
-        state = "caught up" if progress.partitions else "no topic partition yet"
+        state = "caught up" if progress.partitions else "nothing landed yet"
     blocked = sum(p.blocked is not None for p in progress.partitions)
     objects = console.counted(totals.present_objects, "object")
     parts = (
@@ -331,11 +350,17 @@ def _show_problems(progress: GroupProgress) -> None:
             console.print_error("Unavailable", p.unavailable)
         if p.blocked:
             console.print_error(p.blocked, f"{p.message}; next: {p.next_step}")
-    for publisher in progress.publishers:
-        if publisher.error:
-            console.print_error(publisher.name, publisher.error)
+    for name, message in _errors(progress):
+        console.print_error(name, message)
+
+
+def _errors(progress: GroupProgress) -> Iterator[tuple[str, str]]:
+    """What is wrong with the group as a whole."""
+    yield from ((each.name, each.error) for each in progress.publishers if each.error)
+    for topic in progress.missing_topics:
+        yield Reason.TOPIC_MISSING, f"there is no topic {topic}"
     if progress.source_error:
-        console.print_error("Unavailable", f"Kafka did not answer: {progress.source_error}")
+        yield "Unavailable", f"Kafka did not answer: {progress.source_error}"
 
 
 def _by_topic_partition(progress: GroupProgress) -> object:

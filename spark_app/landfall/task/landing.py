@@ -501,7 +501,8 @@ def _describe(bad: BadRecord, records: Records, reasons: PublicReasons) -> str:
 def _as_landfall_error(error: BaseException, slice_: Slice) -> LandfallError:
     """Log the error, and return it in a form that says what to do about it."""
     if isinstance(error, LandfallError):
-        log.warning("slice failed", extra={"slice": str(slice_), "error": str(error)})
+        # The driver says so, too, and an executor has no formatter that would print the fields.
+        log.info("slice failed", extra={"slice": str(slice_), "error": str(error)})
         return error
     log.error(
         "slice failed unexpectedly", extra={"slice": str(slice_), "traceback": stack_of(error)}

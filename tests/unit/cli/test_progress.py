@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 from rich.console import Console
 
-from landfall.api.contract import CommitStatus, PartitionStatus, Phase, Rates, Status
-from landfall.cli.log_lines import EventFormatter
+from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status
+from landfall.cli.log_lines import EventFormatter, Printed
 from landfall.cli.progress import Speed, progress, status_line, status_table
 from landfall.driver.status import StatusReport
 
@@ -141,3 +141,53 @@ def test_events_are_printed_with_their_fields(level: int, expected: str) -> None
     record.slot = 12
 
     assert EventFormatter().format(record)[9:] == f"{expected} done  slot=12"
+
+
+DAMAGED = "hits/0: part 3: web2/a.gz: at 0: damaged Gzip data here or later, in a long sentence"
+
+
+def event(text: str, **fields: object) -> logging.LogRecord:
+    record = logging.LogRecord("landfall", logging.WARNING, "", 0, text, (), None)
+    record.__dict__ |= fields
+    return record
+
+
+def test_a_failure_is_printed_once_by_events_and_statuses_together() -> None:
+    """Else the name of a damaged file is in nine lines of nearly five hundred characters."""
+    failures, out = Printed(), io.StringIO()
+    events = EventFormatter(failures)
+    parked = f"FileUnreadable: hits/0: 1 part of files not landed, the first tried once: {DAMAGED}"
+    failed = Failure(time=STATUS.time, reason="RoundFailed", message=DAMAGED)
+    commits = CommitStatus(4, 1, 1, None, failed, 0)
+    statuses = [
+        replace(STATUS, message=parked, commits=commits),
+        replace(STATUS, message=parked, phase=Phase.DRAINING),
+        replace(STATUS, message=f"{parked}\nnot landed: hits", phase=Phase.STOPPED),
+    ]
+
+    lines = [
+        events.format(event("landing failed", reason="RoundFailed", why=DAMAGED)),
+        events.format(event("file parked", why=DAMAGED)),
+    ]
+    with progress(Console(file=out, force_terminal=False, width=500), failures=failures) as show:
+        for status in statuses:
+            show(StatusReport(status))
+    lines += out.getvalue().splitlines()
+
+    assert sum(line.count(DAMAGED) for line in lines) == 1
+    assert lines[1].endswith("file parked  why=as above")
+    assert lines[2].endswith(
+        "(FileUnreadable: hits/0: 1 part of files not landed, the first tried once: as above) "
+        "last failure RoundFailed: as above"
+    )
+    assert lines[3].endswith("4 commits (FileUnreadable)")
+    assert lines[4].endswith("4 commits (FileUnreadable; not landed: hits)")
+    assert len(lines) == 5
+
+
+def test_another_failure_is_printed_in_full() -> None:
+    failures = Printed()
+
+    assert failures.once(DAMAGED) == DAMAGED
+    assert failures.once(DAMAGED.replace("part 3", "part 4")) == DAMAGED.replace("part 3", "part 4")
+    assert failures.once("no such host") == failures.once("no such host") == "no such host"

@@ -14,7 +14,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.status import PartitionProgress, PublisherProgress, read_progress
 from landfall.errors import LandfallError, Retry, SourceAway
 from landfall.ledger.offsets import TopicPartition
-from landfall.source import Bound, FoundOffsets, Watermarks
+from landfall.source import Bound, FoundOffsets, FoundTopics, Topic, Watermarks
 from tests.support.groups import document
 from tests.support.played_publisher import PLAYED
 from tests.support.sample_ledger import replace_header
@@ -191,3 +191,37 @@ def test_a_store_that_refuses_is_named_by_every_command(
 
     assert main([command, str(file)]) == ExitCode.UNAVAILABLE
     assert ": 127.0.0.1:9: connection refused" in capsys.readouterr().err
+
+
+@dataclass
+class NewLog(FixedLog):
+    """Has these topics, and no offset is asked for."""
+
+    names: tuple[str, ...] = ()
+
+    def topics(self, known: Collection[str] = ()) -> FoundTopics:
+        del known
+        return FoundTopics(tuple(Topic(name, "", 1) for name in self.names), {})
+
+
+@pytest.mark.parametrize(
+    ("names", "code"), [(("clicks",), ExitCode.OK), (("click",), ExitCode.STALLED)]
+)
+def test_a_new_group_whose_topic_is_not_there_says_so(
+    names: tuple[str, ...],
+    code: ExitCode,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Before, three calm lines and exit code 0 were all that was known of a misspelt topic."""
+    file = tmp_path / "new.yaml"
+    file.write_text(yaml.safe_dump(document(output__url=f"file://{tmp_path}/out")))
+    log = NewLog({}, names=names)
+    monkeypatch.setattr("landfall.landed.opening.open_log", lambda *_: log)
+
+    assert main(["status", str(file)]) == code
+
+    said = capsys.readouterr()
+    assert "nothing landed yet" in said.out
+    assert ("there is no topic clicks" in said.err) is (code is ExitCode.STALLED)
