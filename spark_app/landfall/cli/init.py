@@ -124,7 +124,7 @@ def _draft(arguments: argparse.Namespace) -> Draft:
     }
     if arguments.format:
         document["spec"]["output"]["format"] = arguments.format
-    comments = {
+    comments: dict[tuple[str, ...], str] = {
         ("route", "pattern"): "a folder for each hour of the records' own time, in UTC",
         ("output", "url"): "the ledger is there, too: another URL begins again from the start",
     }
@@ -193,7 +193,7 @@ def _guess(draft: Draft, sample: Sequence[Records], registry: str) -> None:
 
 def _objects(payloads: Sequence[bytes]) -> list[Mapping[str, Any]]:
     """The payloads as JSON objects; empty if a tenth of them or more are none."""
-    found = []
+    found: list[Mapping[str, Any]] = []
     for payload in payloads:
         try:
             value = msgspec.json.decode(payload)
