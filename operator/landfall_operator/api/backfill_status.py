@@ -119,7 +119,7 @@ class BackfillStatus(Model):
     revision: str | None = None
     """The revision of the group whose spec lands it."""
     side_lane: str | None = None
-    """Name of its side lane: the one that `landfall backfill` and `landfall promote` take."""
+    """Name of its side lane: the one that `landfall backfill` takes."""
     offsets: Count | None = None
     """Offsets of the ranges; absent before they are planned."""
     landed_offsets: Count = 0

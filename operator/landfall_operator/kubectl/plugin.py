@@ -43,7 +43,7 @@ _NAMES_THERE: Mapping[str, str] = {"promote-backfill": "promote"}
 
 _ACCEPT_LEDGER = ACCEPT_LEDGER.partition("/")[2]
 _VERBS: Mapping[Verb, str] = {
-    Verb.RETRY: "try again what was rolled back, given up or denied",
+    Verb.RETRY: "try again now what was rolled back or given up, and what the driver waits for",
     Verb.ROLLBACK: "land with the previous revision again",
     Verb.PROMOTE: "go on with a rollout without waiting any longer, whatever a trial says",
     Verb.ABORT: "give a rollout up; the revision that landed before it stays or comes back",

@@ -1,7 +1,7 @@
 """Asks the driver of a group to promote a backfill, by its control port.
 
 Unlike a command, the request is answered with what became of it. It is the same request as that of
-``landfall promote``, and asking again with the same id waits on, so nothing is done twice.
+``landfall promote-backfill``, and asking again with the same id waits on, so nothing is done twice.
 """
 
 import json

@@ -33,7 +33,7 @@ it: then it takes the place of that, and `landfall undo` brings that back.
   land      plan, run and compare in one command, for a job that is started again
   discard   delete what it landed
 
-`landfall promote` puts it in the place of what is live.
+`landfall promote-backfill` puts it in the place of what is live.
 """
 
 
@@ -52,7 +52,7 @@ examples:
   landfall backfill plan group.yaml fix-ts --topic clicks --generations 7
   landfall backfill run group.yaml fix-ts --max-cores 2
   landfall backfill compare group.yaml fix-ts
-  landfall promote group.yaml fix-ts --why 'wrong event time since release 7, INC-12'
+  landfall promote-backfill group.yaml fix-ts --why 'wrong event time since release 7, INC-12'
   landfall backfill discard group.yaml fix-ts
 """,
     )

@@ -4,6 +4,7 @@ Imports nothing heavy, like ``landfall.cli.arguments``.
 """
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -16,12 +17,14 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "check what landed": ("fsck", "verify", "audit", "scan"),
     "decide what happens to records": (
         *("skip", "unblock", "drop", "reset", "replay-dead-letters"),
-        *("promote", "undo", "retry"),
+        *("promote-backfill", "undo", "retry"),
     ),
     "this program": ("completion",),
 }
 """Every command, by what it is for."""
 _WIDTH = 22
+RENAMED: Mapping[str, str] = {"promote": "promote-backfill"}
+"""Former names of commands, which still work. `kubectl landfall promote` is about a rollout."""
 
 
 def commands_text(commands: Any) -> str:
@@ -44,7 +47,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the arguments; end the process with a usage error if they are wrong."""
-        parsed, unknown = self.parse_known_args(args, namespace)
+        typed = list(sys.argv[1:] if args is None else args)
+        typed[:1] = [RENAMED.get(word, word) for word in typed[:1]]
+        parsed, unknown = self.parse_known_args(typed, namespace)
         if unknown:
             command: Parser = getattr(parsed, "parser", self)
             command._refuse(unknown)

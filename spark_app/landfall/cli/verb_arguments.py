@@ -154,9 +154,9 @@ above the one that wrote the dead letters. What is bad again becomes a new dead 
 
 
 def _promote(new: NewCommand) -> None:
-    _verb(
+    command = _verb(
         new,
-        "promote",
+        "promote-backfill",
         "put what a backfill has landed in the place of what is live",
         """\
 Put what a backfill has landed in the place of the live objects of the same ranges, by one record of
@@ -167,14 +167,16 @@ Without a running driver, it is recorded here and carried out by the next one.
 
 The live group must have run the generation that the backfill was landed by. If something else took
 the place of the live objects since `backfill plan`, it is refused: make another plan.
+`kubectl landfall promote` is about a rollout; this command is called promote-backfill there, too.
 """,
         """\
-  landfall promote group.yaml fix-ts --why 'wrong event time since release 7, INC-12' --dry-run
-  landfall promote group.yaml fix-ts --why 'wrong event time since release 7, INC-12'
-  kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall promote fix-ts --why 'INC-12'
+  landfall promote-backfill group.yaml fix-ts --why 'wrong time since release 7' --dry-run
+  landfall promote-backfill group.yaml fix-ts --why 'wrong time since release 7'
+  kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall promote-backfill fix-ts --why 'INC-12'
 """,
         target="NAME",
     )
+    command.set_defaults(verb="promote")  # as requests and the ledger name it
 
 
 def _undo(new: NewCommand) -> None:
@@ -219,6 +221,10 @@ def _retry(new: NewCommand) -> None:
         """\
 Let a running driver forget how long it waits before it tries again, and what it was denied: for
 use right after access was granted. Nothing is recorded in the ledger.
+
+To retry is to try again now what waits or was given up, at three places: here what one driver
+waits for; by `landfall files retry` files that could not be read; by `kubectl landfall retry` all
+that waits in a group of a cluster, a revision that was rolled back, too, and its driver like here.
 """,
         """\
   landfall retry --driver http://localhost:8081 --token-file token

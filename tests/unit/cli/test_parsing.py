@@ -14,6 +14,7 @@ from landfall.cli import arguments, main
 from landfall.cli.completion import known_words
 from landfall.cli.parsing import grouped
 from tests.support.folder_feed import FolderFeed, rows
+from tests.support.markdown import ROOT
 
 NO_JSON = {"completion": "a script for a shell", "manifest": "--format Json"}
 """Commands without ``--json``, and what they print instead."""
@@ -67,6 +68,28 @@ def test_the_word_that_is_meant_is_named(
     said = capsys.readouterr().err
     assert ended.value.code == ExitCode.USAGE
     assert message in said
+
+
+def test_promote_and_retry_have_one_meaning_each(capsys: pytest.CaptureFixture[str]) -> None:
+    """`promote` is about a rollout, by kubectl; a backfill is promoted by a word of its own."""
+    for typed in (["promote", "--help"], ["promote-backfill", "--help"]):
+        with pytest.raises(SystemExit):
+            main(typed)
+        assert "usage: landfall promote-backfill " in capsys.readouterr().out
+    assert "promote" not in ALL
+    texts = [
+        *ROOT.glob("docs/**/*.md"),
+        *(p for folder in ("spark_app", "operator", "charts") for p in (ROOT / folder).rglob("*")),
+    ]
+    former = [
+        str(file)
+        for file in texts
+        if file.suffix in {".md", ".py", ".yaml"} and {"adr", "evidence"}.isdisjoint(file.parts)
+        if re.search(r"(?<!kubectl )landfall promote[ `\n]", file.read_text())
+    ]
+    assert former == []
+    assert ALL["retry"].description
+    assert "`landfall files retry`" in ALL["retry"].description
 
 
 def test_the_usage_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
