@@ -20,7 +20,8 @@ traceback and is retried with backoff. Rows that the format cannot represent mus
 rows that it cannot represent because of what their columns hold. A format whose objects can be
 merged has a method ``merger``, see ``formats.merging``. Where an encoder needs to know from the
 first row on that rows are large, the format has ``large_row_bytes``: the first row whose payload is
-that long begins another object, which also takes all rows after it.
+that long begins another object, which also takes all rows after it. ``before_large_rows`` returns
+the format as it was by the landing rules before these.
 """
 
 from collections.abc import Iterator, Mapping

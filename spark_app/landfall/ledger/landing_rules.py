@@ -18,7 +18,7 @@ class LandingRules(IntEnum):
     """
     LARGE_ROWS = 3
     """A large row begins an object of its own if the object before has none, where the format asks
-    for it.
+    for it. Small columns of Parquet are packed cheaply, which decides how many bytes memory holds.
     """
 
     @classmethod

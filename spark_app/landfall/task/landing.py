@@ -19,7 +19,7 @@ may quote a payload; nor has any result: see ``landfall.task.reasons``.
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -398,7 +398,7 @@ class _SliceLanding:
 
     def _open_data(self, partition: str, start: int) -> ObjectWriter:
         tp, partitioner = self._slice.topic_partition, self._partitioner
-        format_ = partitioner.stages.format
+        format_ = self._format
         destination, output_partition = folders.directories(partition)
         key = object_names.ObjectName(
             tp.topic,
@@ -416,14 +416,18 @@ class _SliceLanding:
             format_.encoder(),
             self._upload(key),
             replace(
-                self._sizes(format_.block_bytes), large_row_bytes=self._large_row_bytes(format_)
+                self._sizes(format_.block_bytes),
+                large_row_bytes=getattr(format_, "large_row_bytes", None),
             ),
         )
 
-    def _large_row_bytes(self, format_: Format) -> int | None:
-        """From which size on a row begins another object, see ``landfall.formats``."""
-        knows_them = self._context.batch.rules >= LandingRules.LARGE_ROWS
-        return getattr(format_, "large_row_bytes", None) if knows_them else None
+    @cached_property
+    def _format(self) -> Format:
+        """The format, as it was by the landing rules of the batch."""
+        now = self._partitioner.stages.format
+        before: Callable[[], Format] | None = getattr(now, "before_large_rows", None)
+        is_now = self._context.batch.rules >= LandingRules.LARGE_ROWS
+        return now if is_now or before is None else before()
 
     def _open_dead_letters(self, start: int) -> ObjectWriter:
         tp = self._slice.topic_partition

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from landfall.api.spec import Codec
 from landfall.formats import Block, Row
 from landfall.formats.columns import ENVELOPE
 from landfall.formats.parquet import Parquet
@@ -386,7 +387,7 @@ def texts(*values: str) -> Block:
 
 
 def test_long_values_have_neither_statistics_nor_a_dictionary() -> None:
-    typed = Parquet.of({"envelope": False}).typed()
+    typed = Parquet.of({"envelope": False, "codec": Codec.ZSTD}).typed()
     short, long = texts("a", "b" * 65_536), texts("a", "b" * 65_537)
 
     of_short, of_long = (
@@ -399,6 +400,80 @@ def test_long_values_have_neither_statistics_nor_a_dictionary() -> None:
     assert [of_long.column(n).has_dictionary_page for n in (0, 1)] == [True, False]
     assert [of_long.column(n).is_stats_set for n in (0, 1)] == [True, False]
     assert of_short.column(1).is_stats_set
+
+
+def columns_of_rows(rows: int) -> Block:
+    """Columns of integers, floats, texts of 8 bytes and of 100, and lists of structs."""
+    values = [
+        {
+            "n": row,
+            "f": row / 2,
+            "short": f"{row:08}",
+            "long": f"{row:0100}",
+            "in": [{"n": row, "text": "x"}],
+        }
+        for row in range(rows)
+    ]
+    inner = pa.struct({"n": pa.int32(), "text": pa.string()})
+    schema = pa.schema(
+        [
+            ("n", pa.int64()),
+            ("f", pa.float64()),
+            ("short", pa.string()),
+            ("long", pa.string()),
+            ("in", pa.list_(inner)),
+        ]
+    )
+    records = of_columns(CLICKS, np.arange(rows), pa.nulls(rows, pa.binary()))
+    return Block(records, pa.RecordBatch.from_pylist(values, schema))
+
+
+def compressed(parquet: Parquet, rows: int) -> dict[str, tuple[str, bool, bool]]:
+    """The codec of each leaf, and whether it has a dictionary, and is packed as differences."""
+    data = written(parquet.typed(), columns_of_rows(rows))
+    assert pq.read_table(io.BytesIO(data)).to_pylist() == columns_of_rows(rows).columns.to_pylist()
+    group = pq.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
+    chunks = [group.column(i) for i in range(group.num_columns)]
+    return {
+        chunk.path_in_schema: (
+            chunk.compression,
+            chunk.has_dictionary_page,
+            "DELTA_BINARY_PACKED" in chunk.encodings,
+        )
+        for chunk in chunks
+    }
+
+
+LARGE, SMALL, PACKED = ("ZSTD", True, False), ("SNAPPY", False, False), ("SNAPPY", False, True)
+NARROW = Parquet.of({"envelope": False})
+
+
+def test_small_columns_are_compressed_by_snappy_without_a_dictionary() -> None:
+    inner = {"in.list.element.n": PACKED, "in.list.element.text": SMALL}
+    assert (
+        compressed(NARROW, 20) == {"n": PACKED, "f": SMALL, "short": SMALL, "long": SMALL} | inner
+    )
+
+    inner = dict.fromkeys(inner, LARGE)
+    by_size = {"n": PACKED, "f": SMALL, "short": LARGE, "long": LARGE} | inner
+    assert compressed(NARROW, 1_000) == by_size
+
+    assert set(compressed(NARROW, 1_001).values()) == {LARGE}
+
+
+@pytest.mark.parametrize(
+    ("parquet", "expected"),
+    [
+        (Parquet.of({"envelope": False, "codec": Codec.ZSTD}), LARGE),
+        (Parquet.of({"envelope": False, "level": 3}), LARGE),
+        (Parquet.of({"envelope": False, "dictionary": True}), ("SNAPPY", True, False)),
+        (NARROW.before_large_rows(), LARGE),
+    ],
+)
+def test_what_options_or_earlier_rules_say_holds_for_small_columns(
+    parquet: Parquet, expected: tuple[str, bool, bool]
+) -> None:
+    assert set(compressed(parquet, 20).values()) == {expected}
 
 
 def test_an_open_file_holds_no_bounds_of_long_values() -> None:
@@ -415,3 +490,4 @@ def test_only_typed_columns_whose_statistics_are_chosen_for_them_part_large_rows
     assert Parquet.of({}).typed().large_row_bytes == 2**20
     assert Parquet.of({}).large_row_bytes is None
     assert Parquet.of({"statistics": True}).typed().large_row_bytes is None
+    assert Parquet.of({}).typed().before_large_rows().large_row_bytes is None

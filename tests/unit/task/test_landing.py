@@ -119,6 +119,27 @@ def test_a_large_row_begins_another_file_of_typed_columns(
     assert [o.rows for o in result.objects] == rows
 
 
+@pytest.mark.parametrize(
+    ("rules", "codec"), [(LandingRules.ALL_BYTES, "ZSTD"), (LandingRules.LARGE_ROWS, "SNAPPY")]
+)
+def test_small_columns_are_written_by_the_rules_of_the_batch(
+    rules: LandingRules, codec: str
+) -> None:
+    spec = group(
+        decode={"format": "Json", "columns": [{"name": "a", "type": "String"}]},
+        route={"pattern": "all"},
+        output={"url": "s3://bucket/root", "format": "Parquet"},
+    )
+    reader, store = FakeReader({TP: [(0, b'{"a":"x"}')]}), MemoryStore()
+
+    (result,) = land(
+        Batch(spec, "token", rules=rules), [Slice(TP, OffsetRange(0, 1))], reader, store
+    )
+
+    (body,) = content(result, store).values()
+    assert pq.ParquetFile(io.BytesIO(body)).metadata.row_group(0).column(0).compression == codec
+
+
 def test_a_range_without_visible_records_makes_no_object() -> None:
     store = MemoryStore()
 
