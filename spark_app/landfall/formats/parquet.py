@@ -441,7 +441,7 @@ def _width(type_: pa.DataType) -> float | None:
 
 
 def _is_integer(type_: pa.DataType) -> bool:
-    return pa.types.is_int32(type_) or pa.types.is_int64(type_)
+    return bool(pa.types.is_int32(type_) or pa.types.is_int64(type_))
 
 
 def _small_leaves(table: pa.Table) -> dict[str, pa.DataType]:
