@@ -159,26 +159,31 @@ def contract_mismatch(status: Status) -> str:
 def status_of(stored: Json) -> GroupStatus:
     """The stored status; if another release wrote it, the parts that this release can read.
 
-    Each round removes the first unreadable field, so the loop ends.
+    Each round removes all that it finds unreadable, and what is around it in the next one, so that
+    a few rounds suffice whatever somebody has written there.
     """
     readable = deepcopy(dict(stored))
     while True:
         try:
             return GroupStatus.model_validate(readable, by_alias=True)
         except ValidationError as invalid:
-            error = invalid.errors(include_url=False)[0]
+            errors = invalid.errors(include_url=False, include_context=False, include_input=False)
+        unreadable = set()
+        for error in errors:
             path = error["loc"]
             if error["type"] == "enum" and path[-1] == "reason":
                 # What a newer release knows of stays, such as the rejection of a spec.
                 _item(readable, path[:-1])["reason"] = str(Reason.UNKNOWN)
-                continue
-            # A mapping without a required field is removed as a whole.
-            _remove(readable, path[:-1] if error["type"] == "missing" else path)
+            else:
+                # A mapping without a required field is removed as a whole.
+                unreadable.add(path[:-1] if error["type"] == "missing" else path)
+        # The last ones first, and what is inside before what is around it: other places stay.
+        for path in sorted(unreadable, key=_in_order, reverse=True):
+            del _item(readable, path[:-1])[path[-1]]
 
 
-def _remove(value: Any, path: Sequence[str | int]) -> None:
-    """Remove the item at a path of mapping keys and list indexes."""
-    del _item(value, path[:-1])[path[-1]]
+def _in_order(path: Sequence[str | int]) -> list[tuple[int, str]]:
+    return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
 
 
 def _item(value: Any, path: Sequence[str | int]) -> Any:

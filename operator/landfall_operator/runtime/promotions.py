@@ -74,8 +74,8 @@ def parse_answer(code: int, body: str | bytes) -> PromotionAnswer:
         return PromotionAnswer("failed", "the group's driver is of a release without promotion")
     try:
         answer = json.loads(body)
-        outcome, message = answer["outcome"], str(answer.get("message", ""))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        outcome, message = str(answer["outcome"]), str(answer.get("message", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return PromotionAnswer("failed", f"the group's driver answers {code}, and not what it does")
     if code == HTTPStatus.BAD_REQUEST or outcome not in _OUTCOMES:
         return PromotionAnswer("failed", message or f"the group's driver answers {code}")

@@ -34,7 +34,10 @@ def test_the_answers_of_a_driver_are_understood(
     assert parse_answer(code, body) == expected
 
 
-@pytest.mark.parametrize("body", ["", "[]", "null", '{"outcome": "else"}'])
-def test_any_other_answer_is_tried_again(body: str) -> None:
+@pytest.mark.parametrize(
+    "body",
+    ["", "[]", "null", '{"outcome": "else"}', '{"outcome": []}', "[" * 100_000, b"\xff", "\ud800"],
+)
+def test_any_other_answer_is_tried_again(body: str | bytes) -> None:
     for code in (200, 401, 404, 500):
         assert parse_answer(code, body).outcome == "failed"
