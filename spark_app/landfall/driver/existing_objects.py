@@ -23,6 +23,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import State, object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Slots
+from landfall.store.file import STAGING
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +35,11 @@ THREADS = 16
 LOOK_INTERVAL = timedelta(minutes=1)
 """Time between two looks at the folder of a topic that was refused."""
 
-_RESERVED = (
-    "a topic of this name would land in the folder of the ledger, _landfall/: leave it out, by "
-    "source.kafka.exclude where topicPattern matches it"
-)
+_RESERVED: Mapping[str, str] = {
+    object_names.SYSTEM: "in the folder of the ledger, _landfall/",
+    STAGING: f"in a folder of the store, {STAGING}/",
+}
+"""Where topics of these names would land. Kafka allows both, and any producer may create one."""
 
 Walk = Generator[None, None, Mapping[str, str]]
 """A look at many objects that pauses after each request; returns a key that is in the way by topic,
@@ -96,9 +98,11 @@ class ExistingObjects:
             return {}
         known = {tp.topic for tp in (*state.members, *state.retired)}
         topics = {tp.topic for tp in entering} - known
-        if object_names.SYSTEM in topics:
-            self._refuse(object_names.SYSTEM, _RESERVED, now)
-            topics.remove(object_names.SYSTEM)
+        for topic in sorted(topics & _RESERVED.keys()):
+            advice = "leave it out, by source.kafka.exclude where topicPattern matches it"
+            why = f"a topic of this name would land {_RESERVED[topic]}: {advice}"
+            self._refuse(topic, why, now)
+            topics.remove(topic)
         due = {topic for topic in topics - self._free if self._is_due(topic, now)}
         if due - self.unfinished:
             for topic, key in self._look(due - self.unfinished).items():

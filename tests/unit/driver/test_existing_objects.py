@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
 from landfall.store import Store
 from landfall.store.fault_injection import Fault, Operation, Scripted
+from landfall.store.file import STAGING, FileStore
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
@@ -98,6 +100,20 @@ def test_a_topic_named_like_the_folder_of_the_ledger_is_refused(output: dict[str
     assert code is ExitCode.STALLED
     assert one.counters.message.startswith(
         "OutputOccupied: _landfall: a topic of this name would land in the folder of the ledger"
+    )
+    assert {topic for topic, _, _ in landed_offsets(store)} == {"a"}
+
+
+def test_a_topic_named_like_a_folder_of_the_store_stops_no_other_one(tmp_path: Path) -> None:
+    """Whoever may create topics chooses their names, and Kafka allows this one."""
+    store, log = FileStore(tmp_path), FakeLog().write("a", 10).write(STAGING, 10)
+
+    one = driver(group(output={"url": f"file://{tmp_path}"}), store, log, FakeRunner(store))
+    code = one.run()
+
+    assert code is ExitCode.STALLED
+    assert one.counters.message.startswith(
+        f"OutputOccupied: {STAGING}: a topic of this name would land in a folder of the store"
     )
     assert {topic for topic, _, _ in landed_offsets(store)} == {"a"}
 
