@@ -6,8 +6,8 @@ removed at once, each of which is of another case; one that others need, alone. 
 product knows of it: the folder ``without`` is on the path of all processes that the suite starts,
 and what is in it changes a module of Landfall right after it was imported.
 
-A guard whose removal would harm this machine has no entry: without the check of reference names a
-schema writes files anywhere.
+A case without a guard of ours is in ``REASONS``: the API server holds it off, or a library, or its
+removal would harm this machine.
 """
 
 import os
@@ -30,6 +30,7 @@ WITHOUT = "LANDFALL_HOSTILE_WITHOUT"
 PATH = f"{ROOT / 'tests/hostile/without'}{os.pathsep}{ROOT}"
 """``PYTHONPATH`` of everything that the suite starts."""
 EVIDENCE = ROOT / "docs/evidence/hostile.md"
+NOT_PLAYED = "**not played yet**"
 MADE = "<!-- The table of guards is written by `make hostile-guards`. -->"
 NEXT = "<!-- What follows is written by `make hostile`. -->"
 
@@ -150,7 +151,26 @@ def _follow_registries(module: Any) -> None:
     pool.request = following
 
 
+def _import_names(module: Any) -> None:
+    """Look at the modules that a spec names, as a check of it could."""
+    import importlib
+    from contextlib import suppress
+
+    parse = module.parse_group
+
+    def parse_group(document: Any, *arguments: Any, **options: Any) -> Any:
+        steps = document.get("spec", {}).get("transforms", [])
+        for name in [str(step.get("use", "")) for step in steps if isinstance(step, dict)]:
+            with suppress(ImportError, ValueError):
+                importlib.import_module(name.partition(":")[0])
+        return parse(document, *arguments, **options)
+
+    module.parse_group = parse_group
+
+
 _TENANT = "test_tenant.py::test_"
+_ROOTS = "test_shared_folder.py::test_links_in_an_output_root"
+"""The cases of links in an output root, which one guard holds off."""
 _DRIVER_CLIENT = "landfall_operator.runtime.driver_client"
 GUARDS: dict[str, Guard] = {
     "stored names": Guard(
@@ -191,6 +211,24 @@ GUARDS: dict[str, Guard] = {
             )
         },
     ),
+    "connections of the control port": Guard(
+        "test_neighbour.py::test_slow_connections_to_the_control_port",
+        "the control port has no limit of connections and of their time",
+        {
+            "landfall.driver.http.server": _each(
+                _set("MAX_CONNECTIONS", 10**6), _set("_Server.service_actions", _nothing)
+            )
+        },
+    ),
+    "connections of the operator": Guard(
+        "test_neighbour.py::test_the_operators_port",
+        "the operator's port has no limit of connections and of their time",
+        {
+            "landfall_operator.runtime.http": _each(
+                _set("MAX_CONNECTIONS", 10**6), _set("CONNECTION_SECONDS", 10**6)
+            )
+        },
+    ),
     "signatures": Guard(
         "test_neighbour.py::test_commands_without_credentials",
         "the control port asks for no credentials",
@@ -207,6 +245,16 @@ GUARDS: dict[str, Guard] = {
                 (*module.NOT_LOCAL, "spark.authenticate", "spark.network.crypto."),
             )
         },
+    ),
+    "times": Guard(
+        "test_producer.py::test_headers_keys_and_times",
+        "the Kafka timestamp of a dead letter may be of any year",
+        {"landfall.task.dead_letters": _set("wrong_timestamps", _nothing)},
+    ),
+    "levels": Guard(
+        "test_producer.py::test_payloads_of_every_decoder[large]",
+        "payloads of Thrift may have any number of levels",
+        {"landfall.pipeline.decoders.thrift.protocols": _set("MAX_DEPTH", 10**9)},
     ),
     "escaped values": Guard(
         "test_producer.py::test_values_that_are_routed",
@@ -227,6 +275,19 @@ GUARDS: dict[str, Guard] = {
         "test_shared_folder.py::test_links_among_the_files_of_a_feed",
         "links that lead out of a folder are followed",
         {"landfall.store.disk": _set("_is_out", lambda *_: False)},
+    ),
+    **{
+        f"links: {place}": Guard(
+            f"{_ROOTS}[{place}]",
+            "links that lead out of a folder are followed",
+            {"landfall.store.disk": _set("_is_out", lambda *_: False)},
+        )
+        for place in (".landfall-staging/new", ".landfall-staging", "_landfall", "hits")
+    },
+    "texts in logs": Guard(
+        "test_shared_folder.py::test_names_of_files",
+        "control characters are logged as they are",
+        {"landfall.logs": _set("visible", lambda text, **_: text)},
     ),
     "texts on terminals": Guard(
         f"{_TENANT}a_status_for_the_terminal_of_an_administrator",
@@ -250,6 +311,33 @@ GUARDS: dict[str, Guard] = {
         {_DRIVER_CLIENT: _unpack},
         hurts=True,
     ),
+    "end of answers": Guard(
+        f"{_TENANT}answers_that_are_no_status[an answer without end]",
+        "an answer may take any time, and is read whole",
+        {_DRIVER_CLIENT: _each(_set("TIMEOUT_SECONDS", 10.0**6), _set("body_of", _whole_body))},
+        hurts=True,
+    ),
+    "time of answers": Guard(
+        f"{_TENANT}answers_that_are_no_status[an answer that drips]",
+        "an answer may take any time",
+        {_DRIVER_CLIENT: _set("TIMEOUT_SECONDS", 10.0**6)},
+        hurts=True,
+    ),
+    "imports": Guard(
+        f"{_TENANT}names_of_code",
+        "the operator imports the modules that steps name",
+        {"landfall_operator.api.validation": _import_names},
+    ),
+    "printable texts": Guard(
+        f"{_TENANT}annotations",
+        "texts of a status may have control characters",
+        {"landfall_operator.api.status_values": _set("Text", str)},
+    ),
+    "printable Events": Guard(
+        f"{_TENANT}names_with_control_characters",
+        "texts of Events may have control characters",
+        {"landfall_operator.runtime.event_recorder": _set("printable", lambda text: text)},
+    ),
     "redirects of drivers": Guard(
         f"{_TENANT}answers_that_are_no_status[redirects]",
         "redirects of drivers are followed",
@@ -267,6 +355,39 @@ GUARDS: dict[str, Guard] = {
         {"tests.support.helm": _honor_labels},
     ),
 }
+
+_NAMES = "without the check of names a schema writes files anywhere on this machine"
+_API = "the API server"
+REASONS: dict[str, str] = {
+    "test_neighbour.py::test_bodies_without_credentials": (
+        "Python's `http.server`: 64 KiB a line, 100 headers; a body is read after credentials"
+    ),
+    "test_neighbour.py::test_what_a_driver_shows": "there is no page that shows more",
+    "test_producer.py::test_payloads_of_every_decoder[small]": (
+        "what holds off the large ones; each decoder has bounds of its own"
+    ),
+    "test_producer.py::test_batches_that_unpack_to_much": (
+        "Kafka's client hands over what it unpacks a message at a time"
+    ),
+    "test_registry.py::test_schemas": f"{_NAMES}, and without limits it takes all of its memory",
+    "test_registry.py::test_a_real_registry": _NAMES,
+    f"{_TENANT}secrets_of_somebody_else": (
+        f"{_API} refuses names with a slash, and a kubelet mounts Secrets of the pod's namespace"
+    ),
+    f"{_TENANT}answers_that_are_no_status[headers without end]": (
+        "aiohttp's limit of a header, 8 KiB"
+    ),
+    f"{_TENANT}answers_that_are_no_status[deep nesting]": "msgspec's limit of levels",
+    f"{_TENANT}a_huge_status": (
+        "two guards in a row, of which either is enough: answers are cut when they are read, and"
+        " the status before it is written"
+    ),
+    f"{_TENANT}a_status_that_the_tenant_writes": f"{_API}: the schema of the status",
+    f"{_TENANT}objects_with_the_names_and_labels_of_somebody_else": (
+        f"{_API}: the operator asks for objects of a namespace, by the owner's uid"
+    ),
+}
+"""Why there is no guard to remove from the other cases."""
 
 
 class _Finder(MetaPathFinder):
@@ -351,13 +472,17 @@ def write(file: Path, rows: dict[str, str]) -> None:
     lines = [before.partition(MADE)[0].rstrip(), "", MADE, ""]
     lines += ["| case | guard that was removed | how the case failed |", "|---|---|---|"]
     for name, guard in GUARDS.items():
-        if name in rows:
-            cells = (f"`{guard.case}`", guard.removed, rows[name])
-            row = f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-            lines.append(row)
-        elif guard.case in written:
+        if name in rows or guard.case not in written:
+            lines.append(_row(guard.case, guard.removed, rows.get(name, NOT_PLAYED)))
+        else:
             lines.append(written[guard.case])
+    lines += [_row(case, "none", reason) for case, reason in REASONS.items()]
     file.write_text("\n".join([*lines, "", NEXT]) + rest)
+
+
+def _row(case: str, removed: str, how: str) -> str:
+    cells = (f"`{case}`", removed, how)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def main(names: list[str]) -> int:

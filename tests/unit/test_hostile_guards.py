@@ -1,10 +1,11 @@
 """The guards that `make hostile-guards` removes are where it says, and so are their cases."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.hostile.guards import EVIDENCE, GUARDS, PATH, ROOT, together, write
+from tests.hostile.guards import EVIDENCE, GUARDS, PATH, REASONS, ROOT, together, write
 
 REMOVE_ALL = """
 import importlib
@@ -20,6 +21,17 @@ def test_each_guard_has_a_case() -> None:
         file, _, name = guard.case.partition("::")
         text = Path(ROOT, "tests/hostile", file).read_text()
         assert f"def {name.partition('[')[0]}(" in text, guard.case
+
+
+def test_each_attack_has_a_guard_or_a_reason_why_it_has_none() -> None:
+    held = {*(guard.case for guard in GUARDS.values()), *REASONS}
+    page = EVIDENCE.read_text()
+    for file in sorted(Path(ROOT, "tests/hostile").glob("test_*.py")):
+        for name in re.findall(r"^def (test_\w+)\(", file.read_text(), re.MULTILINE):
+            case = f"{file.name}::{name}"
+            assert any(known.partition("[")[0] == case for known in held), case
+    for case in held:
+        assert f"| `{case}` |" in page, case
 
 
 def test_each_guard_can_be_removed() -> None:
