@@ -7,6 +7,7 @@ import gzip
 import json
 import socket
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,6 +111,30 @@ def test_a_webhook_that_drips_ends(kind: str, monkeypatch: pytest.MonkeyPatch) -
 )
 def test_a_time_to_wait_that_is_none_is_a_number_of_seconds(value: str) -> None:
     assert _seconds(value) >= 0
+
+
+def test_a_webhook_fills_no_memory() -> None:
+    bomb = gzip.compress(bytes(64 << 20))
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(422)
+        request.send_header("Content-Encoding", "gzip")
+        request.send_header("Content-Length", str(len(bomb)))
+        request.end_headers()
+        with suppress(OSError):
+            request.wfile.write(bomb)
+
+    with catalog(answer) as (url, _):
+        scene = EventLedger("Webhook", {"url": f"{url}/in", "timeout": "9s"}).land(EVENTS).settle()
+        tracemalloc.start()
+        try:
+            with pytest.raises(LandfallError, match="answered with status 422"):
+                scene.publish()
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert most < 48 << 20
 
 
 @pytest.mark.parametrize("kind", DRIPS)

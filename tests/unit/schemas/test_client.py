@@ -5,6 +5,7 @@ import ssl
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -69,6 +70,23 @@ def test_references_come_before_what_uses_them(registry: FakeRegistry) -> None:
 
     assert found is not None
     assert found.references == (Reference("b", "B"), Reference("a", "A"))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["../../config", "a/../b", "a?deleted=true#", "a%2Fb", "@elsewhere:80/", "\x00\r\nX: y"],
+)
+def test_a_subject_of_a_reference_is_one_part_of_a_path(
+    registry: FakeRegistry, subject: str
+) -> None:
+    registry.add(7, "top", references=[{"name": "a", "subject": subject, "version": 1}])
+
+    with pytest.raises(SchemasAway, match="a schema refers to it"):
+        client(registry.url).by_id(7)
+
+    asked, _ = registry.asked[-1]
+    assert asked.removeprefix("/subjects/").split("/")[1:] == ["versions", "1"]
+    assert unquote(asked.split("/")[2]) == subject
 
 
 def test_a_reference_that_is_missing_is_waited_for(registry: FakeRegistry) -> None:
