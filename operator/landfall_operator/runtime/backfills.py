@@ -27,7 +27,9 @@ from landfall_operator.runtime.metrics import Metrics
 log = logging.getLogger(__name__)
 
 INTERVAL = 5.0
-"""Seconds between two lists."""
+"""Seconds between two lists while a Backfill goes on."""
+QUIET_INTERVAL = 15.0
+"""Seconds between two lists while none does: a new one is found that late."""
 PER_NAMESPACE = 0.2
 """Seconds more for each namespace beyond the first: each is one request."""
 PASS_SECONDS = 90.0
@@ -64,14 +66,13 @@ class Backfills:
         passes: BackfillPass,
         metrics: Metrics,
         scope: Scope,
-        interval: float = INTERVAL,
     ) -> None:
         """Nothing is listed yet."""
         self._kube = kube
         self._passes = passes
         self._metrics = metrics
         self._scope = scope
-        self._interval = interval
+        self._goes_on = True
         self._slots = asyncio.Semaphore(CONCURRENT_PASSES)
         self._problems: dict[str | None, str] = {}
         self._lists = 0
@@ -91,7 +92,12 @@ class Backfills:
                     raise
                 except Exception:  # an error in here must not end the operator
                     log.exception("backfills not managed")
-            await asyncio.sleep(self._interval + PER_NAMESPACE * max(0, len(namespaces) - 1))
+            await asyncio.sleep(self.pause(len(namespaces)))
+
+    def pause(self, namespaces: int) -> float:
+        """Seconds until the next list."""
+        interval = INTERVAL if self._goes_on else QUIET_INTERVAL
+        return interval + PER_NAMESPACE * max(0, namespaces - 1)
 
     async def manage(self, namespaces: tuple[str, ...]) -> None:
         """List them once, and run a pass over each that needs one.
@@ -108,6 +114,7 @@ class Backfills:
         self._metrics.backfill_snapshots = {
             (each.namespace, each.name): each for each in map(_snapshot, bodies)
         }
+        self._goes_on = any(not _is_over(body) for body in bodies)
         due = [*self._due(bodies)]
         self._lists += 1
         for result in await asyncio.gather(*map(self._pass, due), return_exceptions=True):
@@ -116,12 +123,7 @@ class Backfills:
 
     def _due(self, bodies: list[Json]) -> Iterator[Json]:
         for body in bodies:
-            metadata, status = body["metadata"], status_of(body.get("status", {}))
-            promote = body.get("spec", {}).get("promote", "")
-            is_new = status.observed_generation != metadata.get("generation")
-            asks = "deletionTimestamp" in metadata or RETRY in metadata.get("annotations", {})
-            is_turn = not self._lists % SETTLED_LISTS
-            if is_new or asks or is_turn or not is_settled(status, promote):
+            if not _is_over(body) or not self._lists % SETTLED_LISTS:
                 yield body
 
     async def _listed(self, namespace: str | None) -> list[Json]:
@@ -174,6 +176,14 @@ class Backfills:
 
 def _group_of(body: Json) -> tuple[str, str]:
     return body["metadata"]["namespace"], str(body.get("spec", {}).get("group", ""))
+
+
+def _is_over(body: Json) -> bool:
+    """Whether nothing goes on with a Backfill, and nobody asks for anything."""
+    metadata, status = body["metadata"], status_of(body.get("status", {}))
+    is_new = status.observed_generation != metadata.get("generation")
+    asks = "deletionTimestamp" in metadata or RETRY in metadata.get("annotations", {})
+    return not (is_new or asks) and is_settled(status, body.get("spec", {}).get("promote", ""))
 
 
 def _snapshot(body: Json) -> BackfillSnapshot:

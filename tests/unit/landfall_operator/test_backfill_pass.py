@@ -19,7 +19,7 @@ from landfall_operator.core.backfill_snapshot import PromotionAnswer
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import Owner, controller_revision
 from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
-from landfall_operator.runtime.backfills import Backfills, Scope
+from landfall_operator.runtime.backfills import INTERVAL, QUIET_INTERVAL, Backfills, Scope
 from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import Command
 from landfall_operator.runtime.event_recorder import EventRecorder
@@ -367,6 +367,22 @@ def test_what_nothing_goes_on_with_is_left_alone(scene: Scene) -> None:
     scene.apply(promote="Automatic")
     scene.passes()
     assert scene.status["phase"] == "Promoting"
+
+
+def test_they_are_listed_less_often_while_none_goes_on(scene: Scene) -> None:
+    scene.passes()
+    without = scene.backfills.pause(1)
+    scene.apply()
+    scene.passes(2)
+    landing = scene.backfills.pause(1)
+    scene.ends(0, COMPARED.as_json())
+    scene.passes(2)
+    compared = scene.backfills.pause(1)
+    scene.apply(promote="Automatic")
+    scene.passes()
+
+    assert (without, landing, compared) == (QUIET_INTERVAL, INTERVAL, QUIET_INTERVAL)
+    assert scene.backfills.pause(6) == INTERVAL + 1
 
 
 @pytest.mark.parametrize(
