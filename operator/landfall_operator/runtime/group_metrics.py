@@ -36,6 +36,7 @@ class GroupSnapshot:
         phase_since: When the group entered its phase.
         answers: Whether the active driver has answered with its status recently.
         restarts: Restarts of the active driver's container in its current pod.
+        is_paused: Whether the user has paused the group.
         late_seconds: For how long the oldest range that is due has been late; None without a
             schedule.
     """
@@ -46,6 +47,7 @@ class GroupSnapshot:
     phase_since: datetime
     answers: bool
     restarts: int
+    is_paused: bool = False
     late_seconds: float | None = None
 
 
@@ -74,6 +76,7 @@ def group_snapshot(
         phase_since=since if same else observed.now,
         answers=driver is not None and driver.fresh_status(observed.now) is not None,
         restarts=driver.restarts if driver else 0,
+        is_paused=observed.paused,
         late_seconds=schedule.late_by(observed.now).total_seconds() if schedule else None,
     )
 
@@ -145,6 +148,11 @@ GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
     "landfall_group_image_outdated": (
         GaugeMetricFamily,
         "1 if the group names no image and runs another one than the operator's default, else 0",
+        (),
+    ),
+    "landfall_group_paused": (
+        GaugeMetricFamily,
+        "1 if somebody has paused the group, else 0",
         (),
     ),
     "landfall_group_executors_wanted": (GaugeMetricFamily, "Desired number of executors", ()),
@@ -301,6 +309,7 @@ def _samples(snapshot: GroupSnapshot) -> Samples:
         yield "landfall_group_condition_transition_timestamp_seconds", kind, changed
     yield "landfall_group_driver_up", (), float(snapshot.answers)
     yield "landfall_group_driver_restarts", (), snapshot.restarts
+    yield "landfall_group_paused", (), float(snapshot.is_paused)
     if status.image is not None:
         yield "landfall_group_image_outdated", (), float(status.newer_image is not None)
     if status.active_generation is not None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from landfall.driver.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
 from landfall_operator.runtime.backfill_metrics import BACKFILL_FAMILIES, BackfillSnapshot
-from landfall_operator.runtime.group_metrics import GROUP_FAMILIES, GroupSnapshot
+from landfall_operator.runtime.group_metrics import GROUP_FAMILIES, GroupSnapshot, group_snapshot
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.cluster_model import START, World, group
 from tests.support.seen_backfills import compared
@@ -74,7 +76,20 @@ def test_a_group_of_unknown_state_has_a_phase_and_no_numbers() -> None:
         "landfall_group_phase_start_timestamp_seconds",
         "landfall_group_driver_up",
         "landfall_group_driver_restarts",
+        "landfall_group_paused",
     }
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_paused_group_is_exported(running: World, paused: bool) -> None:
+    observed = replace(running.observe(), annotations={PAUSE: "true"} if paused else {})
+    desired = desired_state(observed)
+    made = metrics()
+    made.group_snapshots["logs", "g0"] = group_snapshot(
+        None, observed, desired, report(observed, desired)
+    )
+
+    assert scraped(made)["landfall_group_paused", "clicks"] == paused
 
 
 def test_a_namespace_that_is_not_watched_is_exported() -> None:
