@@ -352,6 +352,18 @@ def test_scale_has_the_bounds_of_the_spec(groups: Groups) -> None:
     assert "should be less than or equal to 1000" in refusal(refused.value)
 
 
+def test_the_replicas_of_a_group_that_scales_itself_are_not_changed_in_vain(groups: Groups) -> None:
+    groups.create(document(autoscaling={"maxReplicas": 4}))
+
+    with pytest.raises(ApiException) as refused:
+        groups.patch_scale("clicks", 4)
+    groups.patch("clicks", {"spec": {"autoscaling": None, "replicas": 3}})
+    groups.patch("clicks", {"spec": {"autoscaling": {"maxReplicas": 4}, "replicas": 2}})
+
+    assert "replicas has no effect with autoscaling" in refusal(refused.value)
+    assert groups.read("clicks")["spec"]["replicas"] == 2
+
+
 def test_a_horizontal_pod_autoscaler_scales_a_group(groups: Groups) -> None:
     """Below its minimum it scales without metrics, which do not exist here."""
     groups.create(document())

@@ -232,6 +232,16 @@ RULES: Mapping[str, tuple[tuple[str, str], ...]] = {
                 "stays where it is; create a new group instead"
             ),
         ),
+        (
+            (
+                "!has(self.autoscaling) || !has(oldSelf.autoscaling)"
+                " || self.replicas == oldSelf.replicas"
+            ),
+            (
+                "replicas has no effect with autoscaling, which chooses the number of executors; "
+                "change autoscaling, or remove it"
+            ),
+        ),
     ),
     **{
         f"spec.{root}.{field}".rstrip("."): rules
