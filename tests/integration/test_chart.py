@@ -314,7 +314,7 @@ def test_every_role_is_bound_to_the_operators_account(values: Values) -> None:
     ("values", "words"),
     [
         ({"operator": {"replica": 2}}, ["/operator", "replica"]),
-        ({"operator": {"replicas": 3}}, ["/operator/replicas", "2"]),
+        ({"operator": {"replicas": 6}}, ["/operator/replicas", "5"]),
         ({"image": {"registry": "https://registry.example"}}, ["/image/registry"]),
         ({"image": {"operator": {"digest": "sha256:12"}}}, ["/image/operator/digest"]),
         ({"watch": {"namespaces": "logs"}}, ["/watch/namespaces", "array"]),

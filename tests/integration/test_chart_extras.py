@@ -100,3 +100,38 @@ def test_the_guard_fails_while_groups_are_left(
     monkeypatch.setattr(guard, "managed", lambda *_: iter([]))
     guard.main(ME)
     assert capsys.readouterr().out == "no group is left\n"
+
+
+def test_targets_and_samples_are_relabelled_after_the_charts_own_rules() -> None:
+    manifests = rendered(EXTRAS)
+    (of_operator,) = the("ServiceMonitor", manifests)["spec"]["endpoints"]
+    (of_drivers,) = the("PodMonitor", manifests)["spec"]["podMetricsEndpoints"]
+    cluster = {"targetLabel": "cluster", "replacement": "eu"}
+    drop = {"action": "labeldrop", "regex": "image"}
+
+    assert [e["scrapeTimeout"] for e in (of_operator, of_drivers)] == ["10s", "10s"]
+    assert [rule["targetLabel"] for rule in of_operator["relabelings"]] == [
+        "landfall_release",
+        "cluster",
+    ]
+    assert of_operator["metricRelabelings"] == [drop]
+    assert of_drivers["relabelings"] == [cluster]
+    # What keeps tenants apart stays, and comes first.
+    kept, dropped, own = of_drivers["metricRelabelings"]
+    assert (kept["action"], kept["regex"]) == ("keep", "landfall_.*")
+    assert (dropped["action"], own) == ("labeldrop", drop)
+
+
+def test_the_operators_pod_takes_volumes_beside_its_own() -> None:
+    pod = the("Deployment", rendered(EXTRAS))["spec"]["template"]["spec"]
+
+    assert [volume["name"] for volume in pod["volumes"]] == ["tmp", "certificates"]
+    (container,) = pod["containers"]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp", "/etc/proxy"]
+
+
+def test_more_than_two_operators_have_a_budget_and_one_lease() -> None:
+    manifests = rendered(EXTRAS)
+
+    assert the("Deployment", manifests)["spec"]["replicas"] == 3
+    assert the("PodDisruptionBudget", manifests)["spec"]["maxUnavailable"] == 1

@@ -72,5 +72,23 @@ SCENARIOS: dict[str, Values] = {
             }
         ],
         "uninstall": {"refuseWithGroups": True},
+        "operator": {
+            "replicas": 3,
+            "extraVolumes": [{"name": "certificates", "secret": {"secretName": "proxy"}}],
+            "extraVolumeMounts": [{"name": "certificates", "mountPath": "/etc/proxy"}],
+        },
+        "monitoring": {
+            "scrapeTimeout": "10s",
+            "serviceMonitor": {
+                "enabled": True,
+                "relabelings": [{"targetLabel": "cluster", "replacement": "eu"}],
+                "metricRelabelings": [{"action": "labeldrop", "regex": "image"}],
+            },
+            "podMonitor": {
+                "enabled": True,
+                "relabelings": [{"targetLabel": "cluster", "replacement": "eu"}],
+                "metricRelabelings": [{"action": "labeldrop", "regex": "image"}],
+            },
+        },
     },
 }
