@@ -369,6 +369,20 @@ def test_what_nothing_goes_on_with_is_left_alone(scene: Scene) -> None:
     assert scene.status["phase"] == "Promoting"
 
 
+def test_one_of_a_group_that_another_operator_manages_is_left_alone(scene: Scene) -> None:
+    mine = False
+    scope = Scope(lambda: (NAMESPACE,), lambda: True, is_managed=lambda _: mine)
+    scene.backfills = Backfills(scene.api, scene.backfills._passes, scene.metrics, scope)
+    scene.apply()
+    scene.passes(3)
+    written = {request.verb for request in scene.api.requests} - {"list"}
+    mine = True
+    scene.passes(2)
+
+    assert written == set()
+    assert scene.status["phase"] == "Planning"
+
+
 def test_they_are_listed_less_often_while_none_goes_on(scene: Scene) -> None:
     scene.passes()
     without = scene.backfills.pause(1)
