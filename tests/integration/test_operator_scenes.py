@@ -4,6 +4,7 @@ The operator is real, and so are the API server and its controllers; a kubelet a
 played. ``make operator-evidence`` writes what ``kubectl`` prints into ``docs/evidence``.
 """
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
+from tests.support.any_uid import ANY_USER, UID, any_uid
 from tests.support.cluster import Cluster
 from tests.support.fake_driver import Lane
 from tests.support.fake_kubelet import Kubelet
@@ -155,3 +157,44 @@ def forget(core: client.CoreV1Api, node: str, groups: Groups) -> None:
     core.delete_node(node)
     gone = ("pods", "--field-selector", f"spec.nodeName={node}", "--force", "--grace-period=0")
     groups.kubectl("delete", *gone)
+
+
+def test_a_pod_of_any_user_id_is_admitted_and_one_that_is_not_is_explained(
+    groups: Groups, operators: Operators, kubelet: Kubelet
+) -> None:
+    columns = (
+        "custom-columns=NAME:.metadata.name,UID:.spec.securityContext.runAsUser,PHASE:.status.phase"
+    )
+    defaults = json.dumps({"securityContext": ANY_USER})
+
+    with scene("Any user id") as shown, any_uid(groups.cluster, groups.namespace):
+        first = operators.lead()
+        groups.create(document())
+        eventually(lambda: "PodRefused" in conditions(groups), bool, PATIENCE)
+        shown.say(
+            "*Played:* the kubelet, the drivers, and the admission of OpenShift's `restricted-v2`, "
+            f"by two policies of the API server: pods get the uid {UID}, and one that asks for "
+            "another uid is refused. What the image does with a uid that has no name is not shown "
+            "here (`tests/unit/landfall_operator/test_pod_defaults.py`). With default values, a "
+            "group asks for the uid of its image:"
+        )
+        shown.get(groups.kubectl)
+        shown.describe(groups.kubectl, "clicks", "Ready", "Stalled")
+        first.end()
+        operators.lead("--driver-defaults", defaults, "--executor-defaults", defaults)
+        groups.kubectl("delete", "consumergroup", "clicks", "--timeout=120s")
+        groups.create(document())
+        eventually(lambda: stage(groups.read("clicks")), lambda s: s == "Settled", PATIENCE)
+        shown.say(
+            "With the chart's `pods.securityContext: {runAsNonRoot: true, seccompProfile: {type: "
+            "RuntimeDefault}}`, it asks for none, gets one, and lands:"
+        )
+        shown.show(f"kubectl get pods -o {columns}", groups.kubectl("get", "pods", "-o", columns))
+        shown.get(groups.kubectl)
+
+    assert str(UID) in groups.kubectl("get", "pods", "-o", columns)
+    assert kubelet.landing("clicks")
+
+
+def conditions(groups: Groups) -> str:
+    return str(groups.read("clicks").get("status", {}).get("conditions", []))
