@@ -1,9 +1,9 @@
 """The group as YAML with comments, once its own parser has accepted it. Pure.
 
 What the parser refuses is taken out again and reported with the keys that it came from, until it
-accepts the rest; what is required then has a value that cannot be mistaken for a real one. A field
-that decides what is landed, and that the input leaves open, gets a value that the parser refuses:
-no group may land with a default that nobody has chosen.
+accepts the rest. What is required, or decides what is landed, and is not in the input, gets a value
+that the parser refuses: a draft that is not complete is no valid group, and none may land with a
+default that nobody has chosen.
 """
 
 import re
@@ -14,15 +14,13 @@ import yaml
 
 from landfall.api.spec import parse_group
 from landfall.errors import Stalled
-from landfall.migrate.draft import Draft, Path
+from landfall.migrate.draft import SET_ME, Draft, Path
 
 PLACEHOLDERS: Mapping[Path, object] = {
     ("source", "kafka", "bootstrapServers"): "set-me.invalid:9092",
     ("output", "url"): "s3://SET-ME",
 }
-"""Values of required fields that the input does not give: no server and no bucket has such names
-(RFC 2606, section 2; buckets have lower case names).
-"""
+"""Values of required fields that the input does not give, by which the other fields are checked."""
 NO_TOPIC = "set-me"
 _MAX_REFUSALS = 50
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
@@ -63,15 +61,14 @@ def _fill(draft: Draft) -> None:
     kafka = draft.spec.setdefault("source", {}).setdefault("kafka", {})
     if not kafka.get("topics") and not kafka.get("topicPattern"):
         kafka.pop("topics", None)
-        draft.missing.append("source.kafka.topics: no topic is named")
-        draft.put("source.kafka.topicPattern", NO_TOPIC)
+        why = "no topic is named"
+        draft.leave_open("source.kafka.topicPattern", why, f"({SET_ME}", NO_TOPIC)
     for path, value in PLACEHOLDERS.items():
         inner = draft.spec
         for step in path[:-1]:
             inner = inner.setdefault(step, {})
         if not inner.get(path[-1]):
-            draft.missing.append(f"{'.'.join(path)}: set it, the file has a placeholder")
-            draft.put(path, value)
+            draft.leave_open(".".join(path), "the input does not name it", meanwhile=value)
 
 
 def _remove(draft: Draft, errors: list[str]) -> bool:

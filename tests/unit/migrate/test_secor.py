@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from landfall.api.spec import parse_group
+from landfall.errors import Stalled
 from landfall.migrate.report import Outcome
 from landfall.migrate.secor import SecorInput, Wanted
 from landfall.migrate.secor_keys import ENVIRONMENT, KEYS
@@ -164,8 +166,8 @@ def test_a_key_that_nobody_knows_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("left_out", "field", "value"),
     [
-        ("kafka.seed.broker.host", "source.kafka.bootstrapServers", "set-me.invalid:9092"),
-        ("secor.s3.bucket", "output.url", "s3://SET-ME"),
+        ("kafka.seed.broker.host", "source.kafka.bootstrapServers", "SET-ME"),
+        ("secor.s3.bucket", "output.url", "SET-ME"),
     ],
 )
 def test_what_a_group_needs_and_is_not_there_is_missing(
@@ -176,6 +178,8 @@ def test_what_a_group_needs_and_is_not_there_is_missing(
     assert group[field] == value
     assert any(field in each for each in group.report.missing)
     assert not group.report.is_complete
+    with pytest.raises(Stalled, match=rf"spec\.{field}: .*SET-ME"):
+        parse_group(group.made)
 
 
 def test_without_a_parser_the_report_asks_for_decode_and_route_once() -> None:
