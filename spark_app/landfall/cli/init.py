@@ -41,7 +41,7 @@ _SCHEMA_ID = 5
 _WITH_SCHEMA = ("Avro", "Protobuf")
 _MORE = """\
 # What else most groups set; docs/reference/fields.md has all fields.
-#   spec.source.kafka.startingOffsets: Latest    # skip what the topic holds before the first start
+#   spec.source.kafka.startingOffsets: Latest    # what the topic holds by then never lands
 #   spec.source.kafka.properties: {security.protocol: SASL_SSL}    # how librdkafka logs in
 #   spec.output.format: Parquet                  # or Json, Orc, Avro, Text, SequenceFile
 #   spec.output.s3: {region: eu-central-1}       # other servers: endpoint and pathStyle: true

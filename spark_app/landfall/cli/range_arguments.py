@@ -23,7 +23,8 @@ def add_range(command: argparse.ArgumentParser) -> None:
         type=start,
         metavar="START",
         help="where to begin, for a group that has landed nothing yet: a time, a file with "
-        "offsets, Earliest or Latest (default: spec.source.kafka.startingOffsets)",
+        "offsets, Earliest, or Latest, by which what the topics hold now never lands (default: "
+        "spec.source.kafka.startingOffsets)",
     )
     limit = command.add_mutually_exclusive_group()
     limit.add_argument(
