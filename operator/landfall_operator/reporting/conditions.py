@@ -288,7 +288,7 @@ def _replaced(view: View) -> Finding | None:
     known = view.observed.status.conditions
     before = next((each for each in known if each.type is ConditionType.REPLACED), None)
     if view.status is None:  # what was refused stays so while nobody asks again
-        return before and Finding(before.status, before.reason, before.message)
+        return Finding(before.status, before.reason, before.message) if before else None
     left = view.status.replacing
     # No count of objects: a message that changes in every pass would cause a write in every pass.
     if left.refused:
@@ -303,7 +303,7 @@ def _replaced(view: View) -> Finding | None:
             f"rows twice; allow it: {left.problem}"
         )
         return Finding("False", Reason.REPLACED_NOT_DELETED, message)
-    return before and Finding("True", Reason.AS_EXPECTED)
+    return Finding("True", Reason.AS_EXPECTED) if before else None
 
 
 def _on_schedule(view: View) -> Finding | None:

@@ -167,9 +167,14 @@ def _stored(slots: Slots, key: str) -> object:
     if body is None:
         return None
     try:
-        return _without_pins(untrusted_json.decode(body))
+        found = _without_pins(untrusted_json.decode(body))
     except ValueError as error:
         raise Stalled(Reason.SPEC_INVALID, f"backfill: {key}: no stored spec: {error}") from error
+
+    letters = found.get("badRecords") if isinstance(found, dict) else None
+    if isinstance(letters, dict):
+        letters.pop("retain", None)  # of what no object is made, and no side lane has it
+    return found
 
 
 def _without_pins(value: object) -> object:

@@ -226,6 +226,8 @@ def side_group(
     spec["uploadPolicy"] = {"maxBytes": most}
     spec["state"] = "Running"
     spec["tuning"]["httpPort"] = 0
+    # A promotion copies its dead letters; from then on the live group says when they expire.
+    spec["badRecords"].pop("retain", None)
     topics = sorted({each.topic_partition.topic for each in plan.ranges})
     named = {"topics": topics, "topicPattern": None, "exclude": None}
     if landed or group.spec.source.landed:

@@ -1,12 +1,13 @@
 """What a backfill has landed takes the place of live objects, comes back, and takes it again."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from landfall.api.verbs import Answer, Outcome, PromoteRequest, UndoRequest
 from landfall.driver.landed_ledger import read_landed
-from landfall.driver.side_lane import DISCARDED
+from landfall.driver.side_lane import DISCARDED, read_plan, side_group
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Purpose, Replace, decode
 from landfall.store.fault_injection import Fault, Operation, Scripted
@@ -282,3 +283,18 @@ def test_a_group_whose_tables_cannot_follow_is_refused(scene: BackfillScene) -> 
 
     assert answer.outcome is Outcome.REFUSED
     assert "publish[0].type: Iceberg cannot follow" in answer.message
+
+
+def test_a_side_lane_keeps_its_dead_letters_until_they_are_promoted() -> None:
+    """One that takes longer than `badRecords.retain` would have deleted what is to be promoted."""
+    scene = BackfillScene().land()
+    scene.spec = {"badRecords": {"retain": "1h"}}
+    plan = read_plan(scene.root, NAME)
+
+    assert scene.group.spec.bad_records.retain == timedelta(hours=1)
+    assert side_group(scene.group, plan).spec.bad_records.retain is None
+    driver = until_ready(scene)
+    slot_of(driver.contender.decide(asked()))
+    scene.until_done()
+    assert scene.generations() == {2}
+    driver.stop()
