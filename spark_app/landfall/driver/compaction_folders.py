@@ -180,9 +180,10 @@ class Folders:
             return
         self._after = self._written = self._cursor.read().through
         self._is_new = self._after < 0
-        snapshot = self._lane.last_snapshot()
-        if snapshot is not None and snapshot.seq <= self._after:
-            self.state = snapshot
+        # The last one is mostly of after the hour that is landed now, which is read again.
+        self.state = (
+            self._lane.snapshot_before(self._after) if self._after >= 0 else None
+        ) or State()
         self._is_begun = True
 
     def _folded(self) -> Iterator[tuple[State, Visible]]:

@@ -313,6 +313,33 @@ class Lane:
                 "versions cannot be continued: land under a new output root",
             ) from None
 
+    def snapshot_before(self, seq: int) -> State | None:
+        """The state after the last SNAPSHOT up to a slot; None if there is none without a doubt.
+
+        Few are kept. What follows the one found may have been rolled up, as in ``follow``.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        prefix = object_names.snapshots_prefix(self.group, self.name)
+        limit = object_names.snapshot_key(self.group, self.name, max(seq, 0))
+        keys = [stat.key for stat in self.slots.list_after(prefix) if stat.key <= limit]
+        return next(filter(None, map(self._stored_state, reversed(keys))), None)
+
+    def _stored_state(self, key: str) -> State | None:
+        """The state that a SNAPSHOT names, after that; None if its slot is not there."""
+        stored = self.slots.read(key)
+        try:
+            before = decode_state(stored or b"")
+            slot = self.slots.read(self.next_key(before))
+            record = ledger.decode(before.seq + 1, slot) if slot else None
+            is_named = isinstance(record, ledger.Snapshot) and record.key == key
+            if slot is None or not is_named or ledger.digest(stored or b"") != record.sha256:
+                return None
+            return ledger.fold(before, slot)
+        except (ValueError, KeyError, TypeError, AttributeError, Stalled):
+            return None
+
     def last_snapshot(self) -> State | None:
         """The state after the SNAPSHOT that the hint names; None if there is any doubt about it.
 

@@ -408,6 +408,26 @@ def test_a_record_from_a_far_future_pins_nothing() -> None:
     assert json.loads(at)["through"] >= scene.sample.state.seq - 1
 
 
+def test_another_process_reads_from_the_snapshot_before_the_hour_that_is_not_complete() -> None:
+    scene = CompactionScene({**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}})
+    for hour in range(12):
+        scene.land(hour, 3, 3, 3).finish(hour)
+        scene.apply(scene.plan()).observe()
+    scene.sample.snapshot()
+    scene.events.settle()
+    scene.observe()
+    scene.land(12, 3, 3)
+    scene.sample.snapshot()
+    scene.events.settle()
+    scene.observe()
+    slots, before = scene.sample.state.seq, scene.sample.store.requests["read"]
+
+    scene.restart().observe()
+
+    assert scene.compacting.status.waiting_folders == 1
+    assert scene.sample.store.requests["read"] - before < slots / 4
+
+
 def test_rows_that_a_change_of_the_spec_keeps_from_being_compared_are_counted() -> None:
     spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
     scene = CompactionScene({**spec, "compact": {"dedupe": {"key": "id"}}})
