@@ -15,6 +15,7 @@ import pytest
 from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
+from landfall.ledger import Finalize, Replace
 from tests.integration.conftest import keys
 from tests.support.compacted_orders import EXAMPLE, FIRST, PAGE, CompactedOrders, produce
 from tests.support.hourly_etl import drivers_of, shown, without_times
@@ -96,6 +97,9 @@ def test_the_page_shows_what_happens(example: CompactedOrders) -> None:
     *_, merged, undone = runs
     is_merged(merged)
     is_undone(merged, undone)
+    records = example.records("orders")
+    kinds = [type(each) for each in records if isinstance(each, Finalize | Replace)]
+    assert kinds[:2] == [Replace, Finalize]  # who waits for the hours meets no merge
     assert example.type("landfall fsck orders.yaml --deep")[0] == ExitCode.OK
 
 

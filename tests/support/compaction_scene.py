@@ -91,11 +91,13 @@ class CompactionScene:
         spec: fields of the spec.
         events: the ledger.
         now: the current time.
+        retires_later: whether old objects are left once a REPLACE is applied.
     """
 
     spec: dict[str, Any] = field(default_factory=lambda: dict(SPEC))
     events: EventLedger = field(default_factory=lambda: EventLedger("Success", {}))
     now: datetime = NOW
+    retires_later: bool = False
 
     def __post_init__(self) -> None:
         self.names = count()
@@ -165,6 +167,7 @@ class CompactionScene:
                 folders=plan.folders,
                 slices=plan.slices,
                 duplicates=plan.duplicates,
+                retires_later=self.retires_later,
             )
         )
         slot = self.sample.state.seq

@@ -24,7 +24,7 @@ from landfall.clock import SteadyClock, wall_clock
 from landfall.driver import run
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
-from landfall.ledger import State
+from landfall.ledger import Record, State, decode
 from tests.support.kafka import Broker
 from tests.support.lent_spark import lending
 from tests.support.markdown import DOCS, ROOT, code
@@ -91,8 +91,15 @@ class HourlyEtl:
 
     def state(self, name: str) -> State:
         """What the ledger of a group says."""
+        return self._lane(name).read()
+
+    def records(self, name: str) -> list[Record]:
+        """The records in the ledger of a group."""
+        return [decode(slot, body) for slot, body in self._lane(name).bodies()]
+
+    def _lane(self, name: str) -> Lane:
         group = group_file.load(self.folder / f"{name}.yaml", os.environ)
-        return Lane(open_stores(group.spec), name, LANE).read()
+        return Lane(open_stores(group.spec), name, LANE)
 
     # -------------------------------------------------------------------------------- what is typed
 

@@ -18,6 +18,7 @@ class CompactionStatus:
         problem: why something was not merged last; empty if nothing was in the way.
         uncompared: rows whose keys were compared only with those of the same generation and stored
             spec, where most rows of the output partition have another one.
+        unmerged: how often a topic was called complete before it was merged, after the deadline.
     """
 
     waiting_folders: int = 0
@@ -29,6 +30,7 @@ class CompactionStatus:
     failures: int = 0
     problem: str = ""
     uncompared: int = 0
+    unmerged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,6 +195,9 @@ the next one.
 If the same output partitions were replaced again since, the answer says which slot to undo first.
 What was undone is no obstacle. Of a merge, some output partitions can be undone, and the others
 stay merged; a backfill is undone as a whole.
+
+A REPLACE that is not applied yet, as its new objects are refused by the store or take long, is
+given up: what it was to replace counts as before, and nothing is copied.
 """,
         """\
   landfall undo group.yaml 977 --why 'merged by the wrong key, see INC-12' --dry-run

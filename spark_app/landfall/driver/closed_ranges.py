@@ -50,7 +50,7 @@ class ClosedRanges:
     def __init__(self, ranges: Ranges, parts: GoalParts, *, stays: bool = False) -> None:
         """``ranges`` says which ones are due; who ``stays`` waits for the next one."""
         self._ranges, self._append, spec = ranges, parts.append, parts.group.spec
-        self._observer = parts.deps.observer
+        self._observer, self._merged_first = parts.deps.observer, parts.merged_first
         self._read_back = ReadingBack(parts.group, parts.deps, parts.wake)
         self._calendars, completeness = Calendars(spec), spec.completeness
         self._delay = completeness.delay // _MILLISECOND if completeness else None
@@ -120,6 +120,8 @@ class ClosedRanges:
         waits = (tp for tp in found if tp not in stalled and tp not in state.excluded)
         if not all(is_reached(state, self._ends, tp) for tp in waits):
             return
+        if not self._is_merged(state):
+            return
         wrong = self._wrong(state)
         if wrong is None:
             return
@@ -141,6 +143,16 @@ class ClosedRanges:
         self.left, self.problems = left, tuple(wrong.values())
         self.until, self._ended = None, until
         self._held_by = self._stalled & {*left}
+
+    def _is_merged(self, state: State) -> bool:
+        """Whether what the range completes is merged, or need not be."""
+        decided = state.decided_horizons
+        horizons = {tp.topic: self._horizon(tp.topic) for tp in state.members}
+        wanted = {t: until for t, until in horizons.items() if until > decided.get(t, -1)}
+        return (
+            self._reading is not None
+            or self._merged_first(state, wanted, until_deleted=False) == wanted
+        )
 
     def _wrong(self, state: State) -> Mapping[str, Stalled] | None:
         """What is wrong with objects of the range, by topic; None as long as they are read."""

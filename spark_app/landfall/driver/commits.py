@@ -72,6 +72,7 @@ class BatchCommitter:
         background: completes what is committed, and aborts what is not.
         blocked: topic partitions whose batches cannot be committed until somebody acts, and why.
         park: moves the checkpoint past parts of files that could not be read.
+        is_awaited: whether something waits for what is visible to be recorded as that.
     """
 
     group: ConsumerGroup
@@ -81,6 +82,7 @@ class BatchCommitter:
     background: BackgroundWork
     blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
     park: Park = lambda state, _: state
+    is_awaited: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         self._bad_records = BadRecordHistory(self.group.spec.bad_records)
@@ -138,7 +140,7 @@ class BatchCommitter:
         Raises:
             Retry: the store does not answer.
         """
-        self._finalize(now, at_once=True)
+        self._finalize(now, at_once=True, ends=True)
         self.append(partial(ledger.Yield, reason=reason))
 
     def append_if_due(self, now: datetime, *, at_once: bool) -> None:
@@ -155,9 +157,9 @@ class BatchCommitter:
         self._finalize(now, at_once=at_once)
         self._record_applied_if_due(now)
 
-    def _finalize(self, now: datetime, *, at_once: bool = False) -> None:
+    def _finalize(self, now: datetime, *, at_once: bool = False, ends: bool = False) -> None:
         try:
-            self.finalizing.advance(self.writer.state, now, at_once=at_once)
+            self.finalizing.advance(self.writer.state, now, at_once=at_once, ends=ends)
         except Retry as error:  # the next pass, or the next driver, tries again
             record_failure(self.deps, cause(error, "FinalizeFailed"), error)
 
@@ -167,7 +169,8 @@ class BatchCommitter:
         Another record says it for nothing, so a group that is busy needs none of these: one comes
         after the last COMMIT before a pause. Without it, readers of an idle group would not see
         its last COMMIT before somebody writes to one of its topics. What took the place of other
-        objects does not wait: copies of those expire.
+        objects does not wait: copies of those expire. Nor does what is merged before an hour
+        is called complete.
         """
         applied, state = self.background.completer.applied_through, self.writer.state
         replaced = any(seq <= applied for seq in state.replacing)
@@ -177,7 +180,7 @@ class BatchCommitter:
         self._unrecorded_since = self._unrecorded_since or now
         intervals = (entry.min_interval for entry in self.group.spec.publish)
         wait = min((self.deps.confirm_after, *intervals))
-        if replaced or now - self._unrecorded_since >= wait:
+        if replaced or self.is_awaited() or now - self._unrecorded_since >= wait:
             try:
                 self.append(ledger.Applied)
             except Retry as error:  # the next pass tries again, in the slot that is next then

@@ -12,26 +12,33 @@ process that ends loses what it has merged and not recorded; the uploads are abo
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from itertools import chain
 from threading import Lock
 
 from landfall.api.compaction_status import CompactionStatus
-from landfall.api.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.driver.compaction_planner import CompactionPlanner
 from landfall.driver.deps import DriverDeps
+from landfall.driver.merged_first import DEADLINE, MergedFirst
 from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement, Planner
 from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.ledger import State
+from landfall.ledger.object_names import is_system_key, parse_key
 from landfall.objects import Upload
+from landfall.publish.finished import Calendars
 
 log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(minutes=1)
 """Between two looks at the ledger, where the one before has found nothing to merge."""
+AWAITED_INTERVAL = timedelta(seconds=5)
+"""The same where topics are called complete once something is merged."""
 RETRY_PAUSE = timedelta(minutes=5)
 """After something failed, or a plan was refused."""
 
@@ -77,6 +84,13 @@ class Compacting:
         self._taken: PlannedReplacement | None = None
         self._seen, self._looked, self._next = -1, -1, deps.clock()
         self._counts, self._problem = _Counts(), ""
+        self._specs, self._first = (
+            TopicSpecs.of(group.spec),
+            MergedFirst(DEADLINE + group.spec.keeps_replaced),
+        )
+        self._keep, self._calendars = group.spec.keeps_replaced, Calendars(group.spec)
+        compact = group.spec.compact
+        self._are_listed = compact is None or compact.readers == "Listing"
 
     def reserve(self, folders: frozenset[str]) -> None:
         """See ``Planner``."""
@@ -105,6 +119,55 @@ class Compacting:
         self._seen = self._looked = state.seq
         self._pass = self._pool.submit(self._run)
         self._pass.add_done_callback(lambda _: self._wake())
+
+    @property
+    def is_awaited(self) -> bool:
+        """See ``Planner``."""
+        return bool(self._planner.expected)
+
+    def merged_first(
+        self,
+        state: State,
+        wanted: Mapping[str, int],
+        *,
+        ends: bool = False,
+        until_deleted: bool = True,
+    ) -> Mapping[str, int]:
+        """See ``Planner``: topics whose folders nobody lists, or are not merged, wait for none."""
+        if not self._are_listed:
+            return wanted
+        merged = {
+            topic: until for topic, until in wanted.items() if self._specs.for_topic(topic).compact
+        }
+        waits = until_deleted or not self._keep
+        ready = self._first.ready(
+            state,
+            merged,
+            self._deps.clock(),
+            self._planner.progress,
+            ends=ends,
+            has_old=partial(self._has_old, state) if waits else lambda *_: False,
+        )
+        if self._first.expected != self._planner.expected:
+            self._planner.expected = self._first.expected
+            if self._planner.expected:
+                self._seen, self._looked, self._next = -1, -1, self._deps.clock()
+        return {topic: until for topic, until in wanted.items() if topic not in merged} | ready
+
+    def _has_old(self, state: State, topic: str, until: int) -> bool:
+        """Whether replaced objects are left in folders that a topic is complete with up to then."""
+        after, calendar = state.decided_horizons.get(topic, -1), self._calendars.of(topic)
+        names = (
+            parse_key(f"{folder}/0_0_{0:020d}")
+            for folder, slot in state.replaced.items()
+            if slot in state.retiring and not is_system_key(f"{folder}/")
+        )
+        periods = (
+            tuple(calendar.periods(name.output_partition))[-1:]
+            for name in names
+            if name.topic == topic
+        )
+        return any(after < period.end <= until for period in chain.from_iterable(periods))
 
     def take(self) -> PlannedReplacement | None:
         """The plan that is ready; the caller says ``recorded`` or ``refused`` later."""
@@ -168,6 +231,7 @@ class Compacting:
             merged_bytes=counts.bytes,
             duplicates=counts.duplicates,
             uncompared=self._planner.uncompared,
+            unmerged=self._first.unmerged,
             failures=counts.failures,
             problem=self._problem,
         )
@@ -194,6 +258,7 @@ class Compacting:
             self._counts.failures += 1
         if problem or plan:
             self._problem = problem
-        self._next = self._deps.clock() + (RETRY_PAUSE if problem else INTERVAL)
+        interval = AWAITED_INTERVAL if self.is_awaited else INTERVAL
+        self._next = self._deps.clock() + (RETRY_PAUSE if problem else interval)
         with self._lock:
             self._ready = plan

@@ -9,11 +9,12 @@ by then stay as they are.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from landfall.api.spec import Compact, ConsumerGroup, TopicSpecs
+from landfall.driver.merged_first import Expected
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose, Replace, Replacement, State, Visible, decode
@@ -109,6 +110,8 @@ class Folders:
         self._after, self._is_begun, self._is_new = -1, False, False
         self.state = State()
         """The state up to which the ledger was read."""
+        self.expected: Mapping[str, Expected] = {}
+        """By topic, what is called complete once it is merged."""
         self.folders: dict[str, Folder] = {}
 
     def rules(self, topic: str) -> Compact | None:
@@ -130,7 +133,7 @@ class Folders:
             # it would retire twice.
             self.state = state
         if self._is_new:
-            over = [each.path for each in self.folders.values() if self._is_over(each)]
+            over = [each.path for each in self.folders.values() if self._is_complete(each)]
             for path in over:
                 del self.folders[path]
             self._is_new = False
@@ -224,7 +227,9 @@ class Folders:
             folder.is_settled, folder.first_seen, folder.late_since = False, seq, None
         folder.objects[found.key] = found
         # The last objects of a period are often called visible by the record that completes it.
-        if before.horizons.get(name.topic, -1) >= folder.end:
+        expected = self.expected.get(name.topic)
+        is_late = expected and found.slot > expected.through and expected.until >= folder.end
+        if is_late or before.horizons.get(name.topic, -1) >= folder.end:
             folder.wait_for_late(now)
 
     def _replace(self, slot: int, named: Replacement, state: State, now: datetime) -> None:
@@ -278,7 +283,20 @@ class Folders:
         except ValueError as error:
             raise Stalled(Reason.LEDGER_BROKEN, str(error)) from error
 
+    @property
+    def left(self) -> frozenset[str]:
+        """The topics with folders to merge but for what came late, now or when they can be."""
+        return frozenset(
+            each.topic
+            for each in self.folders.values()
+            if not each.is_settled and each.late_since is None and self._is_over(each)
+        )
+
     def _is_over(self, folder: Folder) -> bool:
+        expected = self.expected.get(folder.topic)
+        return self._is_complete(folder) or (expected is not None and expected.until >= folder.end)
+
+    def _is_complete(self, folder: Folder) -> bool:
         return self.state.horizons.get(folder.topic, -1) >= folder.end
 
     def _forget(self) -> None:

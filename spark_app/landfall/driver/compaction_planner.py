@@ -1,7 +1,7 @@
 """Plans merges, lets tasks do them, and puts what comes of it together for a REPLACE."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ from landfall.api.spec import Compact, ConsumerGroup, Output, TopicSpecs
 from landfall.driver.compaction_folders import Folder, Folders
 from landfall.driver.decide.compaction import BYTES_PER_KEY, MergeRules, plan_merges
 from landfall.driver.deps import DriverDeps
+from landfall.driver.merged_first import Expected, Progress
 from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.driver.stored_specs import allowed_plug_ins, unchecked_spec
 from landfall.errors import LandfallError, Retry, Stalled
@@ -57,6 +58,10 @@ class CompactionPlanner:
         self._may_replace = False
         self.reserved = frozenset[str]()
         """Folders that are left alone for now; set by any thread."""
+        self.expected: Mapping[str, Expected] = {}
+        """By topic, what is called complete once it is merged; set by any thread."""
+        self.progress = Progress()
+        """How far merging was at the end of the last plan."""
         self.waiting = (0, 0)
         """Folders with objects to merge, now or once complete, and objects of complete ones."""
         self.uncompared = 0
@@ -73,6 +78,7 @@ class CompactionPlanner:
             Stalled: the ledger is broken.
         """
         folders, now = self._folders, self._deps.clock()
+        expected = folders.expected = self.expected
         folders.follow(now)
         plan, problem = None, ""
         if not folders.state.replacing:  # or an object could be in two plans
@@ -90,6 +96,7 @@ class CompactionPlanner:
                 self._planned_uncompared = chosen.uncompared
                 problem = failure or problem
         self.waiting, self.next_due = folders.waiting, folders.next_due()
+        self.progress = Progress(folders.state, expected, folders.left)
         return plan, problem
 
     def settle(self, plan: PlannedReplacement) -> None:

@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 
+from msgspec.structs import replace
+
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.decide.completeness import HeldTopic, LogLook, horizons
+from landfall.driver.merged_first import ReadyTopics, all_at_once
 from landfall.driver.observer import Observer
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
@@ -22,7 +25,10 @@ log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(minutes=1)
 """How often topics are looked at: all that are complete then are in one record."""
+WAITING_INTERVAL = timedelta(seconds=5)
+"""The same while something is merged first."""
 _MILLISECOND = timedelta(milliseconds=1)
+
 
 Append = Callable[[Callable[..., ledger.Record]], State]
 
@@ -32,6 +38,7 @@ class Finalizing:
 
     Attributes:
         held: the topics that are not complete though their time has come, and why.
+        merged_first: see ``Planner``; topics of which something is to be merged wait for that.
     """
 
     def __init__(self, group: ConsumerGroup, observer: Observer, append: Append) -> None:
@@ -49,7 +56,9 @@ class Finalizing:
         self._idle_since: dict[TopicPartition, datetime] = {}
         self._seen: Mapping[TopicPartition, int] | None = None
         self._decided_at: datetime | None = None
+        self._waits = False
         self.held: tuple[HeldTopic, ...] = ()
+        self.merged_first: ReadyTopics = all_at_once
 
     def _note_look(self, now: datetime) -> None:
         """Remember what the last look at the log showed, if it was after the last pass."""
@@ -62,8 +71,16 @@ class Finalizing:
             for tp in self._observer.last_ends:
                 self._idle_since.setdefault(tp, now)
 
-    def advance(self, state: State, now: datetime, *, at_once: bool = False) -> None:
+    def advance(
+        self, state: State, now: datetime, *, at_once: bool = False, ends: bool = False
+    ) -> None:
         """Append FINALIZE if topics are complete up to a later time; called in every pass.
+
+        Args:
+            state: of the lane.
+            now: the current time.
+            at_once: look at the topics even if that was done a moment ago.
+            ends: the driver ends, so nothing is merged first.
 
         Raises:
             Retry: the store does not answer; the next pass tries again.
@@ -73,7 +90,8 @@ class Finalizing:
         if self._completeness is None or looked_at is None:
             return
         self._note_look(now)
-        is_early = self._decided_at is not None and now - self._decided_at < INTERVAL
+        pause = WAITING_INTERVAL if self._waits else INTERVAL
+        is_early = self._decided_at is not None and now - self._decided_at < pause
         if is_early and not at_once:
             return
         delay = self._completeness.delay
@@ -82,7 +100,13 @@ class Finalizing:
             self._idle_ends(looked_at, now - delay),
             {tp for topic in self._observer.topics for tp in topic.topic_partitions},
         )
-        later, self.held = horizons(state, look, delay // _MILLISECOND, self._boundary)
+        complete, self.held = horizons(state, look, delay // _MILLISECOND, self._boundary)
+        wanted = {each.topic: each.until for each in complete}
+        ready = self.merged_first(state, wanted, ends=ends)
+        self._waits = len(ready) < len(wanted)
+        later = tuple(
+            replace(each, until=ready[each.topic]) for each in complete if each.topic in ready
+        )
         if later:
             made = partial(
                 ledger.Finalize, delay=delay // _MILLISECOND, looked=look.at, entries=later

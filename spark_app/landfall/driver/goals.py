@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.deps import Append, DriverDeps
+from landfall.driver.merged_first import ReadyTopics, all_at_once
 from landfall.errors import Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
@@ -112,12 +113,14 @@ class GoalParts:
         deps: what the driver works with.
         append: appends a record.
         wake: wakes the driver, from any thread.
+        merged_first: see ``Planner``.
     """
 
     group: ConsumerGroup
     deps: DriverDeps
     append: Append
     wake: Callable[[], object]
+    merged_first: ReadyTopics = all_at_once
 
 
 GoalType = Callable[[GoalParts], Goal]

@@ -109,12 +109,15 @@ class Driver:
             keep=self.group.spec.keeps_replaced,
             positions=published_positions(self.group, deps.store),
         )
+        planner = self._replacements.planner
+        self._committer.finalizing.merged_first = planner.merged_first
+        self._committer.is_awaited = lambda: planner.is_awaited
         existing = ExistingObjects(self.group, deps.store, deps.background)
         lost = self._batches.lost_ranges
         self._membership = MembershipSync(source, observer, append, existing, lost)
         self._feeds = Feeds(self.group, deps, append, wake, retries_own=not self.until_caught_up)
         self._committer.park = self._feeds.park
-        self._goal = self.goal(GoalParts(self.group, deps, append, wake))
+        self._goal = self.goal(GoalParts(self.group, deps, append, wake, planner.merged_first))
         own = (self._committer, self._membership, completer, self._feeds, self._replacements)
         replayer = Replayer(self.group, deps.store, deps.runner, deps.new_name)
         pool = deps.background.pool(1, "replay")

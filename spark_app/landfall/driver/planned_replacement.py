@@ -1,12 +1,13 @@
 """Objects that are ready to take the place of others, and who plans that."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 from landfall import ledger
 from landfall.api.compaction_status import CompactionStatus
+from landfall.driver.merged_first import all_at_once
 from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replacement, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -144,6 +145,29 @@ class Planner(Protocol):
         """Begin at once what is due, as the driver is to end; whether it is still under way."""
         ...
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether topics are called complete once something is merged."""
+        ...
+
+    def merged_first(
+        self,
+        state: State,
+        wanted: Mapping[str, int],
+        *,
+        ends: bool = False,
+        until_deleted: bool = True,
+    ) -> Mapping[str, int]:
+        """The topics that may be called complete now, and up to when (ms); others are merged first.
+
+        Args:
+            state: of the lane.
+            wanted: by topic, up to when it is complete.
+            ends: the driver ends, so nothing is waited for any more.
+            until_deleted: old objects are to be deleted first, also if that takes a grace period.
+        """
+        ...
+
     def take(self) -> PlannedReplacement | None:
         """A plan that is ready to be recorded, if there is one; it is given once."""
         ...
@@ -183,6 +207,10 @@ class NoPlanner:
     def finish(self, state: State) -> bool:  # noqa: ARG002  # of the protocol
         """See ``Planner``."""
         return False
+
+    is_awaited = False
+
+    merged_first = staticmethod(all_at_once)
 
     def take(self) -> PlannedReplacement | None:
         """See ``Planner``."""

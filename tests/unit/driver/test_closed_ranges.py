@@ -1,12 +1,15 @@
 """A driver lands closed ranges one after the other, each to its end, and says so by RUN."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from landfall.api.contract import ExitCode
 from landfall.driver.closed_ranges import closing, until
 from landfall.driver.goals import UntilOffsets
+from landfall.driver.loop import Driver
+from landfall.driver.planned_replacement import NoPlanner
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import EndedRun, State
@@ -50,6 +53,35 @@ def test_a_range_is_landed_to_its_end_and_not_further() -> None:
     assert sorted(landed_offsets(store)) == [("a", 0, n) for n in range(5)] + [
         ("b", 0, n) for n in range(3)
     ]
+
+
+def test_what_a_range_completes_is_merged_before_the_range_ends() -> None:
+    asked = list[tuple[Mapping[str, int], int]]()
+
+    class Merges(NoPlanner):
+        def merged_first(
+            self,
+            state: State,
+            wanted: Mapping[str, int],
+            *,
+            ends: bool = False,
+            until_deleted: bool = True,
+        ) -> Mapping[str, int]:
+            if ends or until_deleted:
+                return wanted
+            asked.append((wanted, len(state.runs)))
+            return wanted if len(asked) > 3 else {"a": wanted["a"]}
+
+    of = group(completeness={"delay": "10m"}, route={"pattern": "dt={date}/hr={hour}"})
+    store, log = MemoryStore(), log_until(before=5, after=4)
+    one = driver(of, store, log, FakeRunner(store), goal=until(END))
+    deps = replace(one.deps, new_planner=lambda *_: Merges())
+
+    Driver(of, one.writer, deps, lambda _: None, goal=until(END)).run()
+
+    assert [runs for _, runs in asked] == [0] * 4
+    assert {*map(frozenset, (wanted for wanted, _ in asked))} == {frozenset("ab")}
+    assert len(runs(store)) == 1
 
 
 def test_the_next_range_begins_where_the_one_before_ended() -> None:

@@ -1,6 +1,6 @@
 """When a driver decides that hours are complete: what counts, and what holds a topic."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -85,6 +85,29 @@ def test_a_topic_is_complete_when_every_partition_has_landed_past_the_hour_by_th
     assert case.land(B, 6, ms(2, 30)).after() == ms(2)
     assert not case.holds
     assert case.written[-1].entries[0].drained == ()
+
+
+def test_a_topic_that_is_merged_first_is_complete_up_to_what_is_merged() -> None:
+    case, wanted = Case().land(A, 5, ms(2, 30)).land(B, 5, ms(2, 30)), list[tuple[int, bool]]()
+    merged = dict[str, int]()
+
+    def merged_first(
+        _: State, of: Mapping[str, int], *, ends: bool = False, until_deleted: bool = True
+    ) -> Mapping[str, int]:
+        assert until_deleted
+        wanted.append((of["clicks"], ends))
+        return of if ends else merged
+
+    case.finalizing.merged_first = merged_first
+    assert [case.after(3), wanted] == [-1, [(ms(2), False)] * 3]
+    case.finalizing.advance(case.state, case.now + timedelta(seconds=6))
+    assert len(wanted) == 4  # soon, while something is merged
+
+    merged["clicks"] = ms(1)
+    assert case.after() == ms(1)
+    case.finalizing.advance(case.state, case.now, at_once=True, ends=True)
+
+    assert [w.entries[0].until for w in case.written] == [ms(1), ms(2)]
 
 
 def test_nothing_is_decided_twice() -> None:

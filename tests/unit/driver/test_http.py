@@ -276,7 +276,7 @@ class Merging(NoPlanner):
 
 
 def test_merging_is_in_status_and_metrics(server: ThreadingHTTPServer, board: StatusBoard) -> None:
-    merging = Merging(CompactionStatus(2, 30, 20, 2, 900, 3, 1, "o.json is damaged", 7))
+    merging = Merging(CompactionStatus(2, 30, 20, 2, 900, 3, 1, "o.json is damaged", 7, 4))
     one = driver(group(), MemoryStore(), FakeLog(), FakeRunner(MemoryStore()))
     deps = replace(one.deps, new_planner=lambda *_: merging)
     posted(board, Driver(one.group, one.writer, deps, one.report))
@@ -298,6 +298,7 @@ def test_merging_is_in_status_and_metrics(server: ThreadingHTTPServer, board: St
         "bytes_total": 900,
         "duplicates_total": 3,
         "uncompared_rows_total": 7,
+        "unmerged_total": 4,
         "failures_total": 1,
     }
 

@@ -292,6 +292,7 @@ def _compaction(status: CompactionStatus | None, names: list[str]) -> Iterator[F
             "Rows not compared with those of another generation or spec",
             attrgetter("uncompared"),
         ),
+        ("unmerged", "Times that a topic was complete before its merge", attrgetter("unmerged")),
         ("failures", "Times that something was not merged", attrgetter("failures")),
     ):
         counter = CounterMetricFamily(f"landfall_compaction_{name}", text, labels=_GROUP)
