@@ -173,8 +173,8 @@ cluster-times: ready tools ## Measure on a real node: apply to commit, kill to c
 sim: setup ## Simulate the autoscaler, a fixed size and KEDA's formula, and print what each costs
 	@$(BIN)/python -m tests.sim
 
-crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n); of one kind only: FEEDS=1 (files), MERGES=1, PROMOTIONS=1 (backfills), LOSSES=1 (lost offsets), EXPIRY=1 (dead letters that expire), LETTERS=1 (their places)
-	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(LOSSES),--losses) $(if $(EXPIRY),--expiry) $(if $(LETTERS),--letters) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
+crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n); of one kind only: FEEDS=1 (files), MERGES=1, PROMOTIONS=1 (backfills), LOSSES=1 (lost offsets), EXPIRY=1 (dead letters that expire), LETTERS=1 (their places), PAIRS=1 (all of these, meeting)
+	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(LOSSES),--losses) $(if $(EXPIRY),--expiry) $(if $(LETTERS),--letters) $(if $(PAIRS),--pairs) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
 
 fuzz: setup ## Compare decoders with independent references on random schemas and payloads (MINUTES=10 SEED=n DECODER=protobuf)
 	@$(BIN)/python -m tests.fuzz $(if $(DECODER),--decoder $(DECODER)) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10))

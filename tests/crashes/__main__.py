@@ -3,15 +3,18 @@
 With ``--seed``, play one schedule and print each of its steps. With ``--feeds``, drivers land files
 of other programs, with ``--merges`` they put objects in the place of others, with ``--promotions``
 also what backfills landed again, with ``--losses`` they read from another group what Kafka has
-lost, with ``--expiry`` they delete old dead letters, and with ``--letters`` specs name different
-places for them; without any, one of eight schedules is of each kind, and the others are of none.
+lost, with ``--expiry`` they delete old dead letters, with ``--letters`` specs name different places
+for them, and with ``--pairs`` all of this may meet; without any, one of nine schedules is of each
+kind, and the others are of none.
+
+With ``--table``, play schedules in which features meet, and print docs/evidence/pairs.md.
 """
 
 import argparse
 import random
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.feeds import FeedSchedule
@@ -19,18 +22,22 @@ from tests.crashes.letters import LettersSchedule
 from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
+from tests.crashes.pair_table import count_schedules, page
+from tests.crashes.pairs import meeting
 from tests.crashes.process import Wrong, no_waiting
 from tests.crashes.promoting import PromotionSchedule
 
-OWN_KINDS: Mapping[str, type[Schedule]] = {
+Kind = Callable[..., Schedule]
+OWN_KINDS: Mapping[str, Kind] = {
     "feeds": FeedSchedule,
     "merges": MergeSchedule,
     "promotions": PromotionSchedule,
     "losses": LosingSchedule,
     "expiry": ExpirySchedule,
     "letters": LettersSchedule,
+    "pairs": meeting,
 }
-KINDS: tuple[type[Schedule], ...] = (*OWN_KINDS.values(), Schedule, Schedule)
+KINDS: tuple[Kind, ...] = (*OWN_KINDS.values(), Schedule, Schedule)
 """Of what kind schedules are, in turn."""
 ASKED = {kind: f"{name.upper()}=1 " for name, kind in OWN_KINDS.items()}
 
@@ -47,14 +54,19 @@ def main() -> int:
     kinds.add_argument("--losses", action="store_true", help="another group has what Kafka loses")
     kinds.add_argument("--expiry", action="store_true", help="drivers delete old dead letters")
     kinds.add_argument("--letters", action="store_true", help="dead letters have several places")
+    kinds.add_argument("--pairs", action="store_true", help="all of this may meet")
+    kinds.add_argument("--table", type=int, metavar="N", help="print the table of N schedules")
     arguments = parser.parse_args()
+    if arguments.table is not None:
+        print(page(count_schedules(range(arguments.table))), end="")
+        return 0
     chosen = next((kind for name, kind in OWN_KINDS.items() if getattr(arguments, name)), None)
     if arguments.seed is not None:
         return _play_one(arguments.seed, chosen or Schedule)
     return _play_many(arguments.minutes * 60, (chosen,) if chosen else KINDS)
 
 
-def _play_one(seed: int, kind: type[Schedule]) -> int:
+def _play_one(seed: int, kind: Kind) -> int:
     try:
         with no_waiting():
             kind(seed, tell=print).run()
@@ -65,7 +77,7 @@ def _play_one(seed: int, kind: type[Schedule]) -> int:
     return 0
 
 
-def _play_many(seconds: float, kinds: Sequence[type[Schedule]]) -> int:
+def _play_many(seconds: float, kinds: Sequence[Kind]) -> int:
     first = random.randrange(2**48)
     print(f"seeds from {first}", flush=True)
     began, seed, reported = time.monotonic(), first, 0

@@ -12,6 +12,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.fsck import examine
@@ -23,7 +24,7 @@ from landfall.ledger import Lost, Replay
 from landfall.ledger.task_results import LandedObject
 from tests.crashes.judge import folded_records
 from tests.crashes.machine import Schedule
-from tests.crashes.person import asked
+from tests.crashes.person import ask_for_replay
 
 RETAIN = timedelta(hours=1)
 JUMPS = 4
@@ -51,6 +52,8 @@ class SetClock:
 class ExpirySchedule(Schedule):
     """One run; see the module."""
 
+    has_one_time = False
+
     def __init__(
         self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None
     ) -> None:
@@ -70,7 +73,7 @@ class ExpirySchedule(Schedule):
 
     def source_events(self) -> list[Callable[[], object]]:
         """See ``Schedule``; hours pass, and drivers are asked to replay at any time."""
-        asks = [self._ask_for_replay] * ASKS
+        asks = [partial(ask_for_replay, self)] * ASKS
         return [*super().source_events(), *[self._pass_hours] * JUMPS, *asks]
 
     def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:
@@ -80,14 +83,13 @@ class ExpirySchedule(Schedule):
         clock = SetClock(self.clock, ahead)
         return replace(super().deps(name, group), clock=clock, counters=DriverCounters(clock()))
 
+    def let_pass(self, time: timedelta) -> None:
+        """Let so much time pass by every driver's clock, since what any of them has written."""
+        self.passing.ahead += time + timedelta(minutes=max(SKEWS) - min(SKEWS))
+
     def _pass_hours(self) -> None:
         self.passing.ahead += timedelta(minutes=self.dice.choice(PASSED))
         self.say(f"hours pass, {self.passing.ahead} in all")
-
-    def _ask_for_replay(self) -> None:
-        for process in self.processes:
-            if not (process.dead or process.ended) and (driver := process.contender._driver):
-                asked(self, driver)
 
     def _happen(self) -> None:
         super()._happen()

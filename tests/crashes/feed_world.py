@@ -202,7 +202,7 @@ def group_of_files(
     others = {"topic": EXTERNAL, "url": f"file:///{EXTERNAL}", "process": "External"}
     feeds += [{**others, **times, **rules}] * external
     tuning = {"pollInterval": "5ms", "snapshotEvery": snapshot_every, "segmentEvery": segment_every}
-    entry = {"name": "lake", "type": "tests.crashes:Tables", "minInterval": "10s"}
+    entry = {"name": "lake", "type": "tests.crashes.publishing:Lake", "minInterval": "10s"}
     made = group(
         generation=generation,
         source={"files": feeds},

@@ -19,6 +19,7 @@ from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
+from landfall.lane.replacements import read_replaced
 from landfall.ledger import (
     Commit,
     Drop,
@@ -32,6 +33,7 @@ from landfall.ledger import (
 )
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import Replaced, RetiringObject
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from tests.crashes.folded import Slot
 from tests.crashes.horizons import late
@@ -112,7 +114,12 @@ def common_findings(schedule: "Schedule") -> Iterator[str]:
     yield from chain.from_iterable(store.changed for store in schedule.stores)
     yield from _misplaced(schedule)
     yield from (f"{p.name}: {p.went_wrong}" for p in schedule.processes if p.went_wrong)
-    yield from forgotten(slots(schedule), schedule.watched.at_runs)
+    yield from forgotten(
+        slots(schedule),
+        schedule.watched.at_runs,
+        lambda slot: {each.landed.upload.key for each in retired(schedule, slot)},
+        expired_letters(schedule),
+    )
     pool = schedule.background.pool
     report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)
     yield from map(str, report.findings)
@@ -221,21 +228,46 @@ def lost(schedule: "Schedule", folded: Iterable[tuple[State, Record]]) -> Offset
 
 def expired(schedule: "Schedule") -> Offsets:
     """Every record in dead letters that are gone, as the ledger says, and were not replayed."""
-    read, found = read_expired(schedule.store, schedule.lane.group, LANE), Offsets()
-    replayed, given_up = set[str](), set[str]()
-    named = dict[str, LandedObject]()
+    found, elsewhere = Offsets(), set[str]()
     for slot in slots(schedule):
-        given_up |= {o.upload.key for o in _given_up(slot.before, slot.record)}
+        elsewhere |= {o.upload.key for o in _given_up(slot.before, slot.record)}
+        elsewhere |= {each.landed.upload.key for each in retired(schedule, slot)}
         if isinstance(slot.record, Replay):
-            replayed |= {s.dead_letters for s in slot.record.slices}
-        if isinstance(slot.record, Commit | Replay) and slot.seq <= read.through:
-            objects = (o for s in slot.record.slices for o in s.objects)
-            named |= {o.upload.key: o for o in objects if o.kind is ObjectKind.DEAD_LETTERS}
-    for key in named.keys() - replayed - given_up:
+            elsewhere |= {s.dead_letters for s in slot.record.slices}
+    named = expired_letters(schedule)
+    for key in named.keys() - elsewhere:
         if schedule.store.stat(key) is None:
             version = (key, named[key].upload.token)
             found += schedule.rows.records(version, topic_partition(key).partition)
     return found
+
+
+def expired_letters(schedule: "Schedule") -> dict[str, LandedObject]:
+    """The dead letters that have expired, as the ledger says, by key."""
+    through = read_expired(schedule.store, schedule.lane.group, LANE).through
+    found = dict[str, LandedObject]()
+    for slot in slots(schedule) if through >= 0 else ():
+        named = [
+            (seq, new.landed) for seq, listed in replaced(schedule, slot) for new in listed.objects
+        ]
+        if isinstance(slot.record, Commit | Replay):
+            named += [(slot.seq, landed) for s in slot.record.slices for landed in s.objects]
+        for seq, landed in named:
+            if landed.kind is ObjectKind.DEAD_LETTERS and seq <= through:
+                found[landed.upload.key] = landed
+    return found
+
+
+def replaced(schedule: "Schedule", slot: Slot) -> Iterator[tuple[int, Replaced]]:
+    """The REPLACEs that a slot is the first to call applied, and their lists."""
+    for seq, named in slot.visible.replacements:
+        yield seq, read_replaced(schedule.lane.slots, seq, named)
+
+
+def retired(schedule: "Schedule", slot: Slot) -> Iterator[RetiringObject]:
+    """What counts no more from a slot on, since other objects are in its place."""
+    for _, listed in replaced(schedule, slot):
+        yield from listed.retire
 
 
 def _given_up(before: State, record: Record) -> Iterable[LandedObject]:

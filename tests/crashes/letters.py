@@ -22,7 +22,7 @@ from landfall.store.fault_injection import Call, Fault, Operation, Plan
 from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
-from tests.crashes.world import ReadingRunner, driver_deps
+from tests.crashes.world import driver_deps
 
 FIRST, SECOND = {"url": "s3://letters/fake"}, {"url": "s3://other/fake"}
 ALL = FIRST | {"formerPlaces": [SECOND]}
@@ -65,7 +65,8 @@ class LettersSchedule(Schedule):
     def group(self, generation: int) -> ConsumerGroup:
         """The group in a generation, whose dead letters are in one of the places."""
         document = super().group(generation).model_dump(mode="json", by_alias=True)
-        document["spec"]["badRecords"] = {"maxRatio": "1", **self.named}
+        kept = {name: document["spec"]["badRecords"].get(name) for name in ("maxRatio", "retain")}
+        document["spec"]["badRecords"] = {**kept, **self.named}
         return parse_group(document)
 
     def letters_plan(self) -> Plan:
@@ -87,7 +88,7 @@ class LettersSchedule(Schedule):
     def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:
         """What a driver works with: stores of the places that its spec names."""
         store = self.store_of(group)
-        return replace(driver_deps(self, name, ReadingRunner(store)), store=store)
+        return replace(driver_deps(self, name, self.runner(store)), store=store)
 
     def source_events(self) -> list[Callable[[], object]]:
         """See ``Schedule``; places may refuse for a while."""

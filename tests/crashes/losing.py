@@ -20,13 +20,14 @@ from landfall.ledger import Commit, Hole, Lost
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
+from landfall.store import Store
 from landfall.task import Batch
 from tests.crashes import log_events
 from tests.crashes.judge import folded_records
 from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
-from tests.crashes.world import SHORT_SLICES, ReadingRunner, driver_deps
+from tests.crashes.world import SHORT_SLICES, ReadingRunner
 from tests.support.fake_backup import READ_FROM, FakeBackup
 
 LANDS = 3
@@ -64,10 +65,13 @@ class LosingSchedule(Schedule):
         }
         return parse_group(document)
 
-    def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:  # noqa: ARG002  # as the machine's
+    def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:
         """What a driver works with, and the backup."""
-        deps = driver_deps(self, name, BackedRunner(self.store, schedule=self))
-        return replace(deps, backup=self.backup)
+        return replace(super().deps(name, group), backup=self.backup)
+
+    def runner(self, store: Store) -> "BackedRunner":
+        """See ``Schedule``; tasks read from the backup, too."""
+        return BackedRunner(store, schedule=self)
 
     def source_events(self) -> list[Callable[[], object]]:
         """See ``Schedule``; the backup lands what Kafka has."""
@@ -149,8 +153,8 @@ class LosingSchedule(Schedule):
 class BackedRunner(ReadingRunner):
     """Reads from the backup what it is told to, and notes if a COMMIT could say otherwise."""
 
-    def __init__(self, store: object, *, schedule: LosingSchedule) -> None:
-        super().__init__(store)  # type: ignore[arg-type]  # as the machine's
+    def __init__(self, store: Store, *, schedule: LosingSchedule) -> None:
+        super().__init__(store)
         self._schedule = schedule
 
     def _landed(self, batch: Batch, piece: Slice, bad: int) -> LandedSlice:

@@ -19,6 +19,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from itertools import count
 
@@ -75,9 +76,11 @@ class Schedule:
 
     Attributes:
         begins_with_letters: whether dead letters, if there are any, are landed before any trouble.
+        has_one_time: whether all clocks are the same, and none jumps.
     """
 
     begins_with_letters = True
+    has_one_time = True
 
     def __init__(
         self, seed: int, *, kind: type[Driver] = Driver, tell: Callable[[str], None] | None = None
@@ -197,6 +200,11 @@ class Schedule:
         self.scheduler.play()
         return last
 
+    def let_pass(self, time: timedelta) -> None:
+        """Let so much time pass, of which each look at the clock takes a second."""
+        for _ in range(int(time.total_seconds())):
+            self.clock()
+
     def say(self, what: str) -> None:
         """Pass a line of text on, if anybody wants to read it."""
         if self._tell:
@@ -295,7 +303,11 @@ class Schedule:
 
     def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:  # noqa: ARG002  # feeds need it
         """What a driver works with."""
-        return driver_deps(self, name, ReadingRunner(self.store))
+        return driver_deps(self, name, self.runner(self.store))
+
+    def runner(self, store: Store) -> ReadingRunner:
+        """What runs the tasks of a driver that has this store."""
+        return ReadingRunner(store)
 
     def _run_driver(self, process: Process) -> None:
         process.run()

@@ -8,13 +8,14 @@ have a grace period, and none is deleted before.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
 
 from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import UndoRequest
 from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
@@ -28,11 +29,11 @@ from landfall.ledger.task_results import ObjectKind
 from landfall.objects import Part, Upload
 from landfall.store.fault_injection import Plan
 from tests.crashes import log_events
-from tests.crashes.judge import folded_records
+from tests.crashes.judge import expired_letters, folded_records
 from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
-from tests.crashes.world import WatchedStore
+from tests.crashes.world import Rows, WatchedStore
 from tests.support.merged import Current, current, merged, planned
 
 GROUP = "fake"
@@ -98,14 +99,13 @@ class MergeSchedule(Schedule):
         """Let a driver land until it has caught up, and one more when the grace period is over."""
         last = super().land_the_rest()
         if self.keep and last.code is ExitCode.OK:
-            for _ in range(self.keep):
-                self.clock()
+            self.let_pass(timedelta(seconds=self.keep))
             last = super().land_the_rest()
         return last
 
-    def deps(self, name: str, group: object) -> DriverDeps:  # noqa: ARG002  # as the machine's
+    def deps(self, name: str, group: ConsumerGroup) -> DriverDeps:
         """What a driver works with, and what merges for it."""
-        deps = super().deps(name, self.group(1))
+        deps = super().deps(name, group)
         if self.refuses:
             deps = replace(deps, decide_again_after=timedelta(0))
         return replace(deps, new_planner=lambda lane, wake: self.new_planner(deps, lane, wake))
@@ -132,7 +132,11 @@ class MergeSchedule(Schedule):
         """What is wrong in the end."""
         yield from super().findings()
         stores = [store for store in self.stores if isinstance(store, MergedStore)]
-        yield from chain.from_iterable(store.gaps for store in stores)
+        gone = frozenset(expired_letters(self))
+        gaps = chain.from_iterable(store.gaps for store in stores)
+        for gap in gaps:
+            if missing := gap.rows - rows_of(self.rows, gone):
+                yield f"{gap.why}: {sorted(missing)}"
         records = [record for _, record in folded_records(self)]
         replaces = [record for record in records if isinstance(record, Replace)]
         lost = (r for r in replaces if r.instead != -1 and not r.again and r.decision is None)
@@ -141,14 +145,18 @@ class MergeSchedule(Schedule):
         state = self.lane.read()
         if pending := {**state.replacing, **state.retiring}:
             yield f"not carried out: {sorted(pending)}"
-        given_up = set[str]()
+        if self.has_one_time:
+            yield from self._too_early(records, stores)
+        unkept = frozenset[str]().union(*(store.unkept for store in stores))
+        if lacking := unkept - gone - {*self._given_up_new(replaces)}:
+            yield f"deleted without a copy: {sorted(lacking)}"
+
+    def _given_up_new(self, replaces: Iterable[Replace]) -> Iterator[str]:
+        """The keys of new objects that nobody needs any more."""
         for each in replaces:
             if each.instead != -1 and not each.again:
                 _, listed = read_list(self.lane, self.lane.read(), each.instead)
-                given_up |= {new.landed.upload.key for new in listed.objects}
-        yield from self._too_early(records, stores)
-        if unkept := frozenset().union(*(store.unkept for store in stores)) - given_up:
-            yield f"deleted without a copy: {sorted(unkept)}"
+                yield from (new.landed.upload.key for new in listed.objects)
 
     def _too_early(
         self, records: Sequence[Record], stores: Iterable["MergedStore"]
@@ -169,13 +177,29 @@ class MergeSchedule(Schedule):
             applied = max(applied, record.header.applied_through + 1)
 
 
+@dataclass(frozen=True)
+class Gap:
+    """Rows that nobody finds since an object was deleted, and why."""
+
+    why: str
+    rows: frozenset[tuple[str, int, int]]
+
+
+def rows_of(rows: Rows, keys: Collection[str]) -> frozenset[tuple[str, int, int]]:
+    """The rows in any version of these objects."""
+    found = ((key, token) for key, token in rows.of if key in keys)
+    return frozenset(
+        chain.from_iterable(rows.records(each, _partition(each[0]) or 0) for each in found)
+    )
+
+
 class MergedStore(WatchedStore):
     """Records deletions that leave a row in no object, and those of which it keeps no copy.
 
     A copy is kept in the store of its object: dead letters never leave their place.
 
     Attributes:
-        gaps: rows that were in no visible object after a deletion.
+        gaps: what is missing since an object was deleted.
         unkept: keys of deleted objects of which there was no copy.
         deleted: when each key was deleted first.
     """
@@ -183,7 +207,7 @@ class MergedStore(WatchedStore):
     def __init__(self, schedule: MergeSchedule, plan: Plan, *, keeps_parts: bool) -> None:
         super().__init__(plan, schedule.clock, schedule.luck, keeps_parts=keeps_parts)
         self.schedule, self.rows = schedule, schedule.rows
-        self.gaps: list[str] = []
+        self.gaps: list[Gap] = []
         self.unkept: set[str] = set()
         self.deleted: dict[str, datetime] = {}
 
@@ -209,14 +233,18 @@ class MergedStore(WatchedStore):
         self.deleted.setdefault(key, self.schedule.clock())
         if not any(k.endswith(f"/{key}") for k in self._objects if k.startswith("_landfall/")):
             self.unkept.add(key)
+        publishers = self.schedule.publishers
+        if publishers.follows and not publishers.drops and publishers.has((key, before.token)):
+            rows = frozenset(self.rows.records((key, before.token), partition))
+            self.gaps.append(Gap(f"{key} is deleted, and a table has its rows", rows))
         left = chain.from_iterable(
             self.rows.records((k, o.token), of)
             for store in (self, *self.beside)
             for k, o in store._objects.items()
             if (of := _partition(k)) is not None
         )
-        if missing := self.rows.records((key, before.token), partition).keys() - {*left}:
-            self.gaps.append(f"{key} is deleted, and these rows are in no object: {missing}")
+        if missing := frozenset(self.rows.records((key, before.token), partition)) - {*left}:
+            self.gaps.append(Gap(f"{key} is deleted, and no object has its rows", missing))
 
 
 def _partition(key: str) -> int | None:

@@ -52,6 +52,13 @@ def asked(schedule: "Schedule", driver: Driver) -> Driver:
     return driver
 
 
+def ask_for_replay(schedule: "Schedule") -> None:
+    """Ask each driver that runs, perhaps, to land dead letters again."""
+    for process in schedule.processes:
+        if not (process.dead or process.ended) and (driver := process.contender._driver):
+            asked(schedule, driver)
+
+
 def _records(schedule: "Schedule", state: State, *, finally_: bool) -> list[tuple[str, Make]]:
     decided = Decision("skip", "on call", "a test", "2126-11-21T12:00:00Z")
     found: list[tuple[str, Make]] = []

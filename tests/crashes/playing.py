@@ -1,5 +1,8 @@
 """Many schedules, one after the other."""
 
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
 from landfall.driver.loop import Driver
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.feeds import FeedSchedule
@@ -7,6 +10,7 @@ from tests.crashes.letters import LettersSchedule
 from tests.crashes.losing import LosingSchedule
 from tests.crashes.machine import Schedule
 from tests.crashes.merging import MergeSchedule
+from tests.crashes.pairs import PairSchedule, meeting
 from tests.crashes.process import Wrong, no_waiting
 from tests.crashes.promoting import PromotionSchedule
 
@@ -76,11 +80,30 @@ def play_letters(first: int, end: int, kind: type[Driver] = Driver) -> None:
     _play(LettersSchedule, "LETTERS", range(first, end), kind)
 
 
+def play_pairs(first: int, end: int, kind: type[Driver] = Driver) -> Iterator[PairSchedule]:
+    """Play schedules in which features meet, without waiting for anything; yields each at its end.
+
+    Raises:
+        AssertionError: one of them found something; the message says how to see it.
+    """
+    return _played(meeting, "PAIRS", range(first, end), kind)
+
+
 def _play(schedule: type[Schedule], name: str, seeds: range, kind: type[Driver]) -> None:
-    with no_waiting():
-        for seed in seeds:
+    for _ in _played(schedule, name, seeds, kind):
+        pass
+
+
+S = TypeVar("S", bound=Schedule)
+
+
+def _played(schedule: Callable[..., S], name: str, seeds: range, kind: type[Driver]) -> Iterator[S]:
+    for seed in seeds:
+        with no_waiting():
             try:
-                schedule(seed, kind=kind).run()
+                found = schedule(seed, kind=kind)
+                found.run()
             except Wrong as wrong:
                 again = f"make crash-hunt {name}=1 SEED={seed}"
                 raise AssertionError(f"{wrong}\nto see each step: {again}") from wrong
+        yield found

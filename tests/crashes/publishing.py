@@ -3,7 +3,8 @@
 The tables do in memory what ``landfall.publish.tables`` requires of a destination: the
 position and the rows change together, and only for who has read the table as it is. A row stands
 for an object, by its key and token. In the end each visible object is one row of its table, though
-publishers that were frozen wake up late.
+publishers that were frozen wake up late. Where objects are replaced, tables follow, and no object
+is deleted that is a row of a table, unless somebody has dropped the table before.
 """
 
 from collections import Counter
@@ -20,6 +21,7 @@ from landfall.ledger import object_names
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.task_results import LandedObject
 from landfall.publish import Stretch
+from landfall.publish.context import Context
 from landfall.publish.cursor import Cursor
 from landfall.publish.following import Follower
 from landfall.publish.tables import Next, TablePublisher
@@ -60,14 +62,16 @@ class Tables:
             self._answer(f"load {table}")
             loaded = self.tables.get(table, Table())
             stretch = after(loaded.through)
-            if not stretch.objects:
+            if not (stretch.objects or stretch.replaced):
                 return loaded.through
-            rows = tuple((o.landed.upload.key, o.landed.upload.token) for o in stretch.objects)
+            rows = tuple(_version(each.landed) for each in stretch.objects)
+            retired = {_version(each) for found in stretch.replaced for each in found.retired}
+            left = tuple(row for row in loaded.rows if row not in retired)
             is_lost = self.gate(f"commit {table} through {stretch.through}")
             if self.tables.get(table, Table()) is loaded or (
                 not loaded.rows and table not in self.tables
             ):
-                self.tables[table] = Table((*loaded.rows, *rows), stretch.through)
+                self.tables[table] = Table((*left, *rows), stretch.through)
                 if not is_lost:
                     return stretch.through
             if is_lost:
@@ -91,7 +95,12 @@ class Publishers:
     Attributes:
         tables: that they publish to.
         alive: their processes, dead or frozen ones included.
+        follows: whether tables take out what is replaced.
+        drops: whether somebody may drop tables.
     """
+
+    follows = False
+    drops = True
 
     def __init__(self, schedule: "Schedule") -> None:
         self._schedule, self._numbers = schedule, count(1)
@@ -109,13 +118,22 @@ class Publishers:
             one = self._schedule.dice.choice(going)
             yield lambda: self._set_frozen(one, not one.frozen)
             yield lambda: self._schedule.kill(one)
-        if self.tables.tables:
+        if self.tables.tables and self.drops:
             yield self._drop
 
     def wake(self) -> None:
         """Wake up those that are frozen."""
         for owner in self.alive:
             owner.frozen = False
+
+    def catch_up(self) -> None:
+        """Publish all that is visible, undisturbed."""
+        with self._schedule.judging():
+            self._publish(self._publisher(), self._follower())
+
+    def has(self, version: "Version") -> bool:
+        """Whether an object is a row of a table."""
+        return any(version in table.rows for table in self.tables.tables.values())
 
     def findings(self) -> Iterator[str]:
         """What tables lack or have twice, once a publisher has run undisturbed."""
@@ -147,7 +165,9 @@ class Publishers:
     def _publisher(self) -> TablePublisher:
         lane = self._schedule.lane.group, LANE
         cursor = Cursor.of(self._schedule.store, lane, "lake", "tables")
-        return TablePublisher(self._follower, cursor, self.tables, table_of)
+        return TablePublisher(
+            self._follower, cursor, self.tables, table_of, follows_replacements=self.follows
+        )
 
     def _follower(self) -> Follower:
         lane = self._schedule.lane
@@ -193,6 +213,29 @@ class Publishers:
                 object_names.parse_key(stat.key)
                 visible = store.stat(stat.key)
                 yield stat.key, visible.token if visible else ""
+
+
+def _version(landed: LandedObject) -> "Version":
+    return landed.upload.key, landed.upload.token
+
+
+class Lake:
+    """The publisher as the specs of schedules name it: drivers ask it where it is."""
+
+    follows_replacements = True
+
+    def __init__(self, context: Context) -> None:
+        self._cursor = context.cursor("tables")
+
+    @classmethod
+    def of(cls, options: object, context: Context) -> "Lake":
+        """See ``PublisherType``."""
+        del options
+        return cls(context)
+
+    def position(self) -> int:
+        """See ``Publisher``."""
+        return self._cursor.read().through
 
 
 def table_of(landed: LandedObject) -> str:

@@ -6,7 +6,7 @@ and nothing of the topics that it names ends before it.
 """
 
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 from landfall.driver.closed_ranges import closing
@@ -39,12 +39,19 @@ def due(after: int | None, now: datetime) -> Iterator[datetime]:
         end += EVERY
 
 
-def forgotten(slots: Iterable[Slot], at_runs: Mapping[str, Collection[str]]) -> Iterator[str]:
+def forgotten(
+    slots: Iterable[Slot],
+    at_runs: Mapping[str, Collection[str]],
+    retired: Callable[[Slot], Collection[str]],
+    expired: Collection[str],
+) -> Iterator[str]:
     """Objects that were not visible when a RUN said that a range had ended.
 
     Args:
         slots: all of the lane, in order.
         at_runs: what was visible when each RUN was written, by the digest of its bytes.
+        retired: the keys of objects that count no more from a slot on.
+        expired: the keys of dead letters that have expired.
     """
     decided = set[str]()
     for slot in slots:
@@ -55,9 +62,11 @@ def forgotten(slots: Iterable[Slot], at_runs: Mapping[str, Collection[str]]) -> 
                 decided -= {o.upload.key for o in objects}
             case _:
                 pass
+        decided -= {*retired(slot)}
         if isinstance(slot.record, Run):
             state = slot.after
             missing = {o.upload.key for objects in state.missing.values() for o in objects}
-            for key in sorted(decided - missing - {*at_runs[digest(slot.body)]}):
+            visible = {*at_runs[digest(slot.body)], *expired}
+            for key in sorted(decided - missing - visible):
                 if topic_partition(key) in state.members:
                     yield f"slot {slot.seq} ends a run, and {key} was not visible"

@@ -352,7 +352,7 @@ def group_with(  # what schedules choose
         "keepReplaced": f"{keep}s",
     }
     bad = {"maxRatio": "1"} | ({"url": "s3://letters/fake"} if letters_apart else {})
-    entry = {"name": "lake", "type": "tests.crashes:Tables", "minInterval": "10s"}
+    entry = {"name": "lake", "type": "tests.crashes.publishing:Lake", "minInterval": "10s"}
     return group(
         generation=generation,
         source={"kafka": kafka},

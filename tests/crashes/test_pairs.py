@@ -1,0 +1,43 @@
+"""Features that meet: the page that counts them is the code's, and many more schedules of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.crashes.pair_table import ELSEWHERE, PAIRS, Met, page
+from tests.crashes.playing import play_pairs
+from tests.support.examples import share
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/evidence/pairs.md"
+FIRST, SCHEDULES, CHUNKS = 60, share(200), 4
+"""Behind those that ``tests.properties.test_crash_pairs`` plays."""
+Row = tuple[str, str, str, str]
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_whatever_meets_every_record_is_in_one_object(chunk: int) -> None:
+    first = FIRST + chunk * SCHEDULES // CHUNKS
+
+    for _ in play_pairs(first, FIRST + (chunk + 1) * SCHEDULES // CHUNKS):
+        pass
+
+
+def rows(text: str) -> list[Row]:
+    """The lines of the table: two features, how often they met, and where else they do."""
+    return re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]*) ?\|$", text, re.MULTILINE)
+
+
+def test_the_page_has_the_pairs_of_the_code() -> None:
+    stored, expected = rows(PAGE.read_text()), rows(page(Met()))
+
+    assert len(stored) == len(PAIRS)
+    assert [(a, b, d) for a, b, _, d in stored] == [(a, b, d) for a, b, _, d in expected]
+
+
+@pytest.mark.parametrize("test", [each.test for each in ELSEWHERE])
+def test_tests_that_the_page_names_exist(test: str) -> None:
+    file, _, name = test.partition("::")
+
+    assert f"def {name or 'test_'}" in (ROOT / file).read_text()

@@ -1,0 +1,84 @@
+"""The real loop and all features in one world: whatever meets, what holds of each holds of all.
+
+Each of the tests after the first breaks one rule that only matters where two features meet.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from landfall.checks import replacements as checks
+from landfall.checks.objects import NamedObject
+from landfall.driver.grace_period import GracePeriod
+from landfall.landed.pieces import Counting
+from landfall.publish.tables import TablePublisher
+from tests.crashes.pairs import Feature, played
+from tests.crashes.playing import play_pairs
+from tests.support.examples import share
+
+Patch = pytest.MonkeyPatch
+SCHEDULES, CHUNKS = share(60), 3
+SEARCHED = 100
+"""Schedules in one of which a broken rule must show."""
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_whatever_meets_every_record_is_in_one_object(chunk: int) -> None:
+    found = Counter[Feature]()
+
+    for schedule in play_pairs(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS):
+        found.update(played(schedule))
+
+    assert {Feature.COMPACTION, Feature.ROLLING} <= found.keys()
+
+
+def _waits_for_no_publisher(patch: Patch) -> None:
+    """Old objects are deleted though a table has their rows."""
+    init: Callable[..., None] = GracePeriod.__init__
+
+    def alone(self: GracePeriod, deps: Any, lane: Any, keep: Any, _: Any, wake: Any) -> None:
+        init(self, deps, lane, keep, {}, wake)
+
+    patch.setattr(GracePeriod, "__init__", alone)
+
+
+def _tables_keep_what_retires(patch: Patch) -> None:
+    """What is replaced is not taken out of tables."""
+    patch.setattr(TablePublisher, "_retired_by_table", lambda *_: {})
+
+
+def _calls_what_waits_a_fault(patch: Patch) -> None:
+    """``fsck`` finds fault with old objects during their grace period."""
+    check_stayed: Callable[..., Any] = checks.check_stayed
+
+    def check(group: str, state: Any, named: NamedObject) -> Any:
+        return check_stayed(group, state, NamedObject(named.slot, named.landed, named.applied))
+
+    patch.setattr("landfall.cli.fsck.check_stayed", check)
+
+
+def _a_log_has_what_retired(patch: Patch) -> None:
+    """Another group reads objects that are replaced."""
+    patch.setattr(Counting, "_replace", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("without", "message", "first"),
+    [
+        (_waits_for_no_publisher, "is deleted, and a table has its rows", 6),
+        (_tables_keep_what_retires, "published too often", 3),
+        (_calls_what_waits_a_fault, "fsck finds", 1),
+        (_a_log_has_what_retired, "holds .*, and is not there", 6),
+    ],
+)
+def test_each_rule_of_pairs_is_needed(
+    without: Callable[[Patch], None], message: str, first: int, monkeypatch: Patch
+) -> None:
+    without(monkeypatch)
+
+    with pytest.raises(AssertionError, match=message) as fallen:
+        for _ in play_pairs(first, first + SEARCHED):
+            pass
+    assert "make crash-hunt PAIRS=1" in str(fallen.value)
