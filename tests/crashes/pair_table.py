@@ -116,9 +116,9 @@ _WIDTH = 120
 _HEAD = (
     "# Which features were played against which",
     "",
-    "Each feature has schedules and models of its own. What breaks is where two of them meet, so the",
-    "[crash machine](crash-machine.md) plays all of them in one world: `make crash-hunt PAIRS=1`.",
-    "In a schedule two features have met if its ledger has records of both.",
+    "Each feature has schedules and models of its own. What breaks is where two of them meet, so",
+    "the [crash machine](crash-machine.md) plays all in one world: `make crash-hunt PAIRS=1`. In",
+    "a schedule two features have met if its ledger has records of both.",
     "",
 )
 
