@@ -126,8 +126,8 @@ _HEAD = (
 def _sentence(met: Met) -> str:
     alone = ", ".join(f"{met.schedules[kind]} of {kind}" for kind in ALONE)
     return textwrap.fill(
-        f"`python -m tests.crashes --table {met.schedules['pairs']}` prints this page. It has "
-        f"played {met.schedules['pairs']} schedules of pairs, and of other kinds: {alone}.",
+        f"It counts {met.schedules['pairs']} schedules of pairs, and of other kinds {alone}. "
+        "`python -m tests.crashes --table 400` plays more of them, and prints it.",
         _WIDTH,
     )
 
