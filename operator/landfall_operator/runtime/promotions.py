@@ -74,10 +74,11 @@ def parse_answer(code: int, body: str | bytes) -> PromotionAnswer:
         return PromotionAnswer("failed", "the group's driver is of a release without promotion")
     try:
         answer = json.loads(body)
-        outcome, message = str(answer["outcome"]), str(answer.get("message", ""))
+        outcome, message = answer["outcome"], str(answer.get("message", ""))
+        is_known = outcome in _OUTCOMES
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return PromotionAnswer("failed", f"the group's driver answers {code}, and not what it does")
-    if code == HTTPStatus.BAD_REQUEST or outcome not in _OUTCOMES:
+    if code == HTTPStatus.BAD_REQUEST or not is_known:
         return PromotionAnswer("failed", message or f"the group's driver answers {code}")
     found = re.search(r"\bslot (\d{1,18})\b", message)
     slot = int(found[1]) if found and outcome == "done" else None

@@ -155,7 +155,7 @@ def bound(session: Any) -> None:
     from requests.adapters import HTTPAdapter  # noqa: PLC0415  # an extra
 
     class Bounded(HTTPAdapter):
-        def send(self, request: Any, **options: Any) -> Any:
+        def send(self, request: Any, **options: Any) -> Any:  # type: ignore[override]  # handed on
             options |= {"stream": True, "timeout": options.get("timeout") or TIMEOUT_SECONDS}
             with pool_until(ANSWER_SECONDS) as self.poolmanager:
                 response = super().send(request, **options)
