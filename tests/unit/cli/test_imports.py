@@ -29,3 +29,22 @@ def test_a_command_imports_no_library_that_it_does_not_need(modules: str, needed
     )
 
     assert LIBRARIES & set(shown.stdout.split()) == needed
+
+
+@pytest.mark.parametrize("typed", ["stauts x.yaml", "run x.yaml --until :00Z", "run --help"])
+def test_a_typo_is_answered_before_the_models_of_a_spec_are_imported(typed: str) -> None:
+    """They take half a second of CPU, and a command line that is wrong needs none of them."""
+    program = f"""if True:
+        import sys
+        from landfall.cli import main
+        try:
+            main({typed.split()})
+        except SystemExit:
+            print(*sys.modules)
+    """
+
+    shown = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert {"pydantic", "landfall.api.spec"}.isdisjoint(shown.stdout.split())
