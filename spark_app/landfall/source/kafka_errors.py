@@ -44,6 +44,11 @@ _NO_TLS = re.compile(
     r"(?:wrong version number|packet length too long|record layer failure|http request)"
 )
 
+_CERTIFICATE_REFUSED = re.compile(r"(?i)(alert [\w ]*): SSL alert number (4[2-689]|116)\b")
+"""The broker's alerts about a client's certificate (RFC 8446, 6.2), which arrive after TLS 1.3's
+handshake, so that librdkafka takes them for a broken connection.
+"""
+
 _FIRST_TIMEOUT_SECONDS = 2.0
 
 
@@ -55,12 +60,18 @@ def translate_error(error: KafkaError | KafkaException, operation: str) -> Landf
     cause = error.args[0] if isinstance(error, KafkaException) else error
     plain = _NO_TLS.match(cause.str())
     why = f"{plain['server']}: {NO_TLS}" if plain else cause.str()
+    if alert := _CERTIFICATE_REFUSED.search(why):
+        why = f"the broker refuses the client's certificate, or wants one (TLS {alert[1]})"
     message = f"{operation}: {why}"
-    if cause.code() in _DENIED:
+    if _is_denial(cause):
         return Stalled(Reason.SOURCE_DENIED, message)
     if cause.code() in _ABSENT:
         return Stalled(Reason.TOPIC_MISSING, message)
     return SourceAway(message)
+
+
+def _is_denial(error: KafkaError) -> bool:
+    return error.code() in _DENIED or _CERTIFICATE_REFUSED.search(error.str()) is not None
 
 
 def is_denied_topic(error: KafkaError | KafkaException) -> bool:
@@ -97,7 +108,7 @@ class ErrorTracker:
     @property
     def denial(self) -> KafkaError | None:
         """The error with which the broker denied access; None if it did not."""
-        return self.last if self.last is not None and self.last.code() in _DENIED else None
+        return self.last if self.last is not None and _is_denial(self.last) else None
 
 
 class MetadataClient(Protocol):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from landfall.errors import SourceAway, Stalled
 from landfall.network import NO_TLS
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 
@@ -91,3 +92,26 @@ def test_a_broker_without_tls_is_named_in_plain_words(address: str) -> None:
     assert str(translate_error(KafkaError(KafkaError._SSL, text), "topics")) == (
         f"topics: h:1: {NO_TLS}"
     )
+
+
+@pytest.mark.parametrize(
+    ("alert", "is_denied"),
+    [
+        ("ssl/tls alert bad certificate: SSL alert number 42", True),
+        ("tlsv13 alert certificate required: SSL alert number 116", True),
+        ("tlsv1 alert unknown ca: SSL alert number 48", True),
+        ("tlsv1 alert internal error: SSL alert number 80", False),
+    ],
+)
+def test_a_refused_certificate_of_the_client_is_a_denial(alert: str, *, is_denied: bool) -> None:
+    text = f"ssl://h:1/1: Receive failed: error:0A000412:SSL routines::{alert} (after 5ms in state)"
+    errors = ErrorTracker()
+    error = KafkaError(KafkaError._TRANSPORT, text)
+
+    errors.record(error)
+
+    assert (errors.denial is not None) is is_denied
+    assert isinstance(translate_error(error, "topics"), Stalled if is_denied else SourceAway)
+    assert (
+        "refuses the client's certificate" in str(translate_error(error, "topics"))
+    ) is is_denied
