@@ -36,6 +36,7 @@ FEATURES = {
         "kafka",
         "unit/source",
         "test_reader",
+        "client_certificates",
         "offsets",
         "topics",
         "broker",

@@ -1,6 +1,7 @@
-"""A broker that requires a password and TLS: SASL_SSL, with a certificate of its own CA."""
+"""Brokers with a certificate of their own CA that require a password, or a client's certificate."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from dev.servers import cache
@@ -39,7 +40,10 @@ ssl.truststore.location={home}/ca.pem
 
 
 def _certify(home: Path, host: str) -> None:
-    """Create a CA in ``ca.pem``, and a certificate for this host in ``server.p12``."""
+    """Create a CA in ``ca.pem``, and certificates of this host and of a client.
+
+    They are in ``server.p12`` and ``client.p12``; ``stranger.p12`` has one of no CA.
+    """
     tool = cache.tool("keytool", "a secured Kafka", "openjdk-17-jre-headless")
     keys = ["-keystore", f"{home}/server.p12", "-storetype", "PKCS12", "-storepass", ADMIN]
     make = [tool, "-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", *keys]
@@ -57,19 +61,42 @@ def _certify(home: Path, host: str) -> None:
             f"san=ip:{host}",
         ]
     )
+    cache.run([*make, "-alias", "client", "-dname", f"CN={USER}", "-signer", "ca"])
+    move = [tool, "-importkeystore", "-srckeystore", f"{home}/server.p12", "-srcalias", "client"]
+    to = ["-destkeystore", f"{home}/client.p12", "-deststoretype", "PKCS12"]
+    cache.run([*move, "-srcstorepass", ADMIN, *to, "-deststorepass", PASSWORD])
+    cache.run([tool, "-delete", *keys, "-alias", "client"])
+    stranger = ["-keystore", f"{home}/stranger.p12", "-storetype", "PKCS12"]
+    make_alone = [tool, "-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", *stranger]
+    cache.run([*make_alone, "-storepass", PASSWORD, "-alias", "client", "-dname", f"CN={USER}"])
     cache.run([tool, "-exportcert", "-rfc", *keys, "-alias", "ca", "-file", f"{home}/ca.pem"])
     cache.run([tool, "-delete", *keys, "-alias", "ca"])
 
 
-def _command(
-    programs: Path, home: Path, host: str, ports: tuple[int, ...]
+_MUTUAL = """\
+listeners=SSL://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=SSL://{host}:{port}
+listener.security.protocol.map=SSL:SSL,CONTROLLER:PLAINTEXT
+security.inter.broker.protocol=SSL
+ssl.client.auth=required
+ssl.keystore.type=PKCS12
+ssl.keystore.location={home}/server.p12
+ssl.keystore.password={admin}
+ssl.truststore.type=PEM
+ssl.truststore.location={home}/ca.pem
+"""
+
+
+def _command_with(
+    added: str, programs: Path, home: Path, host: str, ports: tuple[int, ...]
 ) -> tuple[list[str], str]:
     argv, properties = KAFKA.command(programs, home, host, ports)
-    _certify(home, host)
+    if not (home / "ca.pem").exists():
+        _certify(home, host)
     port, controller_port = ports
     with Path(properties).open("a") as file:  # later lines win
         file.write(
-            _PROPERTIES.format(
+            added.format(
                 host=host,
                 port=port,
                 controller_port=controller_port,
@@ -82,5 +109,13 @@ def _command(
     return argv, properties
 
 
-SECURED_KAFKA: Kind = replace(KAFKA, existing="LANDFALL_SECURED_KAFKA", command=_command)
+SECURED_KAFKA: Kind = replace(
+    KAFKA, existing="LANDFALL_SECURED_KAFKA", command=partial(_command_with, _PROPERTIES)
+)
 """The kind of this server; its home has the CA's certificate in ``ca.pem``."""
+MUTUAL_KAFKA: Kind = replace(
+    KAFKA, existing="LANDFALL_MUTUAL_KAFKA", command=partial(_command_with, _MUTUAL)
+)
+"""A broker that asks for a client's certificate: that in ``client.p12`` of its home is of its CA,
+the one in ``stranger.p12`` is not; ``PASSWORD`` opens both.
+"""
