@@ -15,7 +15,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim model crash-hunt fuzz fuzz-suite hostile hostile-guards operator-evidence chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-guards operator-evidence chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -173,6 +173,9 @@ cluster-times: ready tools ## Measure on a real node: apply to commit, kill to c
 sim: setup ## Simulate the autoscaler, a fixed size and KEDA's formula, and print what each costs
 	@$(BIN)/python -m tests.sim
 
+sim-year: setup ## Play a year of late data with the whole driver: what is kept, rewritten and paid (ARGS="--profile 'every 9 min' --days 60")
+	@$(BIN)/python -m tests.sim.late_data --year $(ARGS)
+
 crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n); of one kind only: FEEDS=1 (files), MERGES=1, PROMOTIONS=1 (backfills), LOSSES=1 (lost offsets), EXPIRY=1 (dead letters that expire), LETTERS=1 (their places), PAIRS=1 (all of these, meeting)
 	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(LOSSES),--losses) $(if $(EXPIRY),--expiry) $(if $(LETTERS),--letters) $(if $(PAIRS),--pairs) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
 
@@ -229,6 +232,9 @@ bench-files: setup ## Measure finding new files among ten million known ones (AR
 
 bench-publish: setup ## Measure publishers of tables that are 100, 500 and 1,000 COMMITs behind (ARGS="--commits 1000 --kinds Iceberg")
 	@$(BIN)/python -m tests.bench.publishing $(ARGS)
+
+bench-merging: ready ## Merge 20,000 objects on a real S3 server while landing continues: the longest gap between COMMITs (ARGS="--objects 2000")
+	@$(BIN)/python -m tests.bench.merging_live $(ARGS)
 
 cluster: ## Start a real single-node Kubernetes cluster on this machine and load Landfall's images
 	@dev/cluster up && dev/cluster load

@@ -31,10 +31,10 @@ LATE_PAUSE, LONGEST_LATE = timedelta(minutes=10), timedelta(hours=6)
 """How long the first object that comes late to a complete output partition waits for others. It
 doubles with each merge of late ones, up to the second.
 """
-LONGEST_DEDUPED = timedelta(days=7)
+LONGEST_DEDUPED = timedelta(days=1)
 """The same, where duplicates are left out: each merge writes the whole folder again. So late rows
 wait about as long as late ones have been coming, and a folder is written a few times, and then once
-a week, however often rows come late.
+a day, however often rows come late. Longer, the small objects would become many.
 """
 AHEAD = timedelta(days=2)
 """A folder whose hour or day ends later than this from now is left out: a wrong clock wrote it, and

@@ -333,8 +333,9 @@ class Lane:
             before = decode_state(stored or b"")
             slot = self.slots.read(self.next_key(before))
             record = ledger.decode(before.seq + 1, slot) if slot else None
-            is_named = isinstance(record, ledger.Snapshot) and record.key == key
-            if slot is None or not is_named or ledger.digest(stored or b"") != record.sha256:
+            if slot is None or not isinstance(record, ledger.Snapshot):
+                return None
+            if (record.key, record.sha256) != (key, ledger.digest(stored or b"")):
                 return None
             return ledger.fold(before, slot)
         except (ValueError, KeyError, TypeError, AttributeError, Stalled):

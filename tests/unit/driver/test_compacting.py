@@ -164,8 +164,8 @@ def test_where_duplicates_are_left_out_a_folder_is_not_written_again_and_again()
             scene.apply(plan)
             merges, left = merges + 1, 0
 
-    assert merges <= 4 + 8  # one a week, and those of the first week
-    assert left <= 4 * 7  # no row waits for longer than a week
+    assert merges <= 6 + 28  # one a day, and those of the first day
+    assert left <= 8  # no row waits for much longer than a day
 
 
 def test_a_refused_plan_is_made_anew(scene: CompactionScene) -> None:
