@@ -118,7 +118,7 @@ class Undoable:
         made = []
         for folder in sorted({*folders}):
             offsets = [start + i for i, each in enumerate(folders) if each == folder]
-            key = _key(folder, self.sample.state.generation, tp.partition, start)
+            key = key_of(folder, self.sample.state.generation, tp.partition, start)
             lines = [(tp.partition, offset, 0) for offset in offsets]
             made.append(self._uploaded(token, key, lines, offsets[0], offsets[-1]))
         piece = Slice(tp, OffsetRange(start, start + len(folders)))
@@ -144,7 +144,7 @@ class Undoable:
         self.generation += 1
         self.sample.open(self.generation)
         token = self._name()
-        new = _key(folder, self.generation, origin.partition, origin.start)
+        new = key_of(folder, self.generation, origin.partition, origin.start)
         made = self._uploaded(token, new, lines, lines[0][1], lines[-1][1])
         tp = TopicPartition("clicks", origin.partition)
         piece = Slice(tp, OffsetRange(origin.start, lines[-1][1] + 1))
@@ -190,7 +190,7 @@ class Undoable:
         new, again = list[NewObject](), list[LandedAgain]()
         for slice_ in found.slices:
             number, offsets = slice_.topic_partition.partition, slice_.offsets
-            key = _key(folders[number], self.generation, number, offsets.start)
+            key = key_of(folders[number], self.generation, number, offsets.start)
             lines = [(number, each, version) for each in range(offsets.start, offsets.end)]
             made = self._uploaded(
                 token, object_names.renamed(key, by), lines, offsets.start, offsets.end - 1
@@ -340,7 +340,7 @@ class Undoable:
         return f"name-{next(self._names)}"
 
 
-def _key(folder: str, generation: int, partition: int, start: int) -> str:
+def key_of(folder: str, generation: int, partition: int, start: int) -> str:
     if folder == BAD:
         return object_names.dead_letter_key(GROUP, "clicks", generation, partition, start)
     name = object_names.ObjectName("clicks", folder, generation, partition, start, ".json")

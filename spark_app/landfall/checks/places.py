@@ -7,6 +7,7 @@ from landfall.checks.locate import Committed, row_of
 from landfall.ledger import Purpose, Replace, object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject
 
 
@@ -29,6 +30,11 @@ class Place:
     rows: LandedObject | Section
     is_in_order: bool = True
     is_alone: bool = True
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first and the last offset of the rows."""
+        return self.rows.first_offset, self.rows.last_offset
 
     def row_of(self, offset: int) -> int | None:
         """The row of an offset in the object; None if only reading the object can show it."""
@@ -57,28 +63,43 @@ def places(
     tp: TopicPartition,
     offset: int,
     committed: Committed,
-    replaced: Iterable[tuple[int, Replaced]],
+    replaced: Iterable[tuple[Replace, Replaced]],
 ) -> list[Place]:
     """Where an offset may be.
+
+    What merges rows of a former life of the topic partition has none of this one.
 
     Args:
         group: name of the group.
         tp: the topic partition.
         offset: in it.
         committed: what the ledger says of it.
-        replaced: the lists of REPLACEs that concern it and are applied, with their slots.
+        replaced: the REPLACEs that concern it and are applied, with their lists.
     """
     found = [Place(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
     replayed = {slice_.dead_letters for _, slice_ in committed.replays}
-    for slot, listed in replaced:
+    for record, listed in replaced:
         retired = {each.landed.upload.key for each in listed.retire}
+        gone = [each for each in found if each.landed.upload.key in retired]
         found = [each for each in found if each.landed.upload.key not in retired]
+        is_merge = not changes_rows(record.purpose, record.undoes)
         for new in listed.objects:
             if new.landed.upload.key in replayed:
                 continue
             if object_names.origin(group, new.landed.upload.key).topic == tp.topic:
-                found += _places_in(slot, new, tp.partition, offset)
+                new_places = _places_in(record.header.seq, new, tp.partition, offset)
+                found += (p for p in new_places if not is_merge or _is_made_of(p, gone))
     return found
+
+
+def _is_made_of(place: Place, gone: Iterable[Place]) -> bool:
+    """Whether rows of a merged object may be those of one of these places, which retired."""
+    folder = place.landed.upload.key.rpartition("/")[0]
+    return any(
+        each.landed.upload.key.rpartition("/")[0] == folder
+        and (not each.is_in_order or not place.is_in_order or each.bounds == place.bounds)
+        for each in gone
+    )
 
 
 def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[Place]:

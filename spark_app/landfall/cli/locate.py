@@ -146,11 +146,10 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     if isinstance(state, Committed):
         state = replace(state, replacements=applied(state.replacements, now.applied_through))
         replaced = [
-            (record.header.seq, read_replaced(opened.store, record.header.seq, record.listed))
+            (record, read_replaced(opened.store, record.header.seq, record.listed))
             for record in state.replacements
         ]
-        lists = zip(state.replacements, (listed for _, listed in replaced), strict=True)
-        if found := in_force(tp, offset, lists):
+        if found := in_force(tp, offset, replaced):
             state = replace(state, again=found[1])
         where = tuple(places(opened.name, tp, offset, state, replaced))
         answer = _Lookup(opened, state, tp, offset, row, where).answer()
@@ -236,9 +235,8 @@ class _Lookup:
         # Objects whose row follows from the ledger alone come first: they need not be read.
         candidates = sorted(self.places, key=lambda place: known_row(place) is None)
         possible: list[Place] = []
-        if given_up := [o for o in candidates if o.landed.upload.key in self.committed.lost]:
-            return self._given_up(given_up)
-        for place in candidates:
+        given_up = [o for o in candidates if o.landed.upload.key in self.committed.lost]
+        for place in (each for each in candidates if each not in given_up):
             row = known_row(place)
             if row is None:
                 offsets = self._offsets(place, format_)
@@ -249,7 +247,9 @@ class _Lookup:
                 row = None if row is None else place.first_row + row
             if row is not None:
                 return self._found(place, row)
-        return self._possible(possible) if possible else self._absent()
+        if possible:
+            return self._possible(possible, given_up)
+        return self._given_up(given_up) if given_up else self._absent()
 
     def _offsets(self, place: Place, format_: Format) -> list[int | None]:
         """The offsets of the rows of a place, as the object stores them."""
@@ -286,9 +286,13 @@ class _Lookup:
             )
         return Answer(fate, f"{self.subject} {verb} {how}", slot, (found,))
 
-    def _possible(self, possible: list[Place]) -> Answer:
+    def _possible(self, possible: list[Place], given_up: list[Place]) -> Answer:
         landed = self.committed.now
-        is_left_out = landed.filtered + landed.invisible or leaving_out(self.committed.replacements)
+        is_left_out = (
+            bool(given_up)
+            or landed.filtered + landed.invisible
+            or leaving_out(self.committed.replacements)
+        )
         is_certain = len(possible) == 1 and not is_left_out
         found = tuple(
             FoundObject(self.opened.url(o.landed.upload.key), None, o.landed.rows, is_certain)
@@ -304,6 +308,10 @@ class _Lookup:
         slot = max({place.slot for place in possible} - own, default=None)
         if slot is not None:
             message += f"; it took the place of others by the REPLACE in slot {slot}"
+        for key in (each.landed.upload.key for each in given_up):
+            message += (
+                f"; or it was in {key}, which the LOST in slot {self.committed.lost[key]} gave up"
+            )
         fate = "landed" if is_certain else "possibly-landed"
         return Answer(fate, message, self.committed.slot if slot is None else slot, found)
 

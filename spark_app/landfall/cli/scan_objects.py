@@ -154,7 +154,28 @@ def _makers(opened: GroupStore, topic: str, lists: Mapping[int, Replaced]) -> di
     for tp in sorted(tps):
         found = counting(opened.name, Slice(tp, OffsetRange(0, _END)), records, lists)
         makers |= {key: piece.made_by for key, piece in found.pieces.items()}
+    for seq, listed in sorted(lists.items()):
+        for new in listed.objects:  # of which another group reads nothing: all rows are replayed
+            if new.landed.upload.key not in makers:
+                makers[new.landed.upload.key] = _maker_of_merged(
+                    opened.name, new, listed, seq, makers
+                )
     return makers
+
+
+def _maker_of_merged(
+    group: str, new: NewObject, listed: Replaced, seq: int, makers: Mapping[str, int]
+) -> int:
+    """The slot of the last of the records that landed what an object was merged of."""
+    if listed.made_by:
+        return seq
+    generation = object_names.origin(group, new.landed.upload.key).generation
+    slots = (
+        makers.get(each.landed.upload.key, each.slot)
+        for each in listed.retire
+        if object_names.origin(group, each.landed.upload.key).generation == generation
+    )
+    return max(slots, default=seq)
 
 
 def _ranges(group: str, new: NewObject) -> tuple[Slice, ...]:

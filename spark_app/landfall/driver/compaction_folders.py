@@ -9,7 +9,7 @@ by then stay as they are.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +20,7 @@ from landfall.lane import Lane
 from landfall.ledger import Purpose, Replace, Replacement, State, Visible, decode
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.object_names import parse_key
+from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import Replaced, decode_list
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish.cursor import Cursor, Position
@@ -208,6 +209,24 @@ class Folders:
                 self._add(Mergeable(slot, landed, before.specs.get(slot, "")), before, now)
         for slot, named in visible.replacements:
             self._replace(slot, named, state, now)
+        if before.members is not state.members:
+            self._leave_former(before.members.keys() - state.members.keys())
+
+    def _leave_former(self, gone: Collection[TopicPartition]) -> None:
+        """Merge nothing of topic partitions that leave.
+
+        Offsets may begin anew when they enter again, and nothing in a merged object would tell the
+        rows of both apart.
+        """
+        for folder in self.folders.values() if gone else ():
+            folder.objects = {
+                key: each
+                for key, each in folder.objects.items()
+                if not any(
+                    TopicPartition(folder.topic, section.partition) in gone
+                    for section in each.own_sections
+                )
+            }
 
     def _add(self, found: Mergeable, before: State, now: datetime) -> None:
         """Take note of an object that the slot after a state is the first to call visible."""

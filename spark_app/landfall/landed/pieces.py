@@ -195,8 +195,10 @@ class Counting:
         left_out = frozenset() if listed.made_by else replayed | before.replayed
         # Copies have the names of what they are copies of, but for the plan.
         copied = {**retired, **before.objects}
+        # A backfill lands what is present; a merge may be of rows of a former life.
+        known = None if listed.made_by else _known(copied)
         for new in listed.objects:
-            if found := self._rows_of(new, left_out):
+            if found := self._rows_of(new, left_out, known):
                 made_by = seq if listed.made_by else _made_by(new, found.bounds, copied, seq)
                 self._put(seq, new, found, made_by)
 
@@ -226,23 +228,34 @@ class Counting:
         self.ranges = [r for r in self.ranges if r not in gone] + [*again]
         return gone
 
-    def _rows_of(self, new: NewObject, left_out: frozenset["Bounds"]) -> "_Rows | None":
-        """Which rows of a new object are of the topic partition; None if none is.
+    def _rows_of(
+        self,
+        new: NewObject,
+        left_out: frozenset["Bounds"],
+        known: frozenset[tuple[str, "Bounds"]] | None,
+    ) -> "_Rows | None":
+        """Which rows of a new object are of this life of the topic partition; None if none is.
 
-        Sections with these bounds are left out, and so are those outside of the slice: nobody asks
-        for them, and a REPLAY that landed them is not among the records.
+        Sections outside of the slice are left out: nobody asks for them, and a REPLAY that landed
+        them is not among the records.
+
+        Args:
+            new: the object.
+            left_out: bounds of sections of REPLAYs.
+            known: folders and bounds of the sections that it may be made of; others are of a former
+                life. None if all of its rows are of this life.
         """
         tp, key = self.slice_.topic_partition, new.landed.upload.key
         if object_names.origin(self.group, key).topic != tp.topic:
             return None
-        at, rows, bounds = 0, list[RowRange](), list[Bounds]()
+        at, rows, bounds, folder = 0, list[RowRange](), list[Bounds](), _folder(key)
         for section in new.sections:
             own = (section.first_offset, section.last_offset)
             if section.partition == tp.partition and section.rows:
                 if own in left_out:
                     again = self._replayed.get(key, frozenset())
                     self._replayed[key] = again | {own}
-                elif self._is_wanted(own):
+                elif self._is_wanted(own) and (known is None or (folder, own) in known):
                     rows.append((at, at + section.rows))
                     bounds.append(own)
             at += section.rows
@@ -300,6 +313,15 @@ class _Before:
     objects: Mapping[str, _Source]
     replayed: frozenset[Bounds] = frozenset()
     letters: Mapping[str, tuple[Piece, _Source]] = field(default_factory=dict)
+
+
+def _folder(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _known(sources: Mapping[str, _Source]) -> frozenset[tuple[str, Bounds]]:
+    """The sections of objects, with the folders that these are in."""
+    return frozenset((_folder(key), each) for key, s in sources.items() for each in s.bounds)
 
 
 def _made_by(

@@ -13,7 +13,7 @@ from landfall.driver.compaction_planner import PlannedReplacement
 from landfall.driver.decide.compaction import MergeRules, plan_merges
 from landfall.driver.stored_specs import store_spec
 from landfall.errors import Retry
-from landfall.ledger import Decision, Purpose
+from landfall.ledger import Decision, Drop, Purpose
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.object_names import ObjectName, renamed
 from landfall.ledger.offsets import OffsetRange, Slice
@@ -500,3 +500,16 @@ def test_a_plan_that_gives_way_is_no_failure_and_is_made_again_once_the_folder_i
     assert scene.observe(timedelta(0)) is None
     scene.compacting.reserve(frozenset())
     assert scene.observe(timedelta(minutes=2)) is not None  # a failure waits for five
+
+
+def test_objects_of_a_topic_partition_that_left_are_not_merged() -> None:
+    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+    scene = CompactionScene(spec).land(4, 10, 5, 7)
+    scene.sample.append(lambda h: Drop(header=h, topic_partitions=(CLICKS,), reason="recreated"))
+    scene.observe()
+
+    scene.sample.open(2).add(CLICKS)
+    plan = scene.land(4, 3, 4).finish(4).observe()
+
+    assert plan is not None
+    assert [each.landed.rows for each in plan.listed.retire] == [3, 4]
