@@ -261,9 +261,9 @@ def by_publishers(played: PlayedLedger, most: int = 5_000) -> Keys:
     for stretch in Follower(played.lane, most).stretches(-1):
         for each in stretch.objects:
             found[each.landed.upload.key] += 1
-        for each in stretch.replaced:
-            found.subtract(Keys(old.upload.key for old in each.retired))
-            found.update(Keys(new.landed.upload.key for new in each.objects))
+        for replaced in stretch.replaced:
+            found.subtract(Keys(old.upload.key for old in replaced.retired))
+            found.update(Keys(new.landed.upload.key for new in replaced.objects))
     return +found
 
 
