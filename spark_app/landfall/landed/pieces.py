@@ -196,7 +196,7 @@ class Counting:
         # Copies have the names of what they are copies of, but for the plan.
         copied = {**retired, **before.objects}
         # A backfill lands what is present; a merge may be of rows of a former life.
-        known = None if listed.made_by else _known(copied)
+        known = None if listed.made_by else self._known(copied, listed)
         for new in listed.objects:
             if found := self._rows_of(new, left_out, known):
                 made_by = seq if listed.made_by else _made_by(new, found.bounds, copied, seq)
@@ -264,6 +264,23 @@ class Counting:
         is_whole = len(rows) == len(new.sections)
         return _Rows(frozenset(bounds), None if is_whole else tuple(rows))
 
+    def _known(
+        self, sources: Mapping[str, "_Source"], listed: Replaced
+    ) -> "frozenset[tuple[str, Bounds]]":
+        """The folders and bounds of sections that new objects may be made of.
+
+        An object is merged within its folder. What no object of its folder has may be in any.
+        """
+        own = {(_folder(key), each) for key, s in sources.items() for each in s.bounds}
+        new = {
+            (_folder(each.landed.upload.key), (section.first_offset, section.last_offset))
+            for each in listed.objects
+            for section in each.sections
+            if section.partition == self.slice_.topic_partition.partition
+        }
+        moved = {bounds for _, bounds in own - new}
+        return frozenset(own & new | {each for each in new if each[1] in moved})
+
     def _is_wanted(self, bounds: "Bounds") -> bool:
         offsets = self.slice_.offsets
         return bounds[0] < offsets.end and offsets.start <= bounds[1]
@@ -317,11 +334,6 @@ class _Before:
 
 def _folder(key: str) -> str:
     return key.rpartition("/")[0]
-
-
-def _known(sources: Mapping[str, _Source]) -> frozenset[tuple[str, Bounds]]:
-    """The sections of objects, with the folders that these are in."""
-    return frozenset((_folder(key), each) for key, s in sources.items() for each in s.bounds)
 
 
 def _made_by(
