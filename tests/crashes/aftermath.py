@@ -14,7 +14,7 @@ from tests.crashes.process import Process
 if TYPE_CHECKING:
     from tests.crashes.machine import Schedule
 
-PATIENCE = 5_000
+PATIENCE = 10_000
 """Steps within which the driver that lives on must have landed what it can."""
 GLANCE = 10
 """Steps between two looks at it."""
