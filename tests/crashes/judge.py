@@ -93,12 +93,13 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     records = [record for _, record in folded]
     found, skipped = landed(schedule, records), _skipped(folded)
     given_up, gone = lost(schedule, folded), expired(schedule)
-    yield from _unaccounted(schedule, found + gone, skipped, given_up)
+    again = given_up & found & landed_again(schedule)
+    yield from _unaccounted(schedule, found + gone, skipped, given_up - again)
     yield from common_findings(schedule)
     yield from late(slots(schedule), schedule.rows)
     counted = schedule.lane.read().totals
     in_objects = counted.landed + counted.dead_lettered - counted.replayed - counted.lost
-    totals = (in_objects, counted.skipped, counted.lost)
+    totals = (in_objects + again.total(), counted.skipped, counted.lost)
     if totals != (found.total() + gone.total(), skipped.total(), given_up.total()):
         yield (
             f"{found.total()} landed, {gone.total()} expired, {skipped.total()} skipped, "
@@ -224,6 +225,21 @@ def lost(schedule: "Schedule", folded: Iterable[tuple[State, Record]]) -> Offset
             version = (o.upload.key, o.upload.token)
             found += schedule.rows.records(version, topic_partition(o.upload.key).partition)
     return found
+
+
+def landed_again(schedule: "Schedule") -> Offsets:
+    """Every record of ranges that backfills have landed again, whatever was there before."""
+    found = set[tuple[str, int, int]]()
+    for slot in slots(schedule):
+        for _, listed in replaced(schedule, slot):
+            for piece in (again.piece for again in listed.landed_again):
+                member = slot.before.members.get(piece.topic_partition)
+                found |= {
+                    (member.topic_id, piece.topic_partition.partition, offset)
+                    for offset in range(piece.offsets.start, piece.offsets.end)
+                    if member is not None
+                }
+    return Offsets(found)
 
 
 def expired(schedule: "Schedule") -> Offsets:

@@ -149,3 +149,14 @@ def test_a_merged_object_of_a_replay_is_scanned_by_the_spec_of_the_replay() -> N
     played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
 
     assert one_answer.wrong_specs_of_scans(played) == []
+
+
+def test_a_range_with_an_object_that_was_given_up_is_read_once_it_is_landed_again() -> None:
+    played = PlayedLedger()
+    played.land(TPS[0], [FOLDERS[0], FOLDERS[1]] * 2, fate="lost")
+    played.open()
+    slot = played.backfill({TPS[0]: OffsetRange(0, 4)}, [FOLDERS[0]] * 2)
+
+    assert one_answer.missing_downstream(played) == set()
+    played.undo(slot)
+    assert len(one_answer.missing_downstream(played)) == 1

@@ -304,6 +304,17 @@ def by_downstream(played: PlayedLedger) -> Counter[tuple[int, int, int]]:
     return found - Counter({row: found[row] for row in played.replayed})
 
 
+def missing_downstream(played: PlayedLedger) -> set[str]:
+    """The objects that another group would look for in vain."""
+    history = History(played.lane, played.store.stat)
+    history.follow()
+    what, found = WhatCounts(history, "spec.source.landed"), set[str]()
+    for tp, life in history.lives(history.topic_partitions).items():
+        if life.start < life.end:
+            found |= what.of(Slice(tp, OffsetRange(life.start, life.end)), life).pieces.keys()
+    return {key for key in found if played.store.stat(key) is None}
+
+
 def wanted_downstream(played: PlayedLedger) -> Counter[tuple[int, int, int]]:
     """The rows that another group should read: those of present topic partitions."""
     now, found = read_landed(played.lane), Counter[tuple[int, int, int]]()

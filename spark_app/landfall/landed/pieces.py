@@ -114,7 +114,6 @@ class Counting:
     _before: dict[int, "_Before"] = field(default_factory=dict)
     _sources: dict[str, "_Source"] = field(default_factory=dict)
     _replayed: dict[str, frozenset["Bounds"]] = field(default_factory=dict)
-    _used_letters: set[str] = field(default_factory=set)
 
     @property
     def found(self) -> Iterator[FoundRange]:
@@ -158,7 +157,6 @@ class Counting:
             if letters is not None and letters.slot <= self.expired:
                 self._take_replayed(record.header.seq, again)
                 continue
-            self._used_letters.add(again.dead_letters)
             for each in again.objects:
                 bounds = frozenset([(each.first_offset, each.last_offset)])
                 self._replayed[each.upload.key] = bounds
@@ -186,10 +184,10 @@ class Counting:
                 retired[object_names.renamed(key, 0)] = source
         before = self._before.get(record.undoes, _Before(self._landed_again(seq, listed), {}))
         if changes_rows(record.purpose, record.undoes):
-            letters = self._without_letters(record)
+            unnamed = self._without_unnamed(record)
             swapped = self._swapped(record, before.ranges)
-            self._before[seq] = _Before(swapped, retired, replayed, letters)
-            for key, (piece, source) in before.letters.items():
+            self._before[seq] = _Before(swapped, retired, replayed, unnamed)
+            for key, (piece, source) in before.unnamed.items():
                 self.pieces[key], self._sources[key] = piece, source
         # A backfill lands the records themselves again: none of its rows is of a REPLAY.
         left_out = frozenset() if listed.made_by else replayed | before.replayed
@@ -207,18 +205,20 @@ class Counting:
         pieces = (each for each in listed.landed_again if each.piece.topic_partition == tp)
         return [CountingRange(seq, each) for each in pieces]
 
-    def _without_letters(self, record: Replace) -> "Mapping[str, tuple[Piece, _Source]]":
-        """Leave out the dead letters of REPLAYs in ranges that are landed again, and return them.
+    def _without_unnamed(self, record: Replace) -> "Mapping[str, tuple[Piece, _Source]]":
+        """Leave out objects of ranges that are landed again and no REPLACE names; return them.
 
-        No REPLACE names them: a REPLAY has used them up. But they were read instead of its objects.
+        They are dead letters that a REPLAY has used up, and objects that were given up. But the
+        former were read instead of the objects of the REPLAY, and the latter are missed.
         """
         tp = self.slice_.topic_partition
         spans = [slice_.offsets for slice_ in record.slices if slice_.topic_partition == tp]
-        return {
-            key: (self.pieces.pop(key), self._sources.pop(key))
-            for key in self._used_letters & self.pieces.keys()
-            if any(self.pieces[key].first_offset in span for span in spans)
-        }
+        found = [
+            key
+            for key, piece in self.pieces.items()
+            if any(piece.first_offset in span for span in spans)
+        ]
+        return {key: (self.pieces.pop(key), self._sources.pop(key)) for key in found}
 
     def _swapped(self, record: Replace, again: Iterable[CountingRange]) -> list[CountingRange]:
         """Put ranges in the place of those that a REPLACE concerns, and return the latter."""
@@ -329,7 +329,7 @@ class _Before:
     ranges: list[CountingRange]
     objects: Mapping[str, _Source]
     replayed: frozenset[Bounds] = frozenset()
-    letters: Mapping[str, tuple[Piece, _Source]] = field(default_factory=dict)
+    unnamed: Mapping[str, tuple[Piece, _Source]] = field(default_factory=dict)
 
 
 def _folder(key: str) -> str:
