@@ -82,15 +82,20 @@ def _lane(
     store: Store, spec: GroupSpec, landed: LandedNow, objects: Iterable[CountingObject]
 ) -> Lane:
     specs = MadeBy(store, (landed.group, LANE), spec.output, spec)
-    specs.digests.update(landed.specs)
 
     def made_by(file: File) -> Output:
-        output = specs.of(file.name.generation, file.name.topic).output
-        specs.allowed(file.name.generation).check_format(output)
+        output = specs.of(file.spec, file.name.topic).output
+        specs.allowed(file.spec).check_format(output)
         return output
 
     files = [
-        File(each.key, each.retiring.slot, each.landed.rows, each.landed.upload.size)
+        File(
+            each.key,
+            each.retiring.slot,
+            each.landed.rows,
+            each.landed.upload.size,
+            landed.specs.get(each.generation, ""),
+        )
         for each in objects
     ]
     return Lane(store, files, made_by)

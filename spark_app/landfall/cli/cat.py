@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -96,7 +97,12 @@ def _target(arguments: argparse.Namespace) -> tuple[Output, Store, str]:
             key = name.removeprefix(root)
             original = _COPY.sub("", key)
             topic = folders.split_destination(original)[1].partition("/")[0]
-            return opened.specs.for_topic(topic).output, opened.store, key
+            output = opened.specs.for_topic(topic).output
+            is_letters = object_names.is_system_key(original)
+            if not is_letters and not key.endswith(output_format(output).extension):
+                with suppress(ValueError):  # its name is none of Landfall's
+                    output = opened.output_of(original)  # landed before the format was changed
+            return output, opened.store, key
         case [url] if arguments.format:
             root, _, key = url.rpartition("/")
             codec = {"codec": arguments.codec} if arguments.codec else {}

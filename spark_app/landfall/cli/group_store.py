@@ -12,13 +12,15 @@ from typing import TypeVar
 from landfall import ledger
 from landfall.api import group_file
 from landfall.api.contract import LANE
-from landfall.api.spec import ConsumerGroup, TopicSpecs
+from landfall.api.spec import ConsumerGroup, Output, TopicSpecs
 from landfall.cli import console
 from landfall.driver.startup import check_secrets, explain_later, kafka_servers, store_servers
 from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
-from landfall.ledger import Record, State, object_names
+from landfall.ledger import Open, Record, State, object_names
+from landfall.reading.specs import MadeBy
+from landfall.registry import output_format
 from landfall.store import Store
 
 Item = TypeVar("Item")
@@ -63,6 +65,44 @@ class GroupStore:
     def lane(self) -> Lane:
         """The group's ledger."""
         return Lane(self.store, self.name, LANE, self.new_pool)
+
+    @cached_property
+    def made_by(self) -> MadeBy:
+        """By which specs objects were made; the whole ledger is read for it.
+
+        Raises:
+            Stalled: LEDGER_BROKEN.
+            Retry: the store does not answer.
+        """
+        spec = self.group.spec
+        found = MadeBy(self.store, (self.name, LANE), spec.output, spec)
+        for record in self.records():
+            if isinstance(record, Open):
+                found.opens.learn(record.generation, record.header.seq, record.spec)
+        return found
+
+    def output_of(self, key: str, slot: int = -1) -> Output:
+        """How an object was made, by the owner of the lane in a slot: see ``OpenedSpecs.digest``.
+
+        Without a slot, it is the last spec of its generation whose format has its extension.
+
+        Raises:
+            Stalled: LEDGER_BROKEN; SPEC_INVALID, its format is a plug-in that the group's file does
+                not name.
+            Retry: the store does not answer.
+        """
+        name = object_names.origin(self.name, key)
+        if slot >= 0:
+            return self._output(self.made_by.opens.digest(name.generation, slot), name.topic)
+        digests = self.made_by.opens.digests(name.generation)
+        outputs = [self._output(digest, name.topic) for digest in digests]
+        fits = (each for each in outputs if key.endswith(output_format(each).extension))
+        return next(fits, outputs[0])
+
+    def _output(self, digest: str, topic: str) -> Output:
+        output = self.made_by.of(digest, topic).output
+        self.made_by.allowed(digest).check_format(output)
+        return output
 
     def seen_state(self) -> State:
         """The state of the ledger, which calls applied what a look at the objects shows, too.

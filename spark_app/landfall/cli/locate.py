@@ -4,8 +4,9 @@ Of a feed also from a file and a row; see ``locate_files``.
 """
 
 import argparse
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 
 import msgspec
@@ -28,12 +29,15 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.locate_files import FeedParts
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format
+from landfall.landed.history import History
+from landfall.landed.specs import LandedBy
 from landfall.lane import records_in_segments
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Hole, State, folders, object_names
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
-from landfall.registry import output_format
+from landfall.registry import Allowed, output_format, plug_ins
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,8 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
         if found := in_force(tp, offset, replaced):
             state = replace(state, again=found[1])
         where = tuple(places(opened.name, tp, offset, state, replaced))
-        answer = _Lookup(opened, state, tp, offset, row, where).answer()
+        landed_again = {record.header.seq: listed for record, listed in replaced if listed.made_by}
+        answer = _Lookup(opened, state, tp, offset, row, where, landed_again).answer()
         if group := state.landed.read_from:
             origin = f"its range was read from what {group} has landed, as Kafka had lost it"
             answer = replace(answer, message=f"{answer.message}; {origin}")
@@ -206,7 +211,7 @@ def _by(hole: Hole) -> str:
     return f" ({decision.verb} by {decision.who}, {decision.requested})" if decision else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Lookup:
     """The search for one offset among the objects of the slice that covers it."""
 
@@ -218,18 +223,18 @@ class _Lookup:
     """Of a feed, which row of which file it is."""
     places: tuple[Place, ...] = ()
     """Where the offset may be."""
+    landed_again: Mapping[int, Replaced] = field(default_factory=dict)
+    """By slot, the lists of backfills."""
 
     @property
     def subject(self) -> str:
         return f"{self.tp} offset {self.offset}" + (f" ({self.row})" if self.row else "")
 
     def answer(self) -> Answer:
-        format_ = output_format(self.opened.specs.for_topic(self.tp.topic).output)
-
         def known_row(place: Place) -> int | None:
             # Rows that are sorted by a column can be anywhere.
             is_data = place.landed.kind is ObjectKind.DATA
-            in_order = not is_data or getattr(format_, "keeps_order", True)
+            in_order = not is_data or getattr(self._format(place), "keeps_order", True)
             return place.row_of(self.offset) if in_order else None
 
         # Objects whose row follows from the ledger alone come first: they need not be read.
@@ -239,7 +244,7 @@ class _Lookup:
         for place in (each for each in candidates if each not in given_up):
             row = known_row(place)
             if row is None:
-                offsets = self._offsets(place, format_)
+                offsets = self._offsets(place)
                 if None in offsets or (self.offset in offsets and not place.is_alone):
                     possible.append(place)
                     continue
@@ -251,9 +256,33 @@ class _Lookup:
             return self._possible(possible, given_up)
         return self._given_up(given_up) if given_up else self._absent()
 
-    def _offsets(self, place: Place, format_: Format) -> list[int | None]:
+    @cached_property
+    def _landed_by(self) -> LandedBy:
+        history = History(self.opened.lane, self.opened.store.stat)
+        history.follow()
+        found = LandedBy(history)
+        for slot, listed in self.landed_again.items():
+            found.learn(slot, listed)
+        return found
+
+    def _format(self, place: Place) -> Format:
+        """The format of an object: of the spec that landed its rows, which merges keep."""
+        own = {self.committed.slot, *self.landed_again, *(s for s, _ in self.committed.replays)}
+        slot, topic = place.slot if place.slot in own else self.committed.slot, self.tp.topic
+        try:
+            output = self._landed_by.spec(slot, topic).output
+        except Stalled as stalled:
+            if stalled.reason is not Reason.SPEC_INVALID:
+                raise
+            output = self.opened.specs.for_topic(topic).output  # an older release stored none
+        plugins = plug_ins(self.opened.group.spec)
+        why = "and the group's file does not name it"
+        Allowed(plugins, self._landed_by.file(slot), why).check_format(output)
+        return output_format(output)
+
+    def _offsets(self, place: Place) -> list[int | None]:
         """The offsets of the rows of a place, as the object stores them."""
-        rows = read_back.rows(self.opened, format_, place.landed)
+        rows = read_back.rows(self.opened, self._format(place), place.landed)
         end = place.first_row + place.rows.rows
         return [known for known, _ in islice(rows, place.first_row, end)]
 

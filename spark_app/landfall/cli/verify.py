@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from landfall.api.contract import LANE, ExitCode
-from landfall.api.spec import ColumnSource, GroupSpec, Output
+from landfall.api.spec import ColumnSource, GroupSpec
 from landfall.checks.corrections import Corrected, Corrections, corrected, corrections
 from landfall.checks.coverage import (
     Coverage,
@@ -169,9 +169,9 @@ def examine(
     progress.total = None if wanted else state.totals.present_objects
     done = 0
 
-    def read(found: Corrected) -> tuple[Corrected, list[ReadBack | str]]:
-        output = opened.specs.for_topic(found.landed.piece.topic_partition.topic).output
-        return found, [_read(opened, output, o) for o in found.landed.objects]
+    def read(each: tuple[int, Corrected]) -> tuple[Corrected, list[ReadBack | str]]:
+        slot, found = each
+        return found, [_read(opened, o, slot) for o in found.landed.objects]
 
     slices = _applied(opened, state, wanted, result, replaced)
     for found, outcomes in map_concurrently(read, slices):
@@ -202,9 +202,8 @@ def _examine_new(
 
     def read(new: NewObject) -> tuple[NewObject, TopicPartition, ReadBack | str]:
         origin = object_names.origin(opened.name, new.landed.upload.key)
-        output = opened.specs.for_topic(origin.topic).output
         tp = TopicPartition(origin.topic, origin.partition)
-        return new, tp, _read(opened, output, new.landed)
+        return new, tp, _read(opened, new.landed)
 
     chosen = (
         new
@@ -244,8 +243,11 @@ def _applied(
     wanted: frozenset[str],
     result: VerifyResult,
     replaced: Changed,
-) -> Iterator[Corrected]:
-    """The slices whose objects must be visible; COMMITs after them are counted in the result."""
+) -> Iterator[tuple[int, Corrected]]:
+    """The slices whose objects must be visible, with the slots that landed them.
+
+    COMMITs after them are counted in the result.
+    """
     applied_through = state.applied_through
     # Most ledgers correct nothing, and need not be read twice.
     is_changed = bool(state.totals.lost_objects or state.totals.replayed or replaced.expired)
@@ -264,8 +266,9 @@ def _applied(
             if (slot := again.replaced_by(record.header.seq, s.piece)) is not None:
                 result.faults += _staying(found, slot)
             elif _is_wanted(wanted, s):
-                yield found
-    yield from (corrected(s, by) for s in again.slices if _is_wanted(wanted, s))
+                yield record.header.seq, found
+    last = state.applied_through
+    yield from ((last, corrected(s, by)) for s in again.slices if _is_wanted(wanted, s))
 
 
 def _expired_letters(opened: GroupStore) -> frozenset[str]:
@@ -296,9 +299,10 @@ def _staying(found: Corrected, slot: int) -> Iterator[str]:
         yield f"{each.upload.key}: its rows were landed again in slot {slot}, and it stays"
 
 
-def _read(opened: GroupStore, output: Output, landed: LandedObject) -> ReadBack | str:
-    """The object, or why it could not be read."""
+def _read(opened: GroupStore, landed: LandedObject, slot: int = -1) -> ReadBack | str:
+    """The object, by the spec that made it, or why it could not be read."""
     try:
+        output = opened.output_of(landed.upload.key, slot)
         return read_back.read_back(opened, output, landed)
     except FileNotFoundError:
         return f"{landed.upload.key}: missing"

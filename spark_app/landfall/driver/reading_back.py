@@ -53,7 +53,8 @@ class ReadingBack:
             by_spec = dict[str, list[LandedObject]]()
             for each in stretch.objects:
                 generation = object_names.parse_key(each.landed.upload.key).generation
-                by_spec.setdefault(follower.specs.get(generation, ""), []).append(each.landed)
+                spec = follower.opens.digest(generation, each.decided)
+                by_spec.setdefault(spec, []).append(each.landed)
             for spec, objects in by_spec.items():
                 topics = {object_names.parse_key(o.upload.key).topic for o in objects}
                 try:

@@ -37,6 +37,8 @@ def read_spec(
         kept = parse_document(body)
     except ValueError:  # of somebody else, as one with another digest
         return None
+    if not isinstance(kept.get("output"), dict):
+        return None
     kept["output"] |= place
     kept.pop("feeds", None)
     try:

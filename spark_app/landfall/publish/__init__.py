@@ -32,11 +32,14 @@ class VisibleObject:
         slot: the first slot that calls it visible.
         landed: the object, as it was decided last.
         time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
+        decided: the slot of the record that names it; of one that replaces others, the last of
+            those that name these. Whoever owned the lane then has made its rows.
     """
 
     slot: int
     landed: LandedObject
     time: str = ""
+    decided: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import has_replaced, read_replaced
 from landfall.ledger import Replace, State, Visible, decode
+from landfall.ledger.opened import OpenedSpecs
 from landfall.ledger.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
@@ -30,8 +31,8 @@ class Follower:
         """Read nothing yet; ``advanced`` is called with the slot of each stretch that is read."""
         self._lane, self._max_objects, self._advanced = lane, max_objects, advanced
         self._state = State()
-        self.specs: dict[int, str] = {}
-        """The stored spec that each generation was landed by, in the slots read so far."""
+        self.opens = OpenedSpecs()
+        """By which stored specs the slots read so far were landed."""
 
     @property
     def unconfirmed(self) -> Iterator[LandedObject]:
@@ -126,7 +127,10 @@ class Follower:
             listed = read_replaced(self._lane.slots, record, named)
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
             new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
-            objects = tuple(VisibleObject(state.seq, landed, time) for landed in new)
+            decided = max((each.slot for each in listed.retire), default=record)
+            if listed.made_by:
+                decided = record
+            objects = tuple(VisibleObject(state.seq, landed, time, decided) for landed in new)
             changes = bool(listed.made_by) or self._changes_rows(state, record)
             groups = tuple(groups_of(listed, by_folder=not changes))
             yield ReplacedObjects(
@@ -209,7 +213,7 @@ class Follower:
 
     def _reach(self, state: State) -> None:
         self._state = state
-        self.specs[state.generation] = state.spec
+        self.opens.learn(state.generation, state.seq, state.spec)
 
 
 @dataclass
@@ -225,8 +229,9 @@ class _Gathered:
     def add(self, state: State, visible: Visible, horizons: Mapping[str, int]) -> None:
         """Add what a slot calls visible and complete, after these horizons."""
         time = state.last_commit_time or ""
-        data = (o for o in visible.objects if o.kind is _DATA)
-        self.objects += [VisibleObject(state.seq, o, time) for o in data]
+        decided = zip(visible.objects, visible.due, strict=True)
+        data = ((o, slot) for o, slot in decided if o.kind is _DATA)
+        self.objects += [VisibleObject(state.seq, o, time, slot) for o, slot in data]
         self.finished += _finished(state, horizons)
 
     @property

@@ -24,12 +24,14 @@ class File:
         slot: the slot of the ledger that makes it visible.
         rows: how many it has.
         size: in bytes.
+        spec: the digest of the stored spec that it was made by; empty if none is stored.
     """
 
     key: str
     slot: int
     rows: int
     size: int
+    spec: str = ""
 
     @property
     def name(self) -> ObjectName:

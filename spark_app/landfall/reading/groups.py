@@ -78,15 +78,15 @@ class LandedGroup:
             Retry: the store does not answer.
         """
         for stretch in self._follower.stretches(self._through):
+            self._made_by.opens.take(self._follower.opens)
             self._take(stretch)
             self._through = stretch.through
-        self._made_by.digests.update(self._follower.specs)
         return self._through
 
     def _take(self, stretch: Stretch) -> None:
         new = [visible for each in stretch.replaced for visible in each.objects]
         for visible in sorted((*stretch.objects, *new), key=lambda visible: visible.slot):
-            self._files.setdefault(_topic(visible), []).append(_file(visible))
+            self._files.setdefault(_topic(visible), []).append(self._file(visible))
         self._new.update(visible.landed.upload.key for visible in new)
         for each in stretch.replaced:
             at = (each.slot, each.record)
@@ -174,17 +174,15 @@ class LandedGroup:
 
     def scan_of(self, topic: str, files: tuple[File, ...], slot: int) -> Scan:
         """The rows of these files of a topic, see ``scan``."""
-        generations = {file.name.generation for file in files}
-        if not generations <= self._made_by.digests.keys():
-            _ = self.slot  # who follows from a snapshot on does not know earlier ones
-        made_by = {number: self._made_by.of(number, topic).output for number in generations}
+        specs = {file.spec for file in files}
+        made_by = {spec: self._made_by.of(spec, topic).output for spec in specs}
         lane = (self.name, self._lane.name)
         copies = {
             file.key: retired_names.retired_key(*lane, self._retired[file.key][1], file.key)
             for file in files
             if self._is_gone(file.key)
         }
-        allowed = {number: self._made_by.allowed(number) for number in generations}
+        allowed = {spec: self._made_by.allowed(spec) for spec in specs}
         source = RowSource(self._output, made_by, pa.schema([]), lane, copies, allowed)
         root = self._output.url.rstrip("/")
         return Scan(topic, slot, root, files, source, self.store)
@@ -204,9 +202,11 @@ class LandedGroup:
         is_chosen = chooser(choice, self._times)
         found, through, given = list[File](), after, after
         for stretch in self._ahead.stretches(after):
-            self._made_by.digests.update(self._ahead.specs)
-            files = (_file(o) for o in stretch.objects if _topic(o) == topic)
-            found += [file for file in files if is_chosen(file)]
+            self._made_by.opens.take(self._ahead.opens)
+            own = [o for o in stretch.objects if _topic(o) == topic]
+            if not all(map(self._is_known, own)):
+                _ = self.slot  # who follows from a snapshot on does not know earlier generations
+            found += [file for file in map(self._file, own) if is_chosen(file)]
             through = stretch.through
             if len(found) >= max_files:
                 yield through, tuple(found)
@@ -215,10 +215,17 @@ class LandedGroup:
             yield through, tuple(found)
 
     def _times(self, file: File) -> PartitionTimes:
-        name = file.name
-        if name.generation not in self._made_by.digests:
-            _ = self.slot
-        return self._made_by.times(name.generation, name.topic)
+        return self._made_by.times(file.spec, file.name.topic)
+
+    def _is_known(self, visible: VisibleObject) -> bool:
+        generation = object_names.parse_key(visible.landed.upload.key).generation
+        return generation in self._made_by.opens
+
+    def _file(self, visible: VisibleObject) -> File:
+        landed = visible.landed
+        generation = object_names.parse_key(landed.upload.key).generation
+        spec = self._made_by.opens.digest(generation, visible.decided)
+        return File(landed.upload.key, visible.slot, landed.rows, landed.upload.size, spec)
 
 
 def open_group(
@@ -300,8 +307,3 @@ def _owner(store: Store, output: Output) -> str:
 
 def _topic(visible: VisibleObject) -> str:
     return folders.split_destination(visible.landed.upload.key)[1].partition("/")[0]
-
-
-def _file(visible: VisibleObject) -> File:
-    landed = visible.landed
-    return File(landed.upload.key, visible.slot, landed.rows, landed.upload.size)

@@ -27,19 +27,19 @@ class RowSource:
 
     Attributes:
         output: where the objects are.
-        made_by: how they were made, by generation.
+        made_by: how they were made, by stored spec.
         schema: the columns of every batch.
         lane: the group and the lane whose objects they are.
         copies: the keys of copies, by those of objects that retired after the slot of the scan.
-        allowed: what may be imported to read them, by generation.
+        allowed: what may be imported to read them, by stored spec.
     """
 
     output: Output
-    made_by: Mapping[int, Output]
+    made_by: Mapping[str, Output]
     schema: pa.Schema
     lane: tuple[str, str]
     copies: Mapping[str, str]
-    allowed: Mapping[int, Allowed] = field(default_factory=dict)
+    allowed: Mapping[str, Allowed] = field(default_factory=dict)
 
     def objects(self, store: Store) -> WithCopies:
         """The objects, and copies of those that have retired."""
@@ -53,12 +53,12 @@ class RowSource:
                 columns of the schema, or its format is a plug-in that the reader has not named.
             Retry: the store does not answer.
         """
-        for generation in sorted({file.name.generation for file in files}):
-            self.allowed[generation].check_format(self.made_by[generation])
+        for spec in sorted({file.spec for file in files}):
+            self.allowed[spec].check_format(self.made_by[spec])
         for body in fetched(self.objects(store), files):
             values = body.file.partition_values
             own = pa.schema([f for f in self.schema if f.name not in values])
-            made_by = self.made_by[body.file.name.generation]
+            made_by = self.made_by[body.file.spec]
             for batch in rows.batches(body, made_by, self.schema.names, own):
                 yield _aligned(body.file, batch, self.schema, values)
 
@@ -132,7 +132,7 @@ class Scan:
         objects = self._source.objects(self._store)
 
         def own(file: File) -> pa.Schema:
-            made_by = self._source.made_by[file.name.generation]
+            made_by = self._source.made_by[file.spec]
             return rows.schema_of(Bytes(objects, file), made_by)
 
         for file, schema in zip(self._files, in_order(own, self._files), strict=True):

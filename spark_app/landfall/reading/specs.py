@@ -13,13 +13,14 @@ from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.lane.stored_specs import read_spec
 from landfall.ledger import object_names
+from landfall.ledger.opened import OpenedSpecs
 from landfall.reading.times import PartitionTimes
 from landfall.registry import Allowed, plug_ins
 from landfall.store import Slots
 
 
 class MadeBy:
-    """The specs by which objects were made, by generation. Stored ones are read once."""
+    """The specs by which objects were made, by the digests of stored ones, which are read once."""
 
     def __init__(
         self,
@@ -40,27 +41,25 @@ class MadeBy:
         """
         self._plugins = frozenset(plugins) | (plug_ins(present) if present else frozenset())
         self._slots, self._lane, self._output, self._present = slots, lane, output, present
-        self.digests: dict[int, str] = {}
-        """Which stored spec each generation was made by; a follower of the ledger fills it."""
+        self.opens = OpenedSpecs()
+        """What is known of the ledger; a follower of it fills it."""
         self._read: dict[str, TopicSpecs] = {}
-        self._times: dict[tuple[int, str], PartitionTimes] = {}
+        self._times: dict[tuple[str, str], PartitionTimes] = {}
 
-    def of(self, generation: int, topic: str) -> GroupSpec:
-        """The spec of a topic in a generation.
+    def of(self, digest: str, topic: str) -> GroupSpec:
+        """A stored spec, as it is for a topic.
 
         Raises:
             Stalled: SPEC_INVALID, no spec is stored, and there is no group file.
             Retry: the store does not answer.
         """
-        name = self.digests.get(generation, "")
-        if name not in self._read:
-            self._read[name] = self._stored(name)
-        return self._read[name].for_topic(topic)
+        if digest not in self._read:
+            self._read[digest] = self._stored(digest)
+        return self._read[digest].for_topic(topic)
 
-    def allowed(self, generation: int) -> Allowed:
-        """What may be imported to read objects of a generation."""
-        name = self.digests.get(generation, "")
-        file = object_names.spec_key(*self._lane, name) if name else "the group's file"
+    def allowed(self, digest: str) -> Allowed:
+        """What may be imported to read objects that were landed by a stored spec."""
+        file = object_names.spec_key(*self._lane, digest) if digest else "the group's file"
         return Allowed(
             self._plugins,
             f"{self._output.url.rstrip('/')}/{file}",
@@ -68,16 +67,16 @@ class MadeBy:
             " or to the reader: plugins=[…] of landfall.open, the option plugins of spark.read",
         )
 
-    def times(self, generation: int, topic: str) -> PartitionTimes:
-        """Reads the times of output partitions of a topic in a generation.
+    def times(self, digest: str, topic: str) -> PartitionTimes:
+        """Reads the times of output partitions of a topic that were landed by a stored spec.
 
         Raises:
             Stalled, Retry: as ``of``.
         """
-        made = self._times.get((generation, topic))
+        made = self._times.get((digest, topic))
         if made is None:
-            made = PartitionTimes(self.of(generation, topic).route)
-            self._times[generation, topic] = made
+            made = PartitionTimes(self.of(digest, topic).route)
+            self._times[digest, topic] = made
         return made
 
     def _stored(self, name: str) -> TopicSpecs:
