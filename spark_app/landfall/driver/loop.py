@@ -40,7 +40,7 @@ from landfall.driver.in_flight import InFlightBatches
 from landfall.driver.lost_uploads import LostUploads, Recording
 from landfall.driver.membership_sync import MembershipSync
 from landfall.driver.messages import list_errors, not_landed, work_beside_landing
-from landfall.driver.orphan_uploads import is_ours
+from landfall.driver.orphan_uploads import is_of_landed_range, is_ours
 from landfall.driver.pending_requests import PendingRequests
 from landfall.driver.publishing import published_positions
 from landfall.driver.replacements import Replacements
@@ -237,8 +237,9 @@ class Driver:
             self._unless_away("SnapshotFailed", roll)
         # Only what is visible is mirrored: Kafka's tools must not show records as read too early.
         self._housekeeping.mirror(self._completer.applied_through, self._lost.missing)
+        name, checkpoint = self.group.metadata.name, self.writer.state.checkpoint
         self._housekeeping.abort_orphans_if_due(
-            self._is_ours,
+            partial(is_of_landed_range, name, checkpoint),
             self._decided,
             now,
             self.group.spec.tuning.orphan_age,

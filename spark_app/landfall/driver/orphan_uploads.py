@@ -6,9 +6,10 @@ Two rules keep everything that is still needed:
 - A driver that was fenced and does not know it yet would abort its successor's uploads. So the
   ledger is read after the listing: if nobody had opened the lane by then, no listed upload is a
   successor's.
-- A driver must not abort what its own tasks upload. Either the filter takes only uploads older than
-  any that a task may still write to, or the listing is *closed* before the first task starts: it
-  then takes no more uploads, so all that it has taken were begun by others.
+- A driver must not abort what its own tasks upload. Either the filter takes only uploads of ranges
+  that were landed before, and older than any that a task may still write to; or the listing is
+  *closed* before the first task starts: it then takes no more uploads, so all that it has taken
+  were begun by others. Age alone would not do: it compares the clocks of driver and store.
 """
 
 import logging
@@ -20,7 +21,7 @@ from datetime import datetime, timedelta
 from landfall.driver.background import Background
 from landfall.errors import LandfallError
 from landfall.ledger import object_names
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.objects import OpenUpload
 from landfall.store import Uploads
 
@@ -46,6 +47,22 @@ def is_ours(group: str, members: Collection[TopicPartition], key: str) -> bool:
     except ValueError:
         return False
     return TopicPartition(origin.topic, origin.partition) in members
+
+
+def is_of_landed_range(group: str, checkpoint: Checkpoint, key: str) -> bool:
+    """Whether a key is named like an object of the group of a range that was landed before.
+
+    Args:
+        group: the name of the group.
+        checkpoint: up to where its topic partitions were landed.
+        key: the key.
+    """
+    try:
+        origin = object_names.origin(group, key)
+    except ValueError:
+        return False
+    tp = TopicPartition(origin.topic, origin.partition)
+    return tp in checkpoint and origin.start < checkpoint[tp]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.driver.background import Threads
-from landfall.driver.orphan_uploads import OrphanFilter, OrphanSweep
+from landfall.driver.orphan_uploads import OrphanFilter, OrphanSweep, is_of_landed_range
+from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.objects import OpenUpload
 from landfall.store.fault_injection import Call, NoFaults, Operation
 from landfall.store.memory import MemoryStore
@@ -110,3 +111,16 @@ def test_a_fenced_driver_aborts_nothing(is_fenced: bool, left: list[str]) -> Non
     sweep.stop()
 
     assert [upload.key for upload in store.open_uploads("")] == left
+
+
+def test_a_driver_whose_clock_is_days_ahead_keeps_what_its_tasks_upload() -> None:
+    """Ages are differences between the driver's clock and the store's."""
+    checkpoint = Checkpoint({TopicPartition("a", 0): 30})
+    names = [f"a/all/1_0_{start:020d}.txt" for start in (0, 29, 30, 31)]
+    names += [f"_landfall/shop/dead-letters/a/1_0_{start:020d}.parquet" for start in (29, 30)]
+
+    found = [is_of_landed_range("shop", checkpoint, name) for name in names]
+
+    assert found == [True, True, False, False, True, False]
+    assert not is_of_landed_range("shop", checkpoint, "a/all/1_1_00000000000000000000.txt")
+    assert not is_of_landed_range("shop", checkpoint, "something/else")
