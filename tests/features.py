@@ -11,7 +11,7 @@ TESTS = Path(__file__).parent
 FEATURES = {
     "api": ("unit/api", "values_properties", "resource", "wrong_specs"),
     "audit": ("audit",),
-    "backfill": ("backfill", "promot", "side_", "replay", "replac", "landed_again"),
+    "backfill": ("backfill", "promot", "side_", "replay", "replac", "landed_again", "one_answer"),
     "chaos": ("chaos", "kills"),
     "chart": ("chart", "alerts", "dashboard", "rights"),
     "command-line": ("unit/cli", "command_line", "test_check.", "verbs", "tutorial"),

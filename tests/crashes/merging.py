@@ -34,7 +34,7 @@ from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
 from tests.crashes.world import Rows, WatchedStore
-from tests.support.merged import Current, current, merged, planned
+from tests.support.merged import Current, current, is_of_replace, merged, planned
 
 GROUP = "fake"
 """The group of all schedules."""
@@ -220,7 +220,7 @@ class MergedStore(WatchedStore):
         return super().put_copy(key, upload_id, number, source, start, length)
 
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
-        schedule, is_new = self.schedule, ".r" in upload.key
+        schedule, is_new = self.schedule, is_of_replace(upload.key)
         if is_new and not schedule.calm and schedule.dice.random() < schedule.refuses:
             raise StoreDenied(f"{upload.key}: AccessDenied")
         super().complete(upload, is_fresh=is_fresh)

@@ -1,5 +1,6 @@
 """What counts at the end of a ledger with REPLACEs, and merges of it."""
 
+import re
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from landfall.store import Store
 
 Current = tuple[RetiringObject, tuple[Section, ...]]
 """An object that counts, and what it holds."""
+
+_OF_REPLACE = re.compile("r[0-9]{10,}_")
 
 
 def current(lane: Lane) -> tuple[State, dict[str, Current]]:
@@ -117,3 +120,8 @@ class MergesOnce(NoPlanner):
     def gave_way(self, _: PlannedReplacement) -> None:
         """See ``Planner``."""
         self.refusals.append("gave way")
+
+
+def is_of_replace(key: str) -> bool:
+    """Whether the name of an object says that it replaces others."""
+    return _OF_REPLACE.match(key.rpartition("/")[2]) is not None

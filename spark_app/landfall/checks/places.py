@@ -31,11 +31,6 @@ class Place:
     is_in_order: bool = True
     is_alone: bool = True
 
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The first and the last offset of the rows."""
-        return self.rows.first_offset, self.rows.last_offset
-
     def row_of(self, offset: int) -> int | None:
         """The row of an offset in the object; None if only reading the object can show it."""
         row = row_of(self.rows, offset) if self.is_in_order else None
@@ -93,13 +88,12 @@ def places(
 
 
 def _is_made_of(place: Place, gone: Iterable[Place]) -> bool:
-    """Whether rows of a merged object may be those of one of these places, which retired."""
+    """Whether rows of a merged object may be those of one of these places, which retired.
+
+    An object is merged within its folder.
+    """
     folder = place.landed.upload.key.rpartition("/")[0]
-    return any(
-        each.landed.upload.key.rpartition("/")[0] == folder
-        and (not each.is_in_order or not place.is_in_order or each.bounds == place.bounds)
-        for each in gone
-    )
+    return any(each.landed.upload.key.rpartition("/")[0] == folder for each in gone)
 
 
 def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[Place]:

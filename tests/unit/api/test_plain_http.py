@@ -82,8 +82,14 @@ def test_a_signed_request_shows_no_secret() -> None:
 
 
 def test_run_and_explain_warn(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "secrets/login").mkdir(parents=True)
+    (tmp_path / "secrets/login/token").write_text("t")
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path / "secrets"))
     spec = document(**hook("http://server:1", secretRef=SECRET), state="Suspended")
     file = tmp_path / "group.yaml"
     file.write_text(yaml.safe_dump(spec))

@@ -6,11 +6,12 @@ from landfall.api.contract import ExitCode
 from landfall.api.verbs import VERBS
 from landfall.cli import main
 from landfall.cli.arguments import EXIT_CODES, parser
+from landfall.cli.parsing import RENAMED
 
 COMMANDS = (
     *("run", "status", "fsck", "locate", "cat", "verify", "audit"),
     *("explain", "try", "import-offsets", "migrate", "files", "log", "ls"),
-    *(verb for verb in VERBS if not verb.startswith("files-")),
+    *(RENAMED.get(verb, verb) for verb in VERBS if not verb.startswith("files-")),
 )
 
 

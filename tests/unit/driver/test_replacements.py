@@ -33,7 +33,7 @@ from tests.support.fakes import (
     written_offsets,
 )
 from tests.support.landing import wait_for
-from tests.support.merged import MergesOnce
+from tests.support.merged import MergesOnce, is_of_replace
 
 GROUP = group().metadata.name
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
@@ -276,7 +276,7 @@ class NoComplete(MemoryStore):
     denies = True
 
     def _finish_once(self, upload: Upload) -> None:
-        if self.denies and ".r" in upload.key:
+        if self.denies and is_of_replace(upload.key):
             raise StoreDenied(f"POST {upload.key}: AccessDenied")
         super()._finish_once(upload)
 
@@ -401,7 +401,7 @@ class Overwritten(MemoryStore):
     armed = ""
 
     def _overwrite(self, key: str, moment: str) -> None:
-        if self.armed == moment and key.startswith("a/") and ".r" not in key:
+        if self.armed == moment and key.startswith("a/") and not is_of_replace(key):
             self.armed = ""
             self.overwrite(key, b"by somebody else")
             self.overwritten = key
@@ -630,9 +630,10 @@ def test_a_later_merge_that_lost_an_upload_is_no_obstacle(scene: Scene) -> None:
     finish, lost = store._finish_once, set[str]()
 
     def lose(upload: Upload) -> None:
-        plan = object_names.parse_key(upload.key).plan
+        is_kept = object_names.is_system_key(upload.key)
+        plan = -1 if is_kept else object_names.parse_key(upload.key).plan
         is_new = plan >= 0 and plan != first
-        if is_new and "retired" not in upload.key and lost <= {upload.upload_id}:
+        if is_new and lost <= {upload.upload_id}:
             lost.add(upload.upload_id)
             store._uploads.pop(upload.upload_id, None)
         finish(upload)
@@ -731,7 +732,7 @@ def test_if_the_store_loses_an_upload_the_old_objects_stay(scene: Scene) -> None
     finish, lost = store._finish_once, set[str]()
 
     def lose(upload: Upload) -> None:
-        if ".r" in upload.key and lost <= {upload.upload_id}:
+        if is_of_replace(upload.key) and lost <= {upload.upload_id}:
             lost.add(upload.upload_id)
             store._uploads.pop(upload.upload_id, None)
         finish(upload)

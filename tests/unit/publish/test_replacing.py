@@ -1,6 +1,7 @@
 """What publishers make of objects that take the place of others."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -194,8 +195,9 @@ def data_changes(table: str) -> dict[str, set[bool]]:
     for line in chain.from_iterable(each.read_text().splitlines() for each in versions):
         for action in ("add", "remove"):
             if entry := json.loads(line).get(action):
-                name = entry["path"].rpartition("/")[2]
-                found.setdefault(f"{action} {name[:24]}", set()).add(entry["dataChange"])
+                name = re.search(r"1_0_[0-9]{20}", entry["path"])
+                assert name, entry
+                found.setdefault(f"{action} {name[0]}", set()).add(entry["dataChange"])
     return found
 
 
