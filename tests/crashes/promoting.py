@@ -109,6 +109,8 @@ class Promoter(Merger):
         self._check(landed, found)
         token = self._deps.new_name()
         generation = schedule.dice.randint(1, schedule.generations)
+        # As a plan is refused otherwise: see ``side_lane.plan``.
+        generation = max([generation, *(each.generation for each in found.retire)])
         again, objects = list[LandedAgain](), list[NewObject]()
         for piece in (part for slice_ in found.slices for part in self._cut(slice_)):
             made = self._landed(landed, piece, generation, token)

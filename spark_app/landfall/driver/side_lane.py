@@ -124,7 +124,20 @@ class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def side_plan(
     name: str, landed: LandedNow, backfill: Backfill, generation: int, now: datetime
 ) -> SidePlan:
-    """The plan to land a backfill's ranges by this generation of the group's spec."""
+    """The plan to land a backfill's ranges by this generation of the group's spec.
+
+    Raises:
+        Stalled: SPEC_INVALID, a later generation has landed some of it. Dead letters are replayed
+            by a generation above the one that wrote them, so objects might be named as those that
+            the backfill replaces.
+    """
+    newest = max((each.generation for each in (*backfill.retire, *backfill.cut)), default=0)
+    if newest > generation:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"backfill: generation {newest} has landed some of these ranges, and GROUP.yaml has "
+            f"generation {generation}: raise spec.generation to {newest + 1}, and deploy it first",
+        )
     chosen = {slice_.topic_partition for slice_ in backfill.slices}
     topics = {tp.topic for tp in chosen}
     others = sorted(tp for tp in landed.members.keys() - chosen if tp.topic in topics)

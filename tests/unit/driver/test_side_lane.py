@@ -75,6 +75,14 @@ def test_a_plan_is_stored_once() -> None:
         store_plan(store, plan(read_through=1))
 
 
+def test_an_older_generation_than_that_of_what_is_landed_is_refused() -> None:
+    landed = History().open(3).add(0).commit(0, ["a"] * 3).applied()
+
+    with pytest.raises(Stalled, match="generation 3 has landed some of these ranges"):
+        side_plan("fix", landed, chosen(landed, Choice()), 2, NOW)
+    assert side_plan("fix", landed, chosen(landed, Choice()), 3, NOW).generation == 3
+
+
 def test_there_must_be_a_plan_that_this_software_knows() -> None:
     with pytest.raises(Stalled, match="is not planned"):
         read_plan(MemoryStore(), "fix")
