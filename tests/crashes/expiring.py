@@ -22,7 +22,7 @@ from landfall.driver.deps import DriverDeps
 from landfall.driver.loop import Driver
 from landfall.ledger import Lost, Replay
 from landfall.ledger.task_results import LandedObject
-from tests.crashes.judge import folded_records
+from tests.crashes.judge import folded_records, retired, slots
 from tests.crashes.machine import Schedule
 from tests.crashes.person import ask_for_replay
 
@@ -121,7 +121,9 @@ class ExpirySchedule(Schedule):
         """Dead letters that were deleted before what a REPLAY made of them was visible."""
         deletions = ChainMap(*(store.at_deletions for store in self.stores))
         at_deletion = deletions.get(key)
-        seen = (at_deletion or frozenset()) | self._given_up()
+        # What retires was visible.
+        gone = {each.landed.upload.key for slot in slots(self) for each in retired(self, slot)}
+        seen = (at_deletion or frozenset()) | self._given_up() | gone
         unseen = [o.upload.key for o in objects if o.upload.key not in seen]
         if at_deletion is not None and unseen:
             yield f"{key} was deleted before a REPLAY had made {unseen} of it"
