@@ -59,7 +59,8 @@ def _takes_what_is_decided_for_visible(patch: Patch) -> None:
             objects = decided_objects(record)
         elif isinstance(record, Repair):
             objects = record.objects
-        return ledger.fold(state, body), Visible(objects)
+        due = (state.seq + 1,) * len(objects)
+        return ledger.fold(state, body), Visible(objects, due)
 
     patch.setattr(ledger, "fold_applied", fold_applied)
 
