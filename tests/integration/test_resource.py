@@ -105,7 +105,10 @@ def test_the_documented_correction_is_accepted(dry_run: Groups, cell: str, right
 
 
 def test_every_rule_is_in_the_documentation() -> None:
-    answers = "\n".join([*(answer for _, answer, _ in WRONG), *(row[2] for row in IMMUTABLE)])
+    tables = "\n".join([*(answer for _, answer, _ in WRONG), *(row[2] for row in IMMUTABLE)])
+    # ``test_the_replicas_of_a_group_that_scales_itself_…`` tries what is in no table.
+    also = PAGE.partition("not changed while `autoscaling`")[2].partition("\n\n")[0]
+    answers = f"{tables}\n{' '.join(also.split())}"
 
     assert len(messages(schema())) > 20
     assert [message for message in messages(schema()) if message not in answers] == []
