@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from landfall import ledger
 from landfall.api import group_file
@@ -19,9 +19,10 @@ from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
 from landfall.ledger import Open, Record, State, object_names
-from landfall.reading.specs import MadeBy
-from landfall.registry import output_format
 from landfall.store import Store
+
+if TYPE_CHECKING:
+    from landfall.reading.specs import MadeBy
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,13 +68,15 @@ class GroupStore:
         return Lane(self.store, self.name, LANE, self.new_pool)
 
     @cached_property
-    def made_by(self) -> MadeBy:
+    def made_by(self) -> "MadeBy":
         """By which specs objects were made; the whole ledger is read for it.
 
         Raises:
             Stalled: LEDGER_BROKEN.
             Retry: the store does not answer.
         """
+        from landfall.reading.specs import MadeBy  # noqa: PLC0415  # it imports Arrow
+
         spec = self.group.spec
         found = MadeBy(self.store, (self.name, LANE), spec.output, spec)
         for record in self.records():
@@ -91,6 +94,8 @@ class GroupStore:
                 not name.
             Retry: the store does not answer.
         """
+        from landfall.registry import output_format  # noqa: PLC0415  # it imports Arrow
+
         name = object_names.origin(self.name, key)
         if slot >= 0:
             return self._output(self.made_by.opens.digest(name.generation, slot), name.topic)
