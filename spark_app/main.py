@@ -46,8 +46,8 @@ from landfall.api.spec import ConsumerGroup
 from landfall.cli.numbers import port
 from landfall.driver.http.control import Control
 from landfall.driver.http.signed_requests import SignatureCheck
-from landfall.driver.run import Options, run_group
-from landfall.driver.termination_message import TerminationMessage
+from landfall.driver.process.run import Options, run_group
+from landfall.driver.process.termination_message import TerminationMessage
 from landfall.errors import Reason, Retry, Stalled, StoreDenied
 from landfall.logs import log_as_json
 

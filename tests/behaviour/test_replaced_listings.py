@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import LANE
-from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger import object_names
 from landfall.store import Store

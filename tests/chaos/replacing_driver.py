@@ -23,10 +23,10 @@ from landfall.cli import verb  # noqa: F401  # so that it need not be imported a
 from landfall.cli.backfill import OpenBackfill
 from landfall.cli.group_store import GroupStore
 from landfall.clock import SteadyClock
-from landfall.driver import compacting, compaction_folders
-from landfall.driver.pinned_spec import pinned_spec
-from landfall.driver.run import Options, drive
-from landfall.driver.side_source import side_group_of
+from landfall.driver.backfill.side_source import side_group_of
+from landfall.driver.core.pinned_spec import pinned_spec
+from landfall.driver.process.run import Options, drive
+from landfall.driver.replacing import compacting, compaction_folders
 from landfall.lane import claim_output_root
 from landfall.lane.stores import open_stores
 from landfall.logs import log_as_json

@@ -15,8 +15,8 @@ import pytest
 
 from landfall.api.contract import LANE
 from landfall.api.verbs import Answer, LeaseRequest, Outcome
-from landfall.driver import lease_sessions
-from landfall.driver.lane_session import LaneSession
+from landfall.driver.requests import lease_sessions
+from landfall.driver.requests.lane_session import LaneSession
 from landfall.errors import Fenced, Retry
 from landfall.lane import Lane
 from landfall.source.files_log import FilesLog

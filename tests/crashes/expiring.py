@@ -17,9 +17,9 @@ from functools import partial
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.loop import Driver
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.process.loop import Driver
 from landfall.ledger import Lost, Replay
 from landfall.ledger.task_results import LandedObject
 from tests.crashes.judge import folded_records, retired, slots

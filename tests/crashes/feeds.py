@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, Feed
-from landfall.driver.deps import DriverDeps
-from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.process.loop import Driver
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.files_log import FilesLog
 from landfall.store.memory_files import MemoryFiles

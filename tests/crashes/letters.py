@@ -15,8 +15,8 @@ from typing import Any
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
-from landfall.driver.deps import DriverDeps
-from landfall.driver.loop import Driver
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.process.loop import Driver
 from landfall.errors import LettersUnreachable, Reason, StoreDenied
 from landfall.store.fault_injection import Call, Fault, Operation, Plan
 from tests.crashes.luck import Loss

@@ -13,8 +13,8 @@ from functools import partial
 from msgspec import structs
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.deps import DriverDeps
-from landfall.driver.loop import Driver
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import Commit, Hole, Lost
 from landfall.ledger.decisions import topic_partition

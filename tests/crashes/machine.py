@@ -25,10 +25,10 @@ from itertools import count
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.deps import DriverDeps
-from landfall.driver.goals import Endless
-from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
-from landfall.driver.loop import Driver
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.landing.goals import Endless
+from landfall.driver.process.handover import ContenderOptions, LaneContender, StatusReporter
+from landfall.driver.process.loop import Driver
 from landfall.errors import Retry, Stalled, StoreDenied
 from landfall.lane import Lane
 from landfall.lane.stores import as_one

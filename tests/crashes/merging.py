@@ -17,10 +17,10 @@ from itertools import chain
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import UndoRequest
-from landfall.driver.deps import DriverDeps
-from landfall.driver.loop import Driver
-from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement
-from landfall.driver.restoring import read_list
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.planned_replacement import NoPlanner, PlannedReplacement
+from landfall.driver.process.loop import Driver
+from landfall.driver.replacing.restoring import read_list
 from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane
 from landfall.ledger import Record, Replace, State, object_names

@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import cache, partial
 
 from landfall.api.contract import ExitCode
-from landfall.driver.loop import Driver
+from landfall.driver.process.loop import Driver
 from landfall.ledger import (
     Block,
     Commit,

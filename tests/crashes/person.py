@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from landfall import ledger
 from landfall.api.verbs import ReplayRequest
-from landfall.driver.loop import Driver
+from landfall.driver.process.loop import Driver
 from landfall.errors import Reason
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.ledger import Decision, Header, Permission, Record, State

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from landfall.driver.loop import Driver
+from landfall.driver.process.loop import Driver
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.letters import LettersSchedule

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import stamina
 
 from landfall.api.contract import ExitCode
-from landfall.driver.handover import LaneContender
-from landfall.driver.status import DriverProgress
+from landfall.driver.http.status import DriverProgress
+from landfall.driver.process.handover import LaneContender
 from landfall.errors import LandfallError, Reason, Stalled
 from tests.crashes.scheduler import Owner, Task
 

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import compress, pairwise
 
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.landed_now import LandedNow
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.errors import LandfallError
 from landfall.ledger import Purpose, object_names
 from landfall.ledger.merged_objects import Mergeable, halves

@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
-from landfall.driver.closed_ranges import closing
-from landfall.driver.goals import Endless, GoalType
+from landfall.driver.landing.closed_ranges import closing
+from landfall.driver.landing.goals import Endless, GoalType
 from landfall.ledger import Commit, Lost, Replay, Run, digest
 from landfall.ledger.decisions import topic_partition
 from tests.crashes.folded import Slot

@@ -169,7 +169,7 @@ _threads = _ReusedThreads()
 
 
 class ScheduledBackground:
-    """``landfall.driver.background.Background`` whose threads and waits belong to a scheduler."""
+    """The driver's ``Background``, whose threads and waits belong to a scheduler."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler

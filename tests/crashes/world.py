@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.observer import Observer
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
 from landfall.ledger import digest, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

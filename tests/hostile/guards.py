@@ -200,7 +200,7 @@ GUARDS: dict[str, Guard] = {
     "anchor": Guard(
         "test_bucket_writer.py::test_a_history_that_is_rewritten",
         "a driver compares no hash of the ledger with the one that the operator kept",
-        {"landfall.driver.known_ledger": _set("check_anchor", _nothing)},
+        {"landfall.driver.process.known_ledger": _set("check_anchor", _nothing)},
     ),
     "connections": Guard(
         "test_neighbour.py::test_slow_connections_to_a_driver",

@@ -17,7 +17,7 @@ import pytest
 import landfall
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec.s3 import S3
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.stored_specs import store_spec
 from landfall.errors import LandfallError
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.ledger import digest, segments

@@ -20,10 +20,10 @@ from landfall.cli import main
 from landfall.cli.backfill_land import REPORT
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.promotion import Lanes, prepare_promotion
-from landfall.driver.side_lane import SidePlan, read_plan, side_group, side_root, side_spec
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.side_lane import SidePlan, read_plan, side_group, side_root, side_spec
+from landfall.driver.core.stored_specs import store_spec
+from landfall.driver.replacing.promotion import Lanes, prepare_promotion
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
 from tests.support.copying import copied

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver import reading_back
-from landfall.driver.closed_ranges import until
+from landfall.driver.landing import reading_back
+from landfall.driver.landing.closed_ranges import until
 from landfall.ledger.offsets import TopicPartition
 from tests.support.kafka import SECONDS, Message
 from tests.support.landing import Landing, Scene

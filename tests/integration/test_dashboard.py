@@ -22,7 +22,7 @@ from prometheus_client.samples import Sample
 from dev.tools import promtool
 from landfall.api.compaction_status import CompactionStatus
 from landfall.api.feed_status import FeedStatus
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.status import RateStatus

@@ -11,7 +11,7 @@ import pytest
 from dev.servers.server import Kind, Server
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli import main
-from landfall.driver.dead_letter_expiry import ExpirySweep
+from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.store.measured import StoreCalls, measured

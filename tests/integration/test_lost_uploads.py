@@ -8,7 +8,7 @@ from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.loop import Driver
+from landfall.driver.process.loop import Driver
 from landfall.store import Created
 from landfall.store.s3.store import S3Store
 from landfall.store.urls import open_store

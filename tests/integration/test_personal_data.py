@@ -15,7 +15,7 @@ from botocore.validate import validate_parameters
 from dev.servers.server import Kind, Server
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli import main
-from landfall.driver.dead_letter_expiry import ExpirySweep
+from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from landfall.errors import StoreDenied
 from landfall.lane import Lane
 from landfall.store.urls import open_store

@@ -16,10 +16,10 @@ import pytest
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Outcome, PromoteRequest, Request, UndoRequest
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.side_lane import side_plan, store_plan
+from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.backfill import Choice, chosen
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.side_lane import side_plan, store_plan
-from landfall.driver.stored_specs import store_spec
 from landfall.lane import Lane
 from landfall.ledger import State, roots
 from landfall.store import Store

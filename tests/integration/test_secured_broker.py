@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 
 from dev.servers.server import Server
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.preflight import server_faults
+from landfall.driver.process.preflight import server_faults
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.native import HotPath

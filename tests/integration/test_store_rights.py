@@ -78,12 +78,12 @@ def test_the_documented_rights_are_enough(scene: Scene, tmp_path: Path) -> None:
 def test_without_the_right_to_delete_it_lands_on_and_says_so_once(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("landfall.driver.segment_rolling.RETRY_INTERVAL", timedelta(0))
+    monkeypatch.setattr("landfall.driver.landing.segment_rolling.RETRY_INTERVAL", timedelta(0))
     DRIVER.grant(scene.bucket, without(documented_statements(), DELETE))
     topic = scene.topic()
     running = Landing(scene.group(**spec(scene)), None, until_caught_up=False).start()
 
-    with caplog.at_level(logging.WARNING, "landfall.driver.segment_rolling"):
+    with caplog.at_level(logging.WARNING, "landfall.driver.landing.segment_rolling"):
         land_one_after_the_other(scene, running, topic, range(12))
         wait_for(lambda: caplog.records, "it is said")
         land_one_after_the_other(scene, running, topic, range(12, 20))

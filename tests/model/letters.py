@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from landfall import ledger
 from landfall.api.spec import GroupSpec
-from landfall.driver.letters_places import check_letters_places
-from landfall.driver.recovery import LostSlice
+from landfall.driver.landing.letters_places import check_letters_places
+from landfall.driver.landing.recovery import LostSlice
 from landfall.errors import Stalled
 from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

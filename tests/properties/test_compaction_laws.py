@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.decide.compaction import MAX_MERGED, SHARE, Merge, MergeRules, plan_merges
-from landfall.driver.planned_replacement import PlannedReplacement
 from landfall.formats.external_sort import ExternalSort
 from landfall.formats.sort_keys import json_sort_key
 from landfall.ledger import Purpose

@@ -6,7 +6,7 @@ of drivers, of their stores and of real replays.
 
 import pytest
 
-from landfall.driver.dead_letter_expiry import ExpirySweep
+from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from tests.crashes.playing import play_expiry
 
 SCHEDULES, CHUNKS = 24, 3

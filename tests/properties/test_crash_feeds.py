@@ -8,8 +8,8 @@ import pytest
 from landfall.discovery import looker, part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import KnownIndex, read_manifest
-from landfall.driver import recovery
-from landfall.driver.loop import Driver
+from landfall.driver.landing import recovery
+from landfall.driver.process.loop import Driver
 from landfall.errors import LandfallError, Retry
 from landfall.ledger import KnownFiles, PartList, feeds
 from landfall.ledger.part_lists import ListedPart, encode_list

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from landfall.api.verbs import Answer, LeaseAnswer, LeaseRequest, Outcome, TakeFilesRequest
-from landfall.driver import lease_sessions
-from landfall.driver import leases as driver_leases
 from landfall.driver.decide import leases as decide_leases
 from landfall.driver.decide.requests import PlannedRecord
+from landfall.driver.feeds import leases as driver_leases
+from landfall.driver.requests import lease_sessions
 from landfall.errors import Fenced
 from landfall.ledger import Lease, LeaseOutcome, Leasing, ParkedPart, State, leases, snapshot
 from landfall.ledger.offsets import TopicPartition

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from landfall.driver.completer import Completer
-from landfall.driver.recovery import LostSlice
+from landfall.driver.landing.completer import Completer
+from landfall.driver.landing.recovery import LostSlice
 from landfall.errors import LettersAway
 from landfall.ledger import object_names
 from landfall.ledger.task_results import LandedObject

@@ -2,8 +2,8 @@
 
 import pytest
 
-from landfall.driver import recovery
-from landfall.driver.loop import Driver
+from landfall.driver.landing import recovery
+from landfall.driver.process.loop import Driver
 from tests.crashes.playing import play_losses
 from tests.support.losing_mutants import (
     AsksNobody,

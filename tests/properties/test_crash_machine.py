@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from landfall.api.spec import ConsumerGroup
-from landfall.driver import handover
-from landfall.driver.loop import Driver
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.stored_specs import store_spec
+from landfall.driver.process import handover
+from landfall.driver.process.loop import Driver
 from landfall.schemas.stored import StoredSchemas
 from landfall.store import Slots
 from landfall.store.memory import MemoryStore

@@ -11,7 +11,7 @@ import pytest
 
 from landfall.checks import replacements as checks
 from landfall.checks.objects import NamedObject
-from landfall.driver.grace_period import GracePeriod
+from landfall.driver.replacing.grace_period import GracePeriod
 from landfall.landed.pieces import Counting
 from landfall.publish.tables import TablePublisher
 from tests.crashes.pairs import Feature, played

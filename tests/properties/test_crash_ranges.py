@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from landfall.driver.closed_ranges import ClosedRanges
+from landfall.driver.landing.closed_ranges import ClosedRanges
 from landfall.ledger import State, runs
 from landfall.ledger.offsets import TopicPartition
 from tests.crashes.playing import play_schedules

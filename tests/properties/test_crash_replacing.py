@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from landfall.driver import planned_replacement
-from landfall.driver.loop import Driver
+from landfall.driver.core import planned_replacement
+from landfall.driver.process.loop import Driver
 from landfall.ledger import State, replacing
 from landfall.ledger.records import Replace
 from tests.crashes import merging

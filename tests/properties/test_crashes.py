@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.contract import ExitCode
-from landfall.driver.loop import Driver
+from landfall.driver.process.loop import Driver
 from landfall.store.fault_injection import Call, Fault, Operation, Random
 from landfall.store.memory import MemoryStore
 from tests.support.driver_mutants import CompletesFirst, PlansBeforeRecovery

@@ -14,7 +14,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import Schedule
-from landfall.driver.closed_ranges import scheduled
+from landfall.driver.landing.closed_ranges import scheduled
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import EndedRun, digest, object_names

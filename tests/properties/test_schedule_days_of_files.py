@@ -13,7 +13,7 @@ from itertools import count
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import Schedule
-from landfall.driver.closed_ranges import scheduled
+from landfall.driver.landing.closed_ranges import scheduled
 from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.ledger import EndedRun, digest, feeds, object_names

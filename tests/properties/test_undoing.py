@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.api.verbs import Outcome
-from landfall.driver import undo
 from landfall.driver.decide.counting import output_partition
+from landfall.driver.replacing import undo
 from landfall.ledger.offsets import OffsetRange
 from tests.support.examples import share
 from tests.support.undoable import BAD, LETTERS, REPLAYED, TPS, Rows, Undoable

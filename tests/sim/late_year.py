@@ -23,13 +23,13 @@ from typing import Any
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import parse_group
-from landfall.driver.background import Notifier
-from landfall.driver.compacting import planner_of
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
-from landfall.driver.status import DriverProgress
+from landfall.driver.core.background import Notifier
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.http.status import DriverProgress
+from landfall.driver.process.loop import Driver
+from landfall.driver.replacing.compacting import planner_of
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import object_names, retired_names
 from landfall.ledger.offsets import Slice, TopicPartition

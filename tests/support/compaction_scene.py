@@ -11,13 +11,13 @@ from msgspec import structs
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.background import Notifier, QueueNotifier
-from landfall.driver.compacting import Compacting, planner_of
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.giving_up import given_up
-from landfall.driver.observer import Observer
-from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.core.background import Notifier, QueueNotifier
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.core.planned_replacement import PlannedReplacement
+from landfall.driver.replacing.compacting import Compacting, planner_of
+from landfall.driver.replacing.giving_up import given_up
 from landfall.lane import Lane
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.object_names import renamed

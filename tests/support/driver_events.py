@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from landfall.api.contract import LANE
-from landfall.driver.runner import Bin
+from landfall.driver.core.runner import Bin
 from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult

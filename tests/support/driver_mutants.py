@@ -13,14 +13,14 @@ from itertools import chain
 from msgspec import structs
 
 from landfall import ledger
-from landfall.driver.commits import BatchCommitter
 from landfall.driver.decide.batch_results import check_results
-from landfall.driver.in_flight import InFlightBatch
-from landfall.driver.loop import Driver
-from landfall.driver.lost_uploads import LostUploads
-from landfall.driver.recovery import LostSlice, Remade
-from landfall.driver.replay import Landed, Replayer
-from landfall.driver.segment_rolling import SegmentRolling
+from landfall.driver.landing.commits import BatchCommitter
+from landfall.driver.landing.in_flight import InFlightBatch
+from landfall.driver.landing.lost_uploads import LostUploads
+from landfall.driver.landing.recovery import LostSlice, Remade
+from landfall.driver.landing.segment_rolling import SegmentRolling
+from landfall.driver.process.loop import Driver
+from landfall.driver.requests.replay import Landed, Replayer
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Read
 from landfall.ledger import Rolled

@@ -1,8 +1,8 @@
 """The status of a driver that a test has made, as its process would post it."""
 
 from landfall.api.contract import Status
-from landfall.driver.loop import Driver
-from landfall.driver.status import StatusReport, driver_report
+from landfall.driver.http.status import StatusReport, driver_report
+from landfall.driver.process.loop import Driver
 
 
 def status_of(driver: Driver) -> Status:

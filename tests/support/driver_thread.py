@@ -8,14 +8,14 @@ from itertools import count
 
 from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Phase, Status
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
-from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
-from landfall.driver.planned_replacement import NoPlanner, Planner
-from landfall.driver.runner import Runner
-from landfall.driver.status import StatusReport
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.core.planned_replacement import NoPlanner, Planner
+from landfall.driver.core.runner import Runner
+from landfall.driver.http.status import StatusReport
+from landfall.driver.process.handover import ContenderOptions, LaneContender, StatusReporter
+from landfall.driver.process.loop import Driver
 from landfall.lane import Lane
 from landfall.store import Store
 from tests.support import fakes

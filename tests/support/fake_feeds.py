@@ -9,8 +9,8 @@ from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.driver.goals import GoalType
-from landfall.driver.loop import Driver
+from landfall.driver.landing.goals import GoalType
+from landfall.driver.process.loop import Driver
 from landfall.errors import PartUnreadable
 from landfall.lane import Lane
 from landfall.ledger import State, feeds

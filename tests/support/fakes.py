@@ -12,12 +12,12 @@ from itertools import count
 
 from landfall.api.contract import LANE, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.goals import Endless, GoalType
-from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
-from landfall.driver.runner import Bin, Runner
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.core.runner import Bin, Runner
+from landfall.driver.landing.goals import Endless, GoalType
+from landfall.driver.process.loop import Driver
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import object_names

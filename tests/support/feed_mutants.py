@@ -5,9 +5,9 @@ from functools import partial
 
 from landfall import ledger
 from landfall.discovery.looker import Look
-from landfall.driver.feeds import Feeds
-from landfall.driver.loop import Driver
-from landfall.driver.open_feeds import OpenFeed
+from landfall.driver.feeds.feeds import Feeds
+from landfall.driver.feeds.open_feeds import OpenFeed
+from landfall.driver.process.loop import Driver
 from landfall.errors import PartUnreadable
 from landfall.ledger import Decision, State
 from landfall.ledger.feeds import number_of, part_offsets

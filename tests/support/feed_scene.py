@@ -17,8 +17,8 @@ from landfall.audit.buckets import open_buckets
 from landfall.audit.inspection import inspect
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
-from landfall.driver.in_process import InProcessRunner
-from landfall.driver.run import Options, drive
+from landfall.driver.core.in_process import InProcessRunner
+from landfall.driver.process.run import Options, drive
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import Feed, State

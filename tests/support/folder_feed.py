@@ -13,8 +13,8 @@ import yaml
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli import main
-from landfall.driver.in_process import InProcessRunner
-from landfall.driver.run import Options, drive
+from landfall.driver.core.in_process import InProcessRunner
+from landfall.driver.process.run import Options, drive
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import State

@@ -21,7 +21,7 @@ from landfall.api import group_file
 from landfall.api.contract import LANE
 from landfall.cli import main
 from landfall.clock import SteadyClock, wall_clock
-from landfall.driver import run
+from landfall.driver.process import run
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import Record, State, decode

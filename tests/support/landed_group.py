@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.stored_specs import store_spec
 from landfall.formats import Block
 from landfall.landed.history import History
 from landfall.landed.reader import LandedReader

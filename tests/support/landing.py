@@ -20,16 +20,16 @@ from landfall.audit.inspection import Findings, inspect
 from landfall.audit.kafka_log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.existing_objects import check_root_free
-from landfall.driver.goals import Endless, GoalType
-from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
-from landfall.driver.runner import Bin
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.core.runner import Bin
+from landfall.driver.core.stored_specs import store_spec
+from landfall.driver.http.status import DriverProgress, driver_report
+from landfall.driver.landing.existing_objects import check_root_free
+from landfall.driver.landing.goals import Endless, GoalType
+from landfall.driver.process.loop import Driver
 from landfall.driver.spark.session import SparkRunner
-from landfall.driver.status import DriverProgress, driver_report
-from landfall.driver.stored_specs import store_spec
 from landfall.landed.opening import backup_of, open_log
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores

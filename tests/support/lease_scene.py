@@ -19,13 +19,13 @@ from landfall.api.verbs import (
     Request,
     TakeFilesRequest,
 )
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.handover import ContenderOptions, LaneContender, StatusReporter
-from landfall.driver.lane_session import LaneSession
-from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
-from landfall.driver.status import StatusReport
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.http.status import StatusReport
+from landfall.driver.process.handover import ContenderOptions, LaneContender, StatusReporter
+from landfall.driver.process.loop import Driver
+from landfall.driver.requests.lane_session import LaneSession
 from landfall.lane import Lane
 from landfall.ledger import Feed, Leasing, Record, State, decode
 from landfall.ledger.offsets import TopicPartition

@@ -5,8 +5,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from landfall.driver.decide.lost_ranges import Settled
-from landfall.driver.loop import Driver
-from landfall.driver.lost_ranges import LostRanges
+from landfall.driver.landing.lost_ranges import LostRanges
+from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

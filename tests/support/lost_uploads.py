@@ -2,7 +2,7 @@
 
 from landfall import ledger
 from landfall.api.contract import LANE
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.stored_specs import store_spec
 from landfall.lane import Lane
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from landfall.driver.planned_replacement import NoPlanner, PlannedReplacement
+from landfall.driver.core.planned_replacement import NoPlanner, PlannedReplacement
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, State, object_names

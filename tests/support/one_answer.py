@@ -17,9 +17,9 @@ from landfall.cli import locate, verify
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.cli.scan_objects import Window, objects_in_scope, replaced_lists
-from landfall.driver.compaction_folders import Folders
+from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.decide.counting import CountingObject
-from landfall.driver.landed_ledger import read_landed
+from landfall.driver.replacing.compaction_folders import Folders
 from landfall.errors import Reason
 from landfall.landed.history import History
 from landfall.landed.what_counts import WhatCounts

@@ -17,7 +17,7 @@ from pyarrow import orc
 
 from landfall import ledger
 from landfall.api.spec import parse_group
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.stored_specs import store_spec
 from landfall.lane import claim_output_root
 from landfall.ledger.object_names import ObjectName
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

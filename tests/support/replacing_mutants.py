@@ -5,11 +5,11 @@ from datetime import datetime
 from functools import partial
 
 from landfall import ledger
-from landfall.driver.cleaning_up import CleaningUp, Deletion
-from landfall.driver.completer import Completer
-from landfall.driver.grace_period import GracePeriod
-from landfall.driver.loop import Driver
-from landfall.driver.replacements import Replacements
+from landfall.driver.landing.completer import Completer
+from landfall.driver.process.loop import Driver
+from landfall.driver.replacing.cleaning_up import CleaningUp, Deletion
+from landfall.driver.replacing.grace_period import GracePeriod
+from landfall.driver.replacing.replacements import Replacements
 from landfall.ledger import PendingReplacement, State
 from landfall.ledger.replacement_lists import Replaced
 

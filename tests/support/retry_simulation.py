@@ -12,13 +12,13 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from landfall.driver.background import Notifier, QueueNotifier
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.background import Notifier, QueueNotifier
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.core.runner import Bin
 from landfall.driver.decide.batch_results import check_results
-from landfall.driver.deps import DriverDeps
-from landfall.driver.in_flight import InFlightBatches
-from landfall.driver.observer import Observer
-from landfall.driver.runner import Bin
+from landfall.driver.landing.in_flight import InFlightBatches
 from landfall.errors import BatchFailed, LandfallError, NotTried, SourceAway
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult

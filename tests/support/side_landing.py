@@ -5,11 +5,11 @@ from itertools import count
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.side_lane import SidePlan, side_plan, store_plan
+from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.backfill import Choice, chosen, covering
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.lane_session import LaneSession
-from landfall.driver.side_lane import SidePlan, side_plan, store_plan
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.requests.lane_session import LaneSession
 from landfall.lane import Lane
 from landfall.ledger import State, object_names, retired_names, roots
 from landfall.ledger.offsets import OffsetRange

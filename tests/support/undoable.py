@@ -15,14 +15,14 @@ from typing import Any
 
 from landfall import ledger
 from landfall.api.verbs import Answer, Outcome, UndoRequest
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.core.planned_replacement import PlannedReplacement
+from landfall.driver.core.steps import run
 from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.counting import CountingObject
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.planned_replacement import PlannedReplacement
-from landfall.driver.replay import run
-from landfall.driver.restoring import Restoring
-from landfall.driver.retiring import Retiring
-from landfall.driver.undo import ReplacingEffects, undo
+from landfall.driver.replacing.restoring import Restoring
+from landfall.driver.replacing.retiring import Retiring
+from landfall.driver.replacing.undo import ReplacingEffects, undo
 from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replace, State, object_names, rewriting
 from landfall.ledger.merged_objects import Mergeable, halves, offsets_of

@@ -22,9 +22,9 @@ import landfall.schemas
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli import main
-from landfall.driver.reading_back import ReadingBack
-from landfall.driver.status import DriverProgress
-from landfall.driver.stored_specs import store_spec, stored_spec, with_stored_formats
+from landfall.driver.core.stored_specs import store_spec, stored_spec, with_stored_formats
+from landfall.driver.http.status import DriverProgress
+from landfall.driver.landing.reading_back import ReadingBack
 from landfall.errors import Reason, Stalled
 from landfall.registry import FILE_OPTIONS, FORMATS, Allowed, plug_ins
 from landfall.store.memory import MemoryStore

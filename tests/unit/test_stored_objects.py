@@ -13,7 +13,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import parse_group
 from landfall.api.verbs import Outcome, PromoteRequest, UndoRequest
 from landfall.cli import main
-from landfall.driver.lifecycle_rules import documents
+from landfall.driver.process.lifecycle_rules import documents
 from tests.support.groups import document
 from tests.support.side_landing import NAME, BackfillScene
 

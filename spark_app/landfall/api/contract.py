@@ -288,7 +288,7 @@ class CommitStatus:
 
     While the store does not answer, ``consecutive_failures`` is at least the number of missing
     answers and ``last_failure`` names the outage, even if the driver itself is waiting for the
-    store; see ``landfall.driver.store_monitor``.
+    store; see ``landfall.driver.core.store_monitor``.
     """
 
     total: int

@@ -20,7 +20,7 @@ from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import console
 from landfall.cli.group_store import explain_waits
 from landfall.cli.meter import advancing
-from landfall.driver.startup import check_secrets
+from landfall.driver.process.startup import check_secrets
 from landfall.errors import Reason, Stalled
 
 MAX_SHOWN = 20

@@ -17,12 +17,8 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.log_lines import Printed
 from landfall.cli.progress import progress
 from landfall.cli.run import log_to_stderr
-from landfall.driver.decide.backfill import Backfill, Choice, chosen
-from landfall.driver.decide.counting import Ranges, output_partition
-from landfall.driver.decide.landed_now import LandedNow
-from landfall.driver.decide.promotion import check_landed
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.side_lane import (
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.side_lane import (
     PLAN,
     SidePlan,
     discard,
@@ -32,7 +28,11 @@ from landfall.driver.side_lane import (
     side_spec,
     store_plan,
 )
-from landfall.driver.side_leftovers import delete_leftovers
+from landfall.driver.backfill.side_leftovers import delete_leftovers
+from landfall.driver.decide.backfill import Backfill, Choice, chosen
+from landfall.driver.decide.counting import Ranges, output_partition
+from landfall.driver.decide.landed_now import LandedNow
+from landfall.driver.decide.promotion import check_landed
 from landfall.errors import Stalled
 from landfall.lane.stores import open_stores
 from landfall.ledger.object_names import MAX_OFFSET
@@ -190,7 +190,7 @@ def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
 
 def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     # The other commands need neither Spark nor Kafka.
-    from landfall.driver.run import Options, run_group  # noqa: PLC0415
+    from landfall.driver.process.run import Options, run_group  # noqa: PLC0415
 
     group = group_to_run(opened, arguments)
     options = Options(
@@ -218,7 +218,7 @@ def group_to_run(opened: OpenBackfill, arguments: argparse.Namespace) -> Consume
             not have all of the ranges.
         Retry: a store does not answer.
     """
-    from landfall.driver.side_source import side_group_of  # noqa: PLC0415  # as above
+    from landfall.driver.backfill.side_source import side_group_of  # noqa: PLC0415  # as above
 
     backup = GroupStore.of(arguments.backup).group if arguments.backup else None
     live, now = opened.live.group, lambda: datetime.now(UTC)

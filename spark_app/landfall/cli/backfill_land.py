@@ -28,11 +28,11 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.log_lines import Printed
 from landfall.cli.progress import progress
 from landfall.cli.run import log_to_stderr
+from landfall.driver.backfill.side_lane import PLAN, SidePlan
 from landfall.driver.decide.backfill import NothingChosen
-from landfall.driver.goals import Goal, GoalParts
 from landfall.driver.http.report import serve_report
-from landfall.driver.side_lane import PLAN, SidePlan
-from landfall.driver.status import StatusReport
+from landfall.driver.http.status import StatusReport
+from landfall.driver.landing.goals import Goal, GoalParts
 from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, StoreDenied
 from landfall.ledger.object_names import SYSTEM
 from landfall.ledger.offsets import TopicPartition
@@ -175,7 +175,7 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter
         Stalled: it ended well, and has not landed exactly what was planned.
     """
     # The other commands need neither Spark nor Kafka.
-    from landfall.driver.run import Options, run_group  # noqa: PLC0415
+    from landfall.driver.process.run import Options, run_group  # noqa: PLC0415
 
     made: list[Goal] = []
 

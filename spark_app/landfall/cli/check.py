@@ -66,7 +66,7 @@ def _show_lifecycle(paths: Iterable[Path]) -> ExitCode:
     Raises:
         Stalled: SPEC_INVALID, a file is wrong.
     """
-    from landfall.driver.lifecycle_rules import documents  # noqa: PLC0415  # as in _faults
+    from landfall.driver.process.lifecycle_rules import documents  # noqa: PLC0415  # as in _faults
 
     for path in paths:
         found = documents(group_file.load(path, os.environ))
@@ -79,7 +79,7 @@ def _show_lifecycle(paths: Iterable[Path]) -> ExitCode:
 
 def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault]:
     # Other commands need neither all stages nor Kafka.
-    from landfall.driver import preflight  # noqa: PLC0415
+    from landfall.driver.process import preflight  # noqa: PLC0415
 
     try:
         group = group_file.load(path, os.environ)

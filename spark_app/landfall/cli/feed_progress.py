@@ -12,7 +12,7 @@ from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.driver.feed_status import feed_status
+from landfall.driver.feeds.feed_status import feed_status
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 

@@ -14,7 +14,12 @@ from landfall.api import group_file
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, Output, TopicSpecs
 from landfall.cli import console
-from landfall.driver.startup import check_secrets, explain_later, kafka_servers, store_servers
+from landfall.driver.process.startup import (
+    check_secrets,
+    explain_later,
+    kafka_servers,
+    store_servers,
+)
 from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores

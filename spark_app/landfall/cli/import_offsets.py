@@ -20,7 +20,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.source import Topic
 
 if TYPE_CHECKING:
-    from landfall.driver.lane_session import LaneSession
+    from landfall.driver.requests.lane_session import LaneSession
 
 
 @dataclass(frozen=True, slots=True)

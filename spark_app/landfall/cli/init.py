@@ -141,7 +141,7 @@ def _draft(arguments: argparse.Namespace) -> Draft:
 def _group(draft: Draft) -> ConsumerGroup:
     """The group of a draft, as ``landfall check --offline`` accepts it."""
     # Other commands need not all stages.
-    from landfall.driver.preflight import require_sound  # noqa: PLC0415
+    from landfall.driver.process.preflight import require_sound  # noqa: PLC0415
 
     group = parse_group(group_file.expand(draft.document, os.environ))
     try:

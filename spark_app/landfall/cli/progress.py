@@ -17,7 +17,7 @@ from landfall.api.contract import PartitionStatus, Phase, Status
 from landfall.cli.console import count, counted, size, table
 from landfall.cli.log_lines import Printed
 from landfall.cli.meter import Meter, left_text, seconds_left
-from landfall.driver.status import StatusReport
+from landfall.driver.http.status import StatusReport
 
 LINE_SECONDS = 5.0
 """The least time between two lines about commits; a new phase or a failure prints at once."""

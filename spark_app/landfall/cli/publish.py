@@ -14,7 +14,7 @@ from landfall.api.words import did_you_mean
 from landfall.cli import console
 from landfall.cli.group_store import GroupStore
 from landfall.cli.meter import Progress, advancing
-from landfall.driver.publishing import describe
+from landfall.driver.process.publishing import describe
 from landfall.errors import Reason, Retry, Stalled
 from landfall.publish.building import publisher
 from landfall.publish.context import Context

@@ -22,8 +22,8 @@ from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import TopicPartition
 
 if TYPE_CHECKING:
-    from landfall.driver.goals import GoalType
     from landfall.driver.http.control import Control
+    from landfall.driver.landing.goals import GoalType
 
 
 def run(arguments: argparse.Namespace) -> ExitCode:
@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """
     # Other commands need neither Spark nor Kafka.
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
-    from landfall.driver.preflight import require_sound  # noqa: PLC0415
-    from landfall.driver.run import Options, has_end, run_group  # noqa: PLC0415
-    from landfall.driver.startup import check_hot_path  # noqa: PLC0415
+    from landfall.driver.process.preflight import require_sound  # noqa: PLC0415
+    from landfall.driver.process.run import Options, has_end, run_group  # noqa: PLC0415
+    from landfall.driver.process.startup import check_hot_path  # noqa: PLC0415
 
     group = _starting_at(group_file.load(arguments.group, os.environ), arguments.start)
     if group.spec.source.landed and isinstance(arguments.until, datetime):
@@ -97,8 +97,8 @@ def _starting_at(group: ConsumerGroup, start: object) -> ConsumerGroup:
 
 def _goal(until: "datetime | Offsets | None") -> "GoalType | None":
     """What ``--until`` says; None leaves it to ``spec.schedule``."""
-    from landfall.driver.closed_ranges import until as until_time  # noqa: PLC0415  # as above
-    from landfall.driver.goals import UntilOffsets  # noqa: PLC0415
+    from landfall.driver.landing.closed_ranges import until as until_time  # noqa: PLC0415  # as above
+    from landfall.driver.landing.goals import UntilOffsets  # noqa: PLC0415
 
     if until is None:
         return None

@@ -45,7 +45,7 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import TopicPartition
 
 if TYPE_CHECKING:
-    from landfall.driver.lane_session import LaneSession
+    from landfall.driver.requests.lane_session import LaneSession
 
 EXIT_CODES: Mapping[Outcome, ExitCode] = {
     Outcome.DONE: ExitCode.OK,
@@ -73,9 +73,9 @@ def verb(arguments: argparse.Namespace) -> ExitCode:
 def lane_session(path: Path) -> "Iterator[LaneSession]":
     """What carries requests out without a driver, for the group that a file describes."""
     # Help texts must not wait for these.
-    from landfall.driver.in_process import InProcessRunner  # noqa: PLC0415
-    from landfall.driver.lane_session import LaneSession  # noqa: PLC0415
-    from landfall.driver.pinned_spec import pinned_spec  # noqa: PLC0415
+    from landfall.driver.core.in_process import InProcessRunner  # noqa: PLC0415
+    from landfall.driver.core.pinned_spec import pinned_spec  # noqa: PLC0415
+    from landfall.driver.requests.lane_session import LaneSession  # noqa: PLC0415
     from landfall.landed.opening import backup_of, open_log  # noqa: PLC0415
 
     opened = GroupStore.of(path)

@@ -1,7 +1,7 @@
 """Feeds as a ``source.Log``: their offsets are what DISCOVERs have handed out.
 
-What is new in a bucket is not asked for here: ``landfall.driver.feeds`` finds it, and appends it to
-the ledger. Only then is it in the log.
+What is new in a bucket is not asked for here: ``landfall.driver.feeds.feeds`` finds it, and appends
+it to the ledger. Only then is it in the log.
 """
 
 import hashlib

@@ -7,8 +7,8 @@ the clear answer to the first completion of a fresh upload (ADR 10).
 
 A completion need not be atomic: while versitygw joins the parts for one caller, others find neither
 upload nor object. So what seems lost is lost only after several looks, with
-``Uploads.pauses_before_lost`` between them. ``landfall.driver.completer`` looks again: to wait here
-would keep a thread for a minute for each upload that is really lost.
+``Uploads.pauses_before_lost`` between them. ``landfall.driver.landing.completer`` looks again: to
+wait here would keep a thread for a minute for each upload that is really lost.
 """
 
 from collections.abc import Callable

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from landfall.api.contract import Workers
-from landfall.driver.runner import Bin
+from landfall.driver.core.runner import Bin
 from landfall.ledger import object_names
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, SliceResult

@@ -8,10 +8,10 @@ from itertools import count
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.loop import Driver
-from landfall.driver.observer import Observer
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.process.loop import Driver
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from tests.bench.simulated.executors import (
     COSTS,

@@ -11,7 +11,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.plain_http import plain_http
 from landfall.api.spec import parse_group
 from landfall.cli import main
-from landfall.driver.run import Options, run_group
+from landfall.driver.process.run import Options, run_group
 from tests.support.groups import document
 
 SECRET = {"name": "login"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from landfall.audit import Unchecked
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.stored_specs import store_spec
 from landfall.formats import Block
 from landfall.formats.parquet import Parquet
 from landfall.store.file import FileStore

@@ -13,7 +13,7 @@ import yaml
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.cli import main
-from landfall.driver.side_lane import PLAN, side_spec
+from landfall.driver.backfill.side_lane import PLAN, side_spec
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import Replace, decode

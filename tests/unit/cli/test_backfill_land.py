@@ -20,11 +20,11 @@ from landfall.api.backfill_report import (
 from landfall.api.contract import ExitCode
 from landfall.cli import backfill
 from landfall.cli.backfill_land import REPORT, Reporter, progress_of
-from landfall.driver import run
+from landfall.driver.backfill.side_lane import VERSION, Retiring, SidePlan, SideRange, side_spec
 from landfall.driver.decide.backfill import Backfill, Choice, NothingChosen
-from landfall.driver.goals import GoalParts
 from landfall.driver.http.report import serve_report
-from landfall.driver.side_lane import VERSION, Retiring, SidePlan, SideRange, side_spec
+from landfall.driver.landing.goals import GoalParts
+from landfall.driver.process import run
 from landfall.errors import Reason, SourceAway
 from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import OffsetRange, TopicPartition

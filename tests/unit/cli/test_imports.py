@@ -17,7 +17,7 @@ LIBRARIES = {"boto3", "confluent_kafka", "numpy", "pandas", "pyarrow", "pyspark"
         ("landfall.cli.fsck", set()),
         ("landfall.cli.verb", set()),
         # Not pandas, which pyarrow imports if it may: that is half of the time.
-        ("landfall.driver.run", {"confluent_kafka", "numpy", "pyarrow"}),
+        ("landfall.driver.process.run", {"confluent_kafka", "numpy", "pyarrow"}),
     ],
 )
 def test_a_command_imports_no_library_that_it_does_not_need(modules: str, needed: set[str]) -> None:

@@ -13,8 +13,8 @@ from landfall.api.spec import parse_group
 from landfall.cli import main
 from landfall.cli.arguments import parser
 from landfall.cli.lease_arguments import duration
-from landfall.driver.in_process import InProcessRunner
-from landfall.driver.run import Options, drive
+from landfall.driver.core.in_process import InProcessRunner
+from landfall.driver.process.run import Options, drive
 from landfall.lane.stores import open_stores
 
 

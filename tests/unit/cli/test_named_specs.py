@@ -11,7 +11,7 @@ from landfall.audit import Fault, Kind
 from landfall.audit.buckets import open_bucket
 from landfall.audit.inventory import Inventory
 from landfall.cli import main
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.stored_specs import store_spec
 from landfall.ledger import object_names
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import Landed

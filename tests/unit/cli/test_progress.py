@@ -9,7 +9,7 @@ from rich.console import Console
 from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status
 from landfall.cli.log_lines import EventFormatter, Printed
 from landfall.cli.progress import Speed, progress, status_line, status_table
-from landfall.driver.status import StatusReport
+from landfall.driver.http.status import StatusReport
 
 STATUS = Status(
     version="0",

@@ -18,10 +18,10 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.locate_files import FeedParts
 from landfall.cli.status import read_progress
 from landfall.cli.verify import examine
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.in_process import InProcessRunner
-from landfall.driver.reading_back import ReadingBack
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.in_process import InProcessRunner
+from landfall.driver.landing.reading_back import ReadingBack
 from landfall.errors import Retry, Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

@@ -8,8 +8,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.cli import main
-from landfall.driver import run
-from landfall.driver.run import Options
+from landfall.driver.process import run
+from landfall.driver.process.run import Options
 from tests.support.groups import document
 
 

@@ -2,7 +2,7 @@ import signal
 import threading
 from datetime import timedelta
 
-from landfall.driver.background import QueueNotifier, Threads
+from landfall.driver.core.background import QueueNotifier, Threads
 
 NEVER, AT_ONCE = timedelta(hours=1), timedelta(0)
 

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from landfall.api.contract import ExitCode
-from landfall.driver.closed_ranges import closing, until
-from landfall.driver.goals import UntilOffsets
-from landfall.driver.loop import Driver
-from landfall.driver.planned_replacement import NoPlanner
+from landfall.driver.core.planned_replacement import NoPlanner
+from landfall.driver.landing.closed_ranges import closing, until
+from landfall.driver.landing.goals import UntilOffsets
+from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import EndedRun, State

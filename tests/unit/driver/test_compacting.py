@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from landfall.api.compaction_status import CompactionStatus
-from landfall.driver import compaction_planner
-from landfall.driver.compaction_folders import HINT, LATE_PAUSE
-from landfall.driver.compaction_planner import PlannedReplacement
+from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.compaction import MergeRules, plan_merges
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.replacing import compaction_planner
+from landfall.driver.replacing.compaction_folders import HINT, LATE_PAUSE
+from landfall.driver.replacing.compaction_planner import PlannedReplacement
 from landfall.errors import Retry
 from landfall.ledger import Decision, Drop, Purpose
 from landfall.ledger.merged_objects import Mergeable

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.background import QueueNotifier
-from landfall.driver.completer import Completer
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
+from landfall.driver.core.background import QueueNotifier
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.landing.completer import Completer
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload, UploadLost
 from landfall.store.memory import MemoryStore

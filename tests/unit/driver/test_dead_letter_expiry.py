@@ -15,8 +15,8 @@ from landfall.api.spec import parse_group
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
 from landfall.cli.verify import examine as verify
-from landfall.driver.background import Threads
-from landfall.driver.dead_letter_expiry import DeadLetterExpiry, ExpirySweep
+from landfall.driver.core.background import Threads
+from landfall.driver.landing.dead_letter_expiry import DeadLetterExpiry, ExpirySweep
 from landfall.errors import Reason, Retry
 from landfall.lane import Lane
 from landfall.lane.expired_letters import expired_keys, read_expired

@@ -21,9 +21,9 @@ from landfall.api.verbs import (
     SkipRequest,
     UnblockRequest,
 )
-from landfall.driver.lane_session import LaneSession
-from landfall.driver.pending_requests import PendingRequests
-from landfall.driver.runner import Bin
+from landfall.driver.core.runner import Bin
+from landfall.driver.requests.lane_session import LaneSession
+from landfall.driver.requests.pending_requests import PendingRequests
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Add, Drop, Hole, LaneOwnership, Record, Yield, decode
@@ -194,7 +194,7 @@ def test_retry_lets_a_driver_try_again_what_was_denied(store: MemoryStore, log: 
 def test_what_the_source_denied_is_tried_again_after_a_pause(
     store: MemoryStore, log: FakeLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("landfall.driver.commits.DENIED_PAUSE", timedelta(milliseconds=50))
+    monkeypatch.setattr("landfall.driver.landing.commits.DENIED_PAUSE", timedelta(milliseconds=50))
     denied = Stalled(Reason.SOURCE_DENIED, "no ACL")
     thread = DriverThread(
         store, log, "r", runner=FakeRunner(store, failures={A0: [denied, denied]})

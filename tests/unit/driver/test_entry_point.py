@@ -26,9 +26,9 @@ from landfall.api.contract import (
     LedgerAnchor,
     LedgerPosition,
 )
-from landfall.driver import run
-from landfall.driver.handover import ContenderOptions
-from landfall.driver.run import Options, drive, run_group
+from landfall.driver.process import run
+from landfall.driver.process.handover import ContenderOptions
+from landfall.driver.process.run import Options, drive, run_group
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.errors import Reason, Stalled
 from landfall.store.memory import MemoryStore

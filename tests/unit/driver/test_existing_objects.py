@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.contract import ExitCode
-from landfall.driver import existing_objects
-from landfall.driver.background import Threads
-from landfall.driver.existing_objects import ExistingObjects, check_root_free
+from landfall.driver.core.background import Threads
+from landfall.driver.landing import existing_objects
+from landfall.driver.landing.existing_objects import ExistingObjects, check_root_free
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition

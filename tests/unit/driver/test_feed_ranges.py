@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.closed_ranges import until
-from landfall.driver.goals import Endless
-from landfall.driver.status import DriverProgress
+from landfall.driver.http.status import DriverProgress
+from landfall.driver.landing.closed_ranges import until
+from landfall.driver.landing.goals import Endless
 from landfall.errors import Stalled
 from landfall.ledger.feeds import SPAN, number_of
 from landfall.source.files_log import FilesLog, Listed

@@ -2,7 +2,7 @@
 
 from landfall.api import spec
 from landfall.api.feed_status import FeedStatus
-from landfall.driver.feed_status import feed_status, pending
+from landfall.driver.feeds.feed_status import feed_status, pending
 from landfall.ledger import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.part_lists import ListedPart

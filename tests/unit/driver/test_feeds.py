@@ -13,11 +13,11 @@ import pytest
 from landfall import ledger
 from landfall.api import spec
 from landfall.api.contract import LANE
-from landfall.driver.background import Threads
-from landfall.driver.counters import DriverCounters
-from landfall.driver.deps import DriverDeps
-from landfall.driver.feeds import Feeds
-from landfall.driver.observer import Observer
+from landfall.driver.core.background import Threads
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.observer import Observer
+from landfall.driver.feeds.feeds import Feeds
 from landfall.errors import PartUnreadable, Reason, Stalled, StoreAway, StoreDenied
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Entry, State

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from landfall import ledger
-from landfall.driver.finalizing import Finalizing
+from landfall.driver.core.observer import Observer
 from landfall.driver.http.metrics import StatusCollector
-from landfall.driver.observer import Observer
+from landfall.driver.landing.finalizing import Finalizing
 from landfall.errors import Reason, Retry
 from landfall.ledger import Add, Block, Blocked, Commit, Entry, Finalize, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

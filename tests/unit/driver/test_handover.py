@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.contract import LANE, ExitCode, Phase
-from landfall.driver.loop import Driver
+from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, Retry, SourceAway, Stalled, StoreAway
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, Open, decode

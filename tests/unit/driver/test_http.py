@@ -12,12 +12,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.contract import VERSION, Failure, Phase
+from landfall.driver.core.planned_replacement import NoPlanner
+from landfall.driver.core.store_monitor import Outage
 from landfall.driver.http.metrics import OTHER, TOPICS
 from landfall.driver.http.server import STUCK, PortUnavailable, StatusBoard, serve, serve_near
-from landfall.driver.loop import Driver
-from landfall.driver.planned_replacement import NoPlanner
-from landfall.driver.replacements import Replacements
-from landfall.driver.store_monitor import Outage
+from landfall.driver.process.loop import Driver
+from landfall.driver.replacing.replacements import Replacements
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.native import hot_path

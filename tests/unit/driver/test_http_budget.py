@@ -9,10 +9,10 @@ from http.server import ThreadingHTTPServer
 
 import pytest
 
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http import server as http
 from landfall.driver.http.server import MAX_CONNECTIONS, StatusBoard, serve
-from landfall.driver.status import StatusReport
+from landfall.driver.http.status import StatusReport
 from tests.support.reconciled import status_of
 from tests.support.waiting import eventually
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.contract import LANE, ExitCode, LedgerAnchor, LedgerPosition
-from landfall.driver.known_ledger import check_anchor, check_known
+from landfall.driver.process.known_ledger import check_anchor, check_known
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State

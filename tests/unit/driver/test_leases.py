@@ -13,10 +13,10 @@ from landfall.api.verbs import (
     Outcome,
     ReturnFilesRequest,
 )
-from landfall.driver import lease_sessions
-from landfall.driver.feed_status import feed_status
-from landfall.driver.lease_sessions import SESSION
-from landfall.driver.leases import Leases
+from landfall.driver.feeds.feed_status import feed_status
+from landfall.driver.feeds.leases import Leases
+from landfall.driver.requests import lease_sessions
+from landfall.driver.requests.lease_sessions import SESSION
 from landfall.errors import Fenced
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Lease, LeaseOutcome, Snapshot

@@ -7,7 +7,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import GroupSpec
-from landfall.driver.letters_places import check_letters_places
+from landfall.driver.landing.letters_places import check_letters_places
 from landfall.errors import Stalled, StoreDenied
 from landfall.lane.stores import as_one
 from landfall.ledger import State, object_names

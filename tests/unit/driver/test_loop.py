@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from landfall.api.contract import ExitCode, Workers
-from landfall.driver.runner import Bin
+from landfall.driver.core.runner import Bin
 from landfall.errors import BatchFailed, Reason, Retry
 from landfall.ledger import LaneOwnership
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

@@ -5,8 +5,8 @@ from itertools import count
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.loop import Driver
-from landfall.driver.status import DriverProgress
+from landfall.driver.http.status import DriverProgress
+from landfall.driver.process.loop import Driver
 from landfall.errors import LogTruncated, Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.store.memory import MemoryStore

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.contract import ExitCode, Phase
-from landfall.driver.runner import Bin
+from landfall.driver.core.runner import Bin
 from landfall.errors import LandfallError, Reason, Stalled, StoreDenied
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import SliceResult

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.verbs import Answer, Outcome, SkipRequest, UnblockRequest
-from landfall.driver.lane_session import LaneSession
-from landfall.driver.loop import Driver
+from landfall.driver.process.loop import Driver
+from landfall.driver.requests.lane_session import LaneSession
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Commit, Hole

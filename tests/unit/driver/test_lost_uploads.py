@@ -10,11 +10,11 @@ from msgspec import UNSET
 
 from landfall import ledger
 from landfall.api.contract import LANE, ExitCode
-from landfall.driver.loop import Driver
-from landfall.driver.recovery import LostSlice, land_again
-from landfall.driver.runner import Bin
-from landfall.driver.status import DriverProgress
-from landfall.driver.stored_specs import store_spec, stored_spec
+from landfall.driver.core.runner import Bin
+from landfall.driver.core.stored_specs import store_spec, stored_spec
+from landfall.driver.http.status import DriverProgress
+from landfall.driver.landing.recovery import LostSlice, land_again
+from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, SourceAway, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Decision, Permission, State, object_names

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from landfall.api.contract import ExitCode
 from landfall.driver.decide.membership import check_source
-from landfall.driver.status import DriverProgress
+from landfall.driver.http.status import DriverProgress
 from landfall.errors import Reason
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Watermarks

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from landfall.driver.compaction_folders import HINT, LATE_PAUSE
-from landfall.driver.merged_first import DEADLINE
+from landfall.driver.core.merged_first import DEADLINE
+from landfall.driver.replacing.compaction_folders import HINT, LATE_PAUSE
 from landfall.errors import Retry
 from landfall.ledger import Retired
 from landfall.publish.cursor import cursor_key

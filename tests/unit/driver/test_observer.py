@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from datetime import timedelta
 from types import FrameType
 
-from landfall.driver.observer import LOOKED_AT_PER_SECOND, Observer, longest_pause
+from landfall.driver.core.observer import LOOKED_AT_PER_SECOND, Observer, longest_pause
 from landfall.errors import SourceAway
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.source import Bound, FoundOffsets, Watermarks

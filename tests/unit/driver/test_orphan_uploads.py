@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.background import Threads
-from landfall.driver.orphan_uploads import OrphanFilter, OrphanSweep, is_of_landed_range
+from landfall.driver.core.background import Threads
+from landfall.driver.landing.orphan_uploads import OrphanFilter, OrphanSweep, is_of_landed_range
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.objects import OpenUpload
 from landfall.store.fault_injection import Call, NoFaults, Operation

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from landfall.api.contract import Phase
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http import peers
 from landfall.driver.http.peers import is_any_working
 from landfall.driver.http.server import StatusBoard, in_background, serve
-from landfall.driver.status import StatusReport
+from landfall.driver.http.status import StatusReport
 from landfall.store.memory import MemoryStore
 from tests.support.driver_status import report_of
 from tests.support.fakes import FakeLog, FakeRunner, driver, group

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from landfall.api.verbs import Outcome
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger import Purpose, Replace, decode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

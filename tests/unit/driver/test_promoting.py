@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from landfall.api.verbs import Answer, Outcome, PromoteRequest, UndoRequest
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.side_lane import DISCARDED, read_plan, side_group
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.side_lane import DISCARDED, read_plan, side_group
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Purpose, Replace, decode
 from landfall.store.fault_injection import Fault, Operation, Scripted

@@ -10,9 +10,9 @@ import pytest
 
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec.publish import PublisherEntry
-from landfall.driver import publishing
-from landfall.driver.publishing import LONGEST_PAUSE, PublisherRun, Publishing
-from landfall.driver.status import DriverProgress, StatusReport
+from landfall.driver.http.status import DriverProgress, StatusReport
+from landfall.driver.process import publishing
+from landfall.driver.process.publishing import LONGEST_PAUSE, PublisherRun, Publishing
 from landfall.errors import DestinationAway, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State, decode

@@ -12,8 +12,8 @@ import pytest
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.verbs import Answer, Outcome, UndoRequest
-from landfall.driver.kept_copies import delete_expired
-from landfall.driver.lane_session import LaneSession
+from landfall.driver.replacing.kept_copies import delete_expired
+from landfall.driver.requests.lane_session import LaneSession
 from landfall.errors import StoreDenied
 from landfall.lane import Lane
 from landfall.ledger import Replace, State, decode, object_names, retired_names

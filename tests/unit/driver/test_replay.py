@@ -14,10 +14,10 @@ from landfall.api.contract import LANE, ExitCode, Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, Outcome, ReplayRequest, SkipRequest
 from landfall.checks.locate import Committed, find_offset
-from landfall.driver.lane_session import LaneSession
-from landfall.driver.replay import Replayer
-from landfall.driver.runner import Bin
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.runner import Bin
+from landfall.driver.core.stored_specs import store_spec
+from landfall.driver.requests.lane_session import LaneSession
+from landfall.driver.requests.replay import Replayer
 from landfall.errors import Reason, Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Decision, Replay, State, Yield, decode, object_names

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from landfall.driver.replay import Replayer
+from landfall.driver.requests.replay import Replayer
 from landfall.ledger.offsets import OffsetRange
 from landfall.ledger.rewriting import Rewritten
 from landfall.store.memory import MemoryStore

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.driver.retry_backoff import MAX_WAIT, RetryBackoff, RetryGroup
+from landfall.driver.core.retry_backoff import MAX_WAIT, RetryBackoff, RetryGroup
 from landfall.errors import BatchFailed, NotTried, Retry, SourceAway
 from landfall.ledger.offsets import TopicPartition
 from tests.support.fakes import NOW

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 from landfall.api.contract import ExitCode, Status
 from landfall.api.spec import Schedule
-from landfall.driver.closed_ranges import scheduled
-from landfall.driver.counters import DriverCounters
-from landfall.driver.loop import Driver
-from landfall.driver.status import DriverProgress, driver_report
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.http.status import DriverProgress, driver_report
+from landfall.driver.landing.closed_ranges import scheduled
+from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import EndedRun

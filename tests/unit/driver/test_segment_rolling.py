@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from landfall import ledger
-from landfall.driver.background import Notifier, QueueNotifier
-from landfall.driver.segment_rolling import MAX_SEGMENTS_AT_ONCE, RETRY_INTERVAL, SegmentRolling
+from landfall.driver.core.background import Notifier, QueueNotifier
+from landfall.driver.landing.segment_rolling import (
+    MAX_SEGMENTS_AT_ONCE,
+    RETRY_INTERVAL,
+    SegmentRolling,
+)
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Entry, object_names

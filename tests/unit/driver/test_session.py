@@ -17,10 +17,10 @@ def test_py4js_log_records_are_dropped_and_no_others(caplog: pytest.LogCaptureFi
     quiet_py4j()
     root = logging.getLogger()
 
-    for path in ("site-packages/py4j/java_gateway.py", "landfall/driver/loop.py"):
+    for path in ("site-packages/py4j/java_gateway.py", "landfall/driver/process/loop.py"):
         root.handle(logging.LogRecord("root", logging.ERROR, path, 1, path, None, None))
 
-    assert caplog.messages == ["landfall/driver/loop.py"]
+    assert caplog.messages == ["landfall/driver/process/loop.py"]
 
 
 def test_scheduler_pools_are_used_by_one_job_at_a_time_and_again() -> None:

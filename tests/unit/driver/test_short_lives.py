@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import LANE, ExitCode, Phase
-from landfall.driver.status import DriverProgress
+from landfall.driver.http.status import DriverProgress
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, object_names
 from landfall.store.memory import MemoryStore

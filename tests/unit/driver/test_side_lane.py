@@ -10,12 +10,8 @@ from typing import Any
 import pytest
 
 from landfall.api.spec import ConsumerGroup, StartAtOffsets, parse_group
-from landfall.driver.decide.backfill import Choice, chosen
-from landfall.driver.landed_ledger import read_landed
-from landfall.driver.orphan_uploads import is_ours
-from landfall.driver.planned_replacement import PlannedReplacement
-from landfall.driver.promotion import Lanes, prepare_promotion
-from landfall.driver.side_lane import (
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.side_lane import (
     DISCARDED,
     PLAN,
     SidePlan,
@@ -28,7 +24,11 @@ from landfall.driver.side_lane import (
     side_spec,
     store_plan,
 )
-from landfall.driver.stored_specs import store_spec
+from landfall.driver.core.planned_replacement import PlannedReplacement
+from landfall.driver.core.stored_specs import store_spec
+from landfall.driver.decide.backfill import Choice, chosen
+from landfall.driver.landing.orphan_uploads import is_ours
+from landfall.driver.replacing.promotion import Lanes, prepare_promotion
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores

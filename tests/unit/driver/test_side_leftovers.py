@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.driver.side_lane import DISCARDED, PLAN, discard
-from landfall.driver.side_leftovers import KEPT, DiscardedLanes, delete_leftovers
+from landfall.driver.backfill.side_lane import DISCARDED, PLAN, discard
+from landfall.driver.backfill.side_leftovers import KEPT, DiscardedLanes, delete_leftovers
 from landfall.errors import StoreDenied
 from landfall.ledger import object_names, roots
 from landfall.store.below import SlotsBelow

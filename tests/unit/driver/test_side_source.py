@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.driver.side_lane import SidePlan, SideRange, SideStart, side_group
-from landfall.driver.side_source import check_covered, landed_by, side_group_of
+from landfall.driver.backfill.side_lane import SidePlan, SideRange, SideStart, side_group
+from landfall.driver.backfill.side_source import check_covered, landed_by, side_group_of
 from landfall.errors import Stalled
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership

@@ -10,9 +10,9 @@ import pytest
 import stamina
 
 from landfall.api.spec import Feed, Output
-from landfall.driver.deps import REPEATED_AFTER, record_failure
-from landfall.driver.run import REPEAT_SECONDS, Options, RetryLog, run_group
-from landfall.driver.startup import (
+from landfall.driver.core.deps import REPEATED_AFTER, record_failure
+from landfall.driver.process.run import REPEAT_SECONDS, Options, RetryLog, run_group
+from landfall.driver.process.startup import (
     DELAY,
     Servers,
     check_hot_path,

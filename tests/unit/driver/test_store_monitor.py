@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 
 from landfall.api.contract import Failure
-from landfall.driver import store_monitor
-from landfall.driver.store_monitor import PATIENCE, Outage, StoreMonitor, fail_fast
+from landfall.driver.core import store_monitor
+from landfall.driver.core.store_monitor import PATIENCE, Outage, StoreMonitor, fail_fast
 from landfall.errors import Reason, Stalled, StoreAway
 from landfall.store.memory import MemoryStore
 from landfall.store.s3.store import S3Store

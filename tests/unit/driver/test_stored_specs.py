@@ -9,7 +9,7 @@ import pytest
 from landfall import registry
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, TopicSpecs
-from landfall.driver.stored_specs import check_files, store_spec, stored_spec
+from landfall.driver.core.stored_specs import check_files, store_spec, stored_spec
 from landfall.errors import Reason, Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

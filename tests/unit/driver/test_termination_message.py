@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.termination_message import MAX_LENGTH, TerminationMessage
+from landfall.driver.process.termination_message import MAX_LENGTH, TerminationMessage
 from landfall.store.memory import MemoryStore
 from tests.support.driver_status import report_of
 from tests.support.fakes import FakeLog, FakeRunner, driver, group

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from landfall.api.verbs import Outcome
-from landfall.driver.planned_replacement import PlannedReplacement
+from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.ledger.offsets import OffsetRange
 from tests.support.undoable import TPS, Rows, Undoable
 

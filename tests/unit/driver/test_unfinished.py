@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.closed_ranges import until
-from landfall.driver.in_process import InProcessRunner
-from landfall.driver.run import Options, drive, run_group
-from landfall.driver.status import StatusReport
+from landfall.driver.core.in_process import InProcessRunner
+from landfall.driver.http.status import StatusReport
+from landfall.driver.landing.closed_ranges import until
+from landfall.driver.process.run import Options, drive, run_group
 from landfall.lane.stores import open_stores
 from tests.support.folder_feed import FolderFeed, rows
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from landfall.api import spec
-from landfall.driver import wakeups
-from landfall.driver.wakeups import Wakeups
+from landfall.driver.feeds import wakeups
+from landfall.driver.feeds.wakeups import Wakeups
 from landfall.errors import Reason, SourceAway, Stalled
 from tests.support.waiting import eventually
 

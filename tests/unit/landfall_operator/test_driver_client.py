@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 
 from landfall.api.contract import PartitionStatus
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http.server import StatusBoard, serve
-from landfall.driver.status import StatusReport
+from landfall.driver.http.status import StatusReport
 from landfall_operator.core.parsing import report_of
 from landfall_operator.runtime import driver_client
 from landfall_operator.runtime.driver_client import HttpDriverClient

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.verbs import PAUSE

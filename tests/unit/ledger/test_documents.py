@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.driver.ledger_root import marked
+from landfall.driver.process.ledger_root import marked
 from landfall.lane import Lane
 from landfall.ledger.documents import parse_document
 from landfall.ledger.object_names import head_key

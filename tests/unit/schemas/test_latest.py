@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from landfall import registry as stages
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, TopicSpecs
-from landfall.driver.pinned_spec import pinned_spec
-from landfall.driver.stored_specs import store_spec, stored_spec
+from landfall.driver.core.pinned_spec import pinned_spec
+from landfall.driver.core.stored_specs import store_spec, stored_spec
 from landfall.errors import Retry, SchemaChanged, SchemasAway, Stalled, StoreAway
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.schema_ids import latest_key

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import pytest
 
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.ledger_root import check_roots
+from landfall.driver.process.ledger_root import check_roots
 from landfall.errors import (
     LettersDenied,
     LettersUnreachable,

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.contract import PartitionStatus, Phase, PublisherStatus, Status, Workers
 from landfall.api.feed_status import FeedStatus
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.counters import DriverCounters
 
 TOPICS = 200
 OTHER = "_other"

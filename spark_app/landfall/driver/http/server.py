@@ -30,10 +30,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from landfall import __version__
 from landfall.api.contract import Phase, Status
 from landfall.api.status_summary import summarize
-from landfall.driver.counters import DriverCounters
+from landfall.driver.core.counters import DriverCounters
+from landfall.driver.core.store_monitor import Outage
 from landfall.driver.http.metrics import StatusCollector
-from landfall.driver.status import StatusReport
-from landfall.driver.store_monitor import Outage
+from landfall.driver.http.status import StatusReport
 from landfall.errors import Retry
 
 log = logging.getLogger(__name__)

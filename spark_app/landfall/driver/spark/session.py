@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.runner import Bin
+from landfall.driver.core.runner import Bin
 from landfall.driver.spark.class_archive import check_use
 from landfall.driver.spark.direct_start import EarlyStart, is_local
 from landfall.driver.spark.executor_problems import ExecutorProblems

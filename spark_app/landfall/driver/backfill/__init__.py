@@ -1,0 +1,1 @@
+"""The side location of a backfill: its lane, its source, and what it leaves there."""

@@ -1,0 +1,1 @@
+"""What every room of the driver uses: tasks, threads, observations, retries, specs."""

@@ -1,0 +1,227 @@
+"""Lands closed ranges of the log, one after the other, and ends each with a RUN.
+
+``landfall.driver.decide.closed_range`` decides where a range ends. This asks the log for it, once
+for each topic partition and range, limits what is planned to that, and appends RUN when everything
+is visible. Until the end of a range has come, everything is landed as it is without one.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from landfall import ledger
+from landfall.api.spec import Schedule
+from landfall.driver.decide.closed_range import (
+    Found,
+    RangeLook,
+    closed_topics,
+    is_reached,
+    numbered,
+    range_ends,
+)
+from landfall.driver.landing.goals import Due, Endless, GoalParts, GoalType
+from landfall.driver.landing.reading_back import ReadingBack
+from landfall.errors import Stalled
+from landfall.ledger import State
+from landfall.ledger.offsets import TopicPartition
+from landfall.publish.finished import Calendars
+
+log = logging.getLogger(__name__)
+
+Ranges = Callable[[int | None, datetime], Iterable[datetime]]
+"""The ends of the ranges that are due at a time, in order, after the range that ended at the given
+time (ms); after None, those of a group that has landed none.
+"""
+_MILLISECOND = timedelta(milliseconds=1)
+_NOTHING: Mapping[TopicPartition, int] = {}
+
+
+class ClosedRanges:
+    """A ``Goal``: the ranges that are due, one after the other.
+
+    Attributes:
+        left: topics of which something is not landed, in the last range that has ended.
+        problems: with the objects of that range, as they were read back.
+        until: where the range ends that is being landed; None if there is none.
+    """
+
+    def __init__(self, ranges: Ranges, parts: GoalParts, *, stays: bool = False) -> None:
+        """``ranges`` says which ones are due; who ``stays`` waits for the next one."""
+        self._ranges, self._append, spec = ranges, parts.append, parts.group.spec
+        self._observer, self._merged_first = parts.deps.observer, parts.merged_first
+        self._read_back = ReadingBack(parts.group, parts.deps, parts.wake)
+        self._calendars, completeness = Calendars(spec), spec.completeness
+        self._delay = completeness.delay // _MILLISECOND if completeness else None
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._numbered: Mapping[TopicPartition, int] = {}
+        self._began: datetime | None = None
+        self._ended: int | None = None
+        self._after = -1
+        self._reading: Future[Mapping[str, Stalled]] | None = None
+        self._stays, self._none_due = stays, False
+        self._stalled: set[str] = set()
+        self._held_by: set[str] = set()
+        self.until: datetime | None = None
+        self.left: Sequence[str] = ()
+        self.problems: Sequence[Stalled] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every range that was due is landed, or as much of it as can be."""
+        return self._none_due and not self._stays
+
+    @property
+    def due(self) -> Due:
+        """Nothing behind the end of the range, once that has come.
+
+        Until then, whatever comes is landed. Of topic partitions whose end is not known yet,
+        nothing is due, but for feeds: whatever has a number by then is of the range.
+        """
+        if self.until is None:
+            return Due(_NOTHING, waits=self._none_due)
+        if not self._is_closing:
+            return Due(until=self.until)
+        ends = {**self._ends, **self._numbered}
+        return Due(ends, is_closing=True, since=self.until, until=self.until)
+
+    def look(self, state: State, now: datetime) -> None:
+        """Find out which range is next, and where it ends."""
+        if self.until is None and not self.is_done:
+            self._begin(state, now)
+        observer, until = self._observer, self.until
+        self._numbered = numbered(state)
+        looked = observer.looked_high
+        if until is None or looked is None or looked < until:
+            return
+        ends = {tp: marks.end for tp, marks in observer.watermarks.items()}
+        unknown = [tp for tp in ends if tp not in self._ends]
+        if not unknown:
+            return
+        first = observer.log.first_from(unknown, until)
+        look = RangeLook(_millis(now), observer.high, ends, first)
+        self._ends = {**self._ends, **range_ends(look)}
+
+    @property
+    def _is_closing(self) -> bool:
+        """Whether the end of the range has come, so that all of it is due."""
+        looked = self._observer.looked_high
+        return self.until is not None and looked is not None and looked >= self.until
+
+    def advance(
+        self, state: State, stalled: Collection[TopicPartition], *, is_landed: bool
+    ) -> None:
+        """Append RUN once the range is landed; the next one begins at the next look."""
+        self._stalled = {tp.topic for tp in stalled}
+        if self.until is None or not self._is_closing or not is_landed:
+            return
+        found = [tp for topic in self._observer.topics for tp in topic.topic_partitions]
+        waits = (tp for tp in found if tp not in stalled and tp not in state.excluded)
+        if not all(is_reached(state, self._ends, tp) for tp in waits):
+            return
+        if not self._is_merged(state):
+            return
+        wrong = self._wrong(state)
+        if wrong is None:
+            return
+        denied = {*self._observer.denied, *wrong}
+        topics, left = closed_topics(state, self._ends, Found(found, denied), self._horizon)
+        until = _millis(self.until)
+        if not _is_repeated(state, until, left):
+            assert self._began is not None, "a range has begun before it ends"
+            made = partial(
+                ledger.Run,
+                until=until,
+                began=self._began.isoformat(),
+                topics=topics,
+                left=left,
+                delay=self._delay or 0,
+            )
+            self._append(made)
+            log.info("range landed", extra={"until": self.until.isoformat(), "left": len(left)})
+        self.left, self.problems = left, tuple(wrong.values())
+        self.until, self._ended = None, until
+        self._held_by = self._stalled & {*left}
+
+    def _is_merged(self, state: State) -> bool:
+        """Whether what the range completes is merged, or need not be."""
+        decided = state.decided_horizons
+        horizons = {tp.topic: self._horizon(tp.topic) for tp in state.members}
+        wanted = {t: until for t, until in horizons.items() if until > decided.get(t, -1)}
+        return (
+            self._reading is not None
+            or self._merged_first(state, wanted, until_deleted=False) == wanted
+        )
+
+    def _wrong(self, state: State) -> Mapping[str, Stalled] | None:
+        """What is wrong with objects of the range, by topic; None as long as they are read."""
+        if self._reading is None:
+            if state.unapplied:  # who follows the ledger does not know yet that they are visible
+                self._append(ledger.Applied)
+            self._reading = self._read_back.begin(self._after)
+        if not self._reading.done():
+            return None
+        reading, self._reading = self._reading, None
+        return reading.result()
+
+    def stop(self) -> None:
+        """End what goes on in the background."""
+        self._read_back.stop()
+
+    def _begin(self, state: State, now: datetime) -> None:
+        after = self._ended
+        if after is None and state.runs:
+            last = state.runs[-1]
+            after = last.until - bool(last.left)  # what is left of it may be landed now
+        elif after is not None and self._held_by and not self._held_by & self._stalled:
+            after -= 1  # what held the topics that were left is over
+        self.until = next(iter(self._ranges(after, now)), None)
+        self._none_due = self.until is None
+        self._ends, self._began = {}, now
+        self._after = state.runs[-1].slot if state.runs else state.seq
+
+    def _horizon(self, topic: str) -> int:
+        if self._delay is None or self.until is None:
+            return -1
+        return self._calendars.of(topic).boundary(_millis(self.until) - self._delay)
+
+
+def closing(ranges: Ranges, *, stays: bool = False) -> GoalType:
+    """The goal to land these ranges, and to wait for the next ones or to end."""
+    return partial(ClosedRanges, ranges, stays=stays)
+
+
+def scheduled(schedule: Schedule | None, *, stays: bool = False) -> GoalType:
+    """The goal to land the ranges of a schedule as they come; without one, whatever comes.
+
+    Who does not stay ends when no range is due.
+    """
+    if schedule is None:
+        return Endless
+
+    def ranges(after: int | None, now: datetime) -> Iterable[datetime]:
+        landed = None if after is None else datetime.fromtimestamp(after / 1000, UTC)
+        return schedule.ends(landed, now)
+
+    return closing(ranges, stays=stays)
+
+
+def until(end: datetime) -> GoalType:
+    """The goal to land one range, unless it has ended already."""
+
+    def ranges(after: int | None, _: datetime) -> Iterable[datetime]:
+        return () if after is not None and _millis(end) <= after else (end,)
+
+    return closing(ranges)
+
+
+def _is_repeated(state: State, until: int, left: Collection[str]) -> bool:
+    """Whether the last RUN says the same already: nothing more of its range is landed."""
+    if not state.runs or state.runs[-1].until != until:
+        return False
+    return not {*left} < {*state.runs[-1].left}
+
+
+def _millis(time: datetime) -> int:
+    return int(time.timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""The process: start, hand over, the loop itself, publishers beside it, and its last words."""

@@ -1,0 +1,335 @@
+"""Follows the ledger, and knows the visible objects of output partitions that are to be merged.
+
+Kept are the objects of folders whose hour or day is not complete yet or that are not merged yet,
+and what is left in folders that were merged, for objects that come late. Folders that no hour or
+day stands for, by the group's present routes, are never complete and left out.
+
+Where it is read from is kept as a hint, as publishers do: without one, folders that are complete
+by then stay as they are.
+"""
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from landfall.api.spec import Compact, ConsumerGroup, TopicSpecs
+from landfall.driver.core.merged_first import Expected
+from landfall.errors import Reason, Retry, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Purpose, Replace, Replacement, State, Visible, decode
+from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.object_names import parse_key
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import Replaced, decode_list
+from landfall.ledger.task_results import ObjectKind
+from landfall.publish.cursor import Cursor, Position
+from landfall.publish.finished import Calendars
+
+log = logging.getLogger(__name__)
+
+LATE_PAUSE, LONGEST_LATE = timedelta(minutes=10), timedelta(hours=6)
+"""How long the first object that comes late to a complete output partition waits for others. It
+doubles with each merge of late ones, up to the second.
+"""
+LONGEST_DEDUPED = timedelta(days=1)
+"""The same, where duplicates are left out: each merge writes the whole folder again. So late rows
+wait about as long as late ones have been coming, and a folder is written a few times, and then once
+a day, however often rows come late. Longer, the small objects would become many.
+"""
+AHEAD = timedelta(days=2)
+"""A folder whose hour or day ends later than this from now is left out: a wrong clock wrote it, and
+whoever starts would have to read the ledger from its first object on.
+"""
+MAX_OBJECTS = 500_000
+"""How many objects are kept at most, a kilobyte or so each; the folders with the oldest go."""
+MAX_SETTLED = 10_000
+"""How many folders with nothing to do are kept for objects that come late."""
+HINT = "compaction-of-complete-output-partitions"
+"""The name of the hint, among those of publishers; too long to be the name of one."""
+
+
+@dataclass
+class Folder:
+    """A folder with objects that are visible.
+
+    Attributes:
+        path: relative to the output root.
+        topic: its topic.
+        end: when its hour or day is over, ms since 1970-01-01 UTC.
+        first_seen: the slot that called the first of its objects visible.
+        due: when it may be merged at the earliest, once it is complete.
+        objects: by key.
+        is_settled: there is nothing to do until another object comes.
+        failures: how often in a row its objects could not be merged.
+        late_since: when the first object was seen that came late and is not merged; None if none.
+        late_merges: how often late objects were merged, the last time at ``merged_at``.
+        longest_wait: how long an object that comes late waits for others at most.
+    """
+
+    path: str
+    topic: str
+    end: int
+    first_seen: int
+    due: datetime | None = None
+    objects: dict[str, Mergeable] = field(default_factory=dict)
+    is_settled: bool = False
+    failures: int = 0
+    late_since: datetime | None = None
+    late_merges: int = 0
+    merged_at: datetime | None = None
+    longest_wait: timedelta = LONGEST_LATE
+
+    def wait_for_late(self, now: datetime) -> None:
+        """Let an object that comes late wait for others, but not each for the next one."""
+        if self.late_since is None:
+            # Asked for the first one only: while others wait, they have not stopped coming.
+            if self.merged_at is not None and now - self.merged_at >= self.longest_wait:
+                self.late_merges = 0
+            self.late_since = now
+        doublings = min(self.late_merges, 10)
+        self.due = self.late_since + min(LATE_PAUSE * 2**doublings, self.longest_wait)
+
+    def merge_late(self, now: datetime) -> None:
+        """Take note that objects were merged; others may have come since that was planned."""
+        if self.late_since is not None:
+            self.late_merges, self.merged_at = self.late_merges + 1, now
+            self.late_since = self.due = None
+            if any(each.plan < 0 for each in self.objects.values()):
+                self.wait_for_late(now)
+
+
+class Folders:
+    """The folders of a lane. One thread uses it."""
+
+    def __init__(self, lane: Lane, group: ConsumerGroup) -> None:
+        """Read nothing yet."""
+        self._lane, self._specs = lane, TopicSpecs.of(group.spec)
+        self._calendars = Calendars(group.spec)
+        self._cursor = Cursor.of(lane.slots, (lane.group, lane.name), HINT, "")
+        self._written: int | None = None
+        self._after, self._is_begun, self._is_new = -1, False, False
+        self.state = State()
+        """The state up to which the ledger was read."""
+        self.expected: Mapping[str, Expected] = {}
+        """By topic, what is called complete once it is merged."""
+        self.folders: dict[str, Folder] = {}
+
+    def rules(self, topic: str) -> Compact | None:
+        """How objects of a topic are merged; None if they are not."""
+        return self._specs.for_topic(topic).compact
+
+    def follow(self, now: datetime) -> None:
+        """Read the ledger to its end.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule, or a list is damaged.
+            Retry: the store does not answer.
+        """
+        self._begin()
+        for state, visible in self._folded():
+            if state.seq > self._after:
+                self._take(self.state, state, visible, now)
+            # Only now: a slot whose list could not be read is read again, or what has retired by
+            # it would retire twice.
+            self.state = state
+        if self._is_new:
+            over = [each.path for each in self.folders.values() if self._is_complete(each)]
+            for path in over:
+                del self.folders[path]
+            self._is_new = False
+        self._forget()
+
+    def due(self, now: datetime) -> list[Folder]:
+        """The folders that are to be merged now, the oldest first, but those that failed last."""
+        found = [
+            each
+            for each in self.folders.values()
+            if not each.is_settled and self._is_over(each) and (each.due is None or each.due <= now)
+        ]
+        return sorted(found, key=lambda each: (each.failures, each.end, each.path))
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """Folders with something to do, now or once they are complete; objects of complete ones.
+
+        Objects that come late count at once, and are merged only when nothing more has come.
+        """
+        open_ = [each for each in self.folders.values() if not each.is_settled]
+        return len(open_), sum(len(each.objects) for each in open_ if self._is_over(each))
+
+    def next_due(self) -> datetime | None:
+        """When a complete folder is to be merged next, without anything new in the ledger."""
+        times = (
+            each.due or datetime.min.replace(tzinfo=UTC)
+            for each in self.folders.values()
+            if not each.is_settled and self._is_over(each)
+        )
+        return min(times, default=None)
+
+    def remember(self) -> None:
+        """Keep where a later driver begins to read: before all folders that are not settled.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        unsettled = (each.first_seen for each in self.folders.values() if not each.is_settled)
+        through = min(unsettled, default=self.state.seq + 1) - 1
+        if through != self._written and through >= 0:
+            self._cursor.write(Position(through))
+            self._written = through
+
+    def _begin(self) -> None:
+        if self._is_begun:
+            return
+        self._after = self._written = self._cursor.read().through
+        self._is_new = self._after < 0
+        # The last one is mostly of after the hour that is landed now, which is read again.
+        self.state = (
+            self._lane.snapshot_before(self._after) if self._after >= 0 else None
+        ) or State()
+        self._is_begun = True
+
+    def _folded(self) -> Iterator[tuple[State, Visible]]:
+        """The state after each slot that was not read yet."""
+        begun = self.state.seq
+        try:
+            yield from self._lane.folded(self.state)
+        except Stalled as error:
+            if begun < 0 or error.reason is not Reason.LEDGER_BROKEN:
+                raise
+            # What followed may have been rolled up since, as in ``Lane.follow``.
+            self._after, self.state = max(self._after, self.state.seq), State()
+            yield from self._lane.folded(State())
+
+    def _take(self, before: State, state: State, visible: Visible, now: datetime) -> None:
+        """Take note of what a slot is the first to call visible."""
+        for landed, slot in zip(visible.objects, visible.due, strict=True):
+            if landed.kind is ObjectKind.DATA:
+                self._add(Mergeable(slot, landed, before.specs.get(slot, "")), before, now)
+        for slot, named in visible.replacements:
+            self._replace(slot, named, state, now)
+        if before.members is not state.members:
+            self._leave_former(before.members.keys() - state.members.keys())
+
+    def _leave_former(self, gone: Collection[TopicPartition]) -> None:
+        """Merge nothing of topic partitions that leave.
+
+        Offsets may begin anew when they enter again, and nothing in a merged object would tell the
+        rows of both apart.
+        """
+        for folder in self.folders.values() if gone else ():
+            folder.objects = {
+                key: each
+                for key, each in folder.objects.items()
+                if not any(
+                    TopicPartition(folder.topic, section.partition) in gone
+                    for section in each.own_sections
+                )
+            }
+
+    def _add(self, found: Mergeable, before: State, now: datetime) -> None:
+        """Take note of an object that the slot after a state is the first to call visible."""
+        seq = before.seq + 1
+        name, rules = parse_key(found.key), self.rules(parse_key(found.key).topic)
+        if rules is None or not (rules.dedupe or found.landed.upload.size < rules.below):
+            return
+        folder = self.folders.get(found.folder)
+        if folder is None:
+            periods = tuple(self._calendars.of(name.topic).periods(name.output_partition))
+            if not periods or periods[-1].end > (now + AHEAD).timestamp() * 1000:
+                return
+            longest = LONGEST_DEDUPED if rules.dedupe else LONGEST_LATE
+            folder = Folder(found.folder, name.topic, periods[-1].end, seq, longest_wait=longest)
+            self.folders[folder.path] = folder
+        if folder.is_settled:
+            folder.is_settled, folder.first_seen, folder.late_since = False, seq, None
+        folder.objects[found.key] = found
+        # The last objects of a period are often called visible by the record that completes it.
+        expected = self.expected.get(name.topic)
+        is_late = expected and found.slot > expected.through and expected.until >= folder.end
+        if is_late or before.horizons.get(name.topic, -1) >= folder.end:
+            folder.wait_for_late(now)
+
+    def _replace(self, slot: int, named: Replacement, state: State, now: datetime) -> None:
+        """Put objects in the place of others, as a REPLACE says that is applied now."""
+        record, listed = self._read(slot, named, state)
+        retired = {each.landed.upload.key for each in listed.retire}
+        if record.purpose is not Purpose.COMPACT:
+            self._leave(record, listed, now)
+            return
+        specs = dict[tuple[str, int], str]()
+        for path in listed.folders & self.folders.keys():
+            objects = self.folders[path].objects
+            for key in retired & objects.keys():
+                gone = objects.pop(key)
+                specs[path, gone.name.generation] = gone.spec
+        for new in listed.objects:
+            made = Mergeable(slot, new.landed, "", new.sections, new.mixed, new.sorted)
+            spec = specs.get((made.folder, made.name.generation))
+            if spec is not None:
+                self.folders[made.folder].objects[made.key] = replace(made, spec=spec)
+        for path in {path for path, _ in specs}:
+            self.folders[path].is_settled = False
+            self.folders[path].merge_late(now)
+
+    def _leave(self, record: Replace, listed: Replaced, now: datetime) -> None:
+        """Merge nothing that a REPLACE has brought, which is no merge.
+
+        Whoever took a merge back, or gave one up, does not want it again, and others bring objects
+        of specs that this ledger does not name. But what a driver gave up is merged, later: an
+        upload was lost.
+        """
+        for path in listed.folders:
+            self.folders.pop(path, None)
+        if record.instead == -1 or record.decision is not None:
+            return
+        for path in self.folders.keys() & {*record.folders}:
+            folder = self.folders[path]
+            folder.is_settled, folder.due = False, now + LATE_PAUSE
+            folder.failures += 1
+
+    def _read(self, slot: int, named: Replacement, state: State) -> tuple[Replace, Replaced]:
+        stored = self._lane.slots.read(named.key)
+        body = self._lane.find_slot(state, slot)
+        if body is None or stored is None:
+            raise Retry(f"{named.key}: the list of slot {slot} is not there")
+        record = decode(slot, body)
+        if not isinstance(record, Replace):
+            raise Stalled(Reason.LEDGER_BROKEN, f"ledger slot {slot}: is not a REPLACE")
+        try:
+            return record, decode_list(named, stored)
+        except ValueError as error:
+            raise Stalled(Reason.LEDGER_BROKEN, str(error)) from error
+
+    @property
+    def left(self) -> frozenset[str]:
+        """The topics with folders to merge but for what came late, now or when they can be."""
+        return frozenset(
+            each.topic
+            for each in self.folders.values()
+            if not each.is_settled and each.late_since is None and self._is_over(each)
+        )
+
+    def _is_over(self, folder: Folder) -> bool:
+        expected = self.expected.get(folder.topic)
+        return self._is_complete(folder) or (expected is not None and expected.until >= folder.end)
+
+    def _is_complete(self, folder: Folder) -> bool:
+        return self.state.horizons.get(folder.topic, -1) >= folder.end
+
+    def _forget(self) -> None:
+        """Drop the folders that were settled first, and the oldest of all if there are too many."""
+        settled = [each for each in self.folders.values() if each.is_settled]
+        self._drop(settled[: max(0, len(settled) - MAX_SETTLED)])
+        extra = sum(len(each.objects) for each in self.folders.values()) - MAX_OBJECTS
+        if extra > 0:
+            oldest = sorted(self.folders.values(), key=lambda each: each.first_seen)
+            log.warning("too many small objects wait to be merged", extra={"objects": extra})
+            while extra > 0:
+                extra -= len(oldest[0].objects)
+                self._drop([oldest.pop(0)])
+
+    def _drop(self, folders: Iterable[Folder]) -> None:
+        for each in folders:
+            del self.folders[each.path]

@@ -1,0 +1,56 @@
+"""Gives up a REPLACE that is not applied: its old objects count as before (docs/adr/0075).
+
+Nothing is deleted before a record calls a REPLACE applied. So as long as none does, the old objects
+are all there, and a REPLACE *instead* of it, with an empty list, says that they stay. What it has
+made visible or uploaded is cleaned up afterwards, as what retires is. Nothing is lost by it but
+work: a merge is planned again, a promotion or an undoing may be asked for again.
+"""
+
+from collections.abc import Callable
+
+from landfall import ledger
+from landfall.driver.core.planned_replacement import PlannedReplacement
+from landfall.lane import Lane
+from landfall.ledger import Decision, Purpose, Replace, State
+from landfall.ledger.replacement_lists import Replaced
+from landfall.store import Slots
+
+
+def given_up(
+    slots: Slots, lane: Lane, record: Replace, token: str, decision: Decision | None = None
+) -> Callable[..., ledger.Record]:
+    """Store the empty list; returns what makes the record, when called with ``header=…``.
+
+    Args:
+        slots: where the list is stored.
+        lane: the ledger.
+        record: the REPLACE that is given up.
+        token: a name that nobody has used before.
+        decision: of who asked for it.
+
+    Raises:
+        Retry: the store does not answer; nothing is recorded.
+    """
+    slot, nothing = record.header.seq, Replaced((), ())
+    # With its ranges: who reads the records of a range only must know that it was given up.
+    plan = PlannedReplacement(token, Purpose.UNDO, nothing, slot, record.folders, record.slices)
+    return plan.record(plan.stored(slots, lane), slot, decision)
+
+
+def why_not_given_up(state: State, slot: int, applied_through: int) -> str:
+    """Why the REPLACE in a slot cannot be given up; empty if it can be.
+
+    Args:
+        state: of the lane.
+        slot: of the REPLACE.
+        applied_through: up to which slot everything is visible, whether a record says so or not.
+    """
+    pending = state.replacing.get(slot)
+    if pending is None or slot <= applied_through:
+        return f"the REPLACE in slot {slot} is applied meanwhile"
+    if not pending.retires_later:
+        return (
+            f"the REPLACE in slot {slot} was recorded by former software, which may have deleted "
+            "what it replaces: it cannot be given up"
+        )
+    return ""

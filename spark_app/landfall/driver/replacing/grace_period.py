@@ -1,0 +1,169 @@
+"""Decides from when on what has retired by a REPLACE may be deleted (docs/adr/0076).
+
+Who lists folders page by page, and opens later what was listed, needs the old objects for a while
+after the new ones are visible; else rows are in no listed object, or in one that is gone. So
+nothing is deleted before a grace period is over, by the time of the record that called the REPLACE
+applied. Nor is anything deleted before every publisher of the group has come to that record: the
+current version of a table never names a file that is gone.
+
+REPLACEs are applied in the order of their slots, so only the first that stays is looked at.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from landfall import ledger
+from landfall.driver.core.deps import DriverDeps
+from landfall.errors import LandfallError, Retry
+from landfall.lane import Lane
+from landfall.ledger import State
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN = timedelta(minutes=1)
+"""When a publisher is asked again that has not followed a REPLACE yet, and what readers of its
+table's former version have until old objects are deleted; or the grace period, if that is shorter.
+"""
+
+Positions = Mapping[str, Callable[[], int]]
+"""By the names of publishers, what returns the last slot through which everything is published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The record that called a REPLACE applied: its slot, and when it was written."""
+
+    slot: int
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What a look at a REPLACE has found.
+
+    Attributes:
+        wait_until: nothing may be deleted before this time; None if it may be now.
+        problem: the publisher that has not followed; empty if none is waited for.
+    """
+
+    wait_until: datetime | None = None
+    problem: str = ""
+
+
+class GracePeriod:
+    """Used by the driver's thread alone; it reads in a thread of its own."""
+
+    def __init__(
+        self,
+        deps: DriverDeps,
+        lane: Lane,
+        keep: timedelta,
+        positions: Positions,
+        wake: Callable[[], object],
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            deps: what the driver works with.
+            lane: the lane whose REPLACEs they are.
+            keep: the grace period.
+            positions: of the publishers that are waited for.
+            wake: called, from any thread, when something is known.
+        """
+        self._deps, self._lane, self._keep, self._wake = deps, lane, keep, wake
+        self._positions = positions
+        self._pool = deps.background.pool(1, "grace")
+        self._over: set[int] = set()
+        self._looking: tuple[int, Future[_Look]] | None = None
+        self._found: dict[int, _Look] = {}
+        self.problem = ""
+        """The publisher that old objects are kept for, with its position; empty if for none."""
+
+    def over(self, state: State, now: datetime) -> frozenset[int]:
+        """The slots of REPLACEs whose old objects may be deleted now."""
+        self._over &= state.retiring.keys()
+        self._collect(now)
+        for slot in sorted(state.retiring):
+            if slot in self._over:
+                continue
+            if not self._keep and not self._positions:
+                self._over.add(slot)
+                continue
+            self._look(slot, state, now)
+            break
+        else:
+            self.problem = ""
+        return frozenset(self._over)
+
+    def is_looking(self, state: State) -> bool:
+        """Whether it is known soon that more may be deleted."""
+        kept = sorted(state.retiring.keys() - self._over)
+        return self._looking is not None or (bool(kept) and kept[0] not in self._found)
+
+    def stop(self) -> None:
+        """Look at nothing more."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _look(self, slot: int, state: State, now: datetime) -> None:
+        found = self._found.get(slot)
+        is_due = found is None or found.wait_until is None or now >= found.wait_until
+        if self._looking is None and is_due:
+            future = self._pool.submit(partial(self._find, slot, state, now, found))
+            self._looking = slot, future
+            future.add_done_callback(lambda _: self._wake())
+
+    def _collect(self, now: datetime) -> None:
+        if self._looking is None or not self._looking[1].done():
+            return
+        (slot, future), self._looking = self._looking, None
+        try:
+            found = future.result()
+        except LandfallError as error:
+            log.warning("replaced objects are kept longer", extra={"slot": slot, "why": str(error)})
+            found = _Look(now + LOOK_AGAIN, str(error))
+        self.problem = found.problem
+        if found.wait_until is None:
+            self._over.add(slot)
+            self._found.pop(slot, None)
+        else:
+            self._found[slot] = found
+
+    def _find(self, slot: int, state: State, now: datetime, before: _Look | None) -> _Look:
+        """Look at a REPLACE.
+
+        Raises:
+            Retry: the store or a destination does not answer.
+            Stalled: LEDGER_BROKEN, a slot is missing; or a publisher cannot be built.
+        """
+        applied = applied_by(self._lane, state, slot)
+        if now < (until := applied.time + self._keep):
+            return _Look(until)
+        pause = min(self._keep, LOOK_AGAIN)
+        for name, position in self._positions.items():
+            if (through := position()) < applied.slot:
+                problem = f"publisher {name} is at slot {through} and has not followed slot {slot}"
+                return _Look(now + LOOK_AGAIN, problem)
+        if before is not None and before.problem and pause:
+            return _Look(now + pause)  # queries of the table's former version may be running
+        return _Look()
+
+
+def applied_by(lane: Lane, state: State, slot: int) -> Applied:
+    """The record that called the REPLACE in a slot applied.
+
+    Raises:
+        Retry: the store does not answer; or no record has done so yet.
+        Stalled: LEDGER_BROKEN, a slot is missing.
+    """
+    for seq in range(slot, state.seq + 1):
+        body = lane.find_slot(state, seq)
+        if body is None:
+            raise ledger.ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
+        header = ledger.decode(seq, body).header
+        if header.applied_through >= slot:
+            return Applied(seq, datetime.fromisoformat(header.time))
+    raise Retry(f"slot {slot} is not called applied yet")

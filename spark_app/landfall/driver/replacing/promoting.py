@@ -1,0 +1,341 @@
+"""Promotes a backfill: what it has landed takes the place of what was live.
+
+A generator, as ``landfall.driver.replacing.undo``: it yields what it waits for, and the thread that
+appends to the lane sends it the result. ``landfall.driver.replacing.promotion`` says what is
+copied, and under which names.
+
+Merged objects with rows inside and outside of the ranges are cut in two before that, by a REPLACE
+of its own, which changes no row. If the promotion is not made after it, compaction merges the
+halves again.
+
+The ledger knows which backfill a REPLACE promotes. So a promotion that is asked for twice is made
+once, also if the first answer was lost; once it is undone, it may be made again.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from landfall.api.contract import LANE
+from landfall.api.spec import ConsumerGroup, TopicSpecs
+from landfall.api.values import plural
+from landfall.api.verbs import Answer, Outcome, PromoteRequest
+from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.side_lane import SidePlan, read_plan
+from landfall.driver.core.planned_replacement import PlannedReplacement
+from landfall.driver.core.runner import Runner
+from landfall.driver.core.steps import Steps
+from landfall.driver.core.stored_specs import allowed_plug_ins, unchecked_spec
+from landfall.driver.decide.counting import CountingObject
+from landfall.driver.decide.promotion import Promotion, promotion, why_too_large
+from landfall.driver.replacing.compaction_planner import SLOTS_PER_TASK
+from landfall.driver.replacing.promotion import Lanes, prepare_promotion
+from landfall.driver.replacing.undo import ReplacingEffects, found_again
+from landfall.errors import LandfallError, LettersUnreachable, Retry, Stalled
+from landfall.lane import Lane
+from landfall.ledger import Decision, Purpose, roots
+from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.task_results import ObjectKind
+from landfall.objects import is_made_by
+from landfall.publish.building import replacement_problems
+from landfall.registry import output_format
+from landfall.store import Store
+from landfall.store.below import SlotsBelow
+from landfall.store.copying import copied
+from landfall.store.probe import probe_replacing
+from landfall.task.merging import Merge, Merged, MergeShare, NotMerged
+
+Result = TypeVar("Result")
+
+
+class _Lent(Executor):
+    """A pool that whoever uses it does not end."""
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """See ``Executor``."""
+        return self._pool.submit(fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **options: Any) -> Any:
+        """See ``Executor``."""
+        return self._pool.map(fn, *iterables, **options)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  # as the base's
+        """Do nothing: the pool is its owner's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to promote."""
+
+    lanes: Lanes
+    plan: SidePlan
+    promotion: Promotion
+
+    @property
+    def read_through(self) -> int:
+        """Up to which slot the live ledger says that everything is applied."""
+        return self.lanes.live.called_applied
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of all objects."""
+        return self.promotion.folders
+
+
+@dataclass(frozen=True)
+class Promoting:
+    """Reads what a backfill has landed, and copies it into uploads in the live root.
+
+    Attributes:
+        group: the live group.
+        store: where everything is.
+        lane: the live ledger.
+        token: what is in the metadata of each copy.
+        runner: cuts objects.
+        specs: the stored specs that the live ledger will name, by generation, if whoever promotes
+            opens the lane for it.
+    """
+
+    group: ConsumerGroup
+    store: Store
+    lane: Lane
+    token: str
+    runner: Runner
+    specs: Mapping[int, str] = field(default_factory=dict)
+
+    def found(self, name: str) -> _Found | int | str:
+        """What there is to promote; the slot of its REPLACE if it is promoted; or why not.
+
+        Raises:
+            Retry: the store does not answer, or something live is not visible yet.
+        """
+        return _or_refusal(lambda: self._found(name))
+
+    def found_again(self, name: str) -> "_Found | Answer":
+        """As ``found``; FAILED while something live is not visible yet."""
+        try:
+            found = self.found(name)
+        except Retry as error:
+            return Answer(Outcome.FAILED, message=str(error))
+        return found if isinstance(found, _Found) else _answer(name, found)
+
+    def cut(self, found: _Found) -> PlannedReplacement | str:
+        """Both halves of each object that is cut, ready to be recorded; or why there are none.
+
+        Raises:
+            Retry: the store or Spark does not answer. What was uploaded is aborted.
+        """
+        return _or_refusal(lambda: self._cut(found))
+
+    def _cut(self, found: _Found) -> PlannedReplacement:
+        promotion, token = found.promotion, f"{self.token}-cut"
+        merges = [self._merge(found, each) for each in promotion.cut]
+        tasks = max(1, self.runner.slots // SLOTS_PER_TASK)
+        shares = [
+            MergeShare(self.group, token, found.read_through, tuple(merges[at::tasks]))
+            for at in range(min(tasks, len(merges)))
+        ]
+        results = self.runner.merge(shares)
+        halves = [each for each in results if isinstance(each, Merged)]
+        made = Replaced(
+            promotion.cut_retiring,
+            tuple(sorted((each.new for each in halves), key=lambda new: new.landed.upload.key)),
+        )
+        plan = PlannedReplacement.of(
+            self.group.metadata.name, token, Purpose.COMPACT, made, found.read_through
+        )
+        for each in results:
+            if isinstance(each, NotMerged):
+                _abort(self.store, plan)
+                raise each.error
+        return plan
+
+    def _merge(self, found: _Found, each: CountingObject) -> Merge:
+        """How an object is cut: by the spec that its generation was landed by.
+
+        Raises:
+            Stalled: SPEC_INVALID, that spec names code that the present one does not.
+        """
+        spec = found.lanes.live.specs.get(each.generation, "")
+        made_by = unchecked_spec(self.store, self.group, LANE, spec).spec
+        output = TopicSpecs.of(made_by).for_topic(each.topic).output
+        output_format(output, allowed=allowed_plug_ins(self.group, LANE, spec))
+        source = Mergeable(
+            each.retiring.slot, each.landed, spec, each.sections, is_mixed=each.is_mixed
+        )
+        return Merge(output, (source,), cut=found.promotion.slices)
+
+    def planned(self, found: _Found, copiers: Executor) -> PlannedReplacement | str:
+        """The copies, ready to be recorded; or why there are none.
+
+        Raises:
+            Retry: the store does not answer. What was copied is aborted.
+        """
+        lanes, plan = found.lanes, found.plan
+        for why in copiers.map(self._why_not_retired, found.promotion.retire):
+            if why:
+                return why
+        return _or_refusal(
+            lambda: prepare_promotion(lanes, plan, self.token, copied, lambda _: _Lent(copiers))
+        )
+
+    def _why_not_retired(self, each: CountingObject) -> str:
+        """Why an object cannot retire: the driver would stop at it, and keep no copy."""
+        upload = each.landed.upload
+        try:
+            stat = self.store.stat(upload.key)
+        except LettersUnreachable as unreachable:
+            return f"backfill: {unreachable}"
+        if stat is None or is_made_by(upload, stat):
+            return ""
+        return (
+            f"backfill: {upload.key} was overwritten: it has {stat.size} bytes, and the ledger "
+            f"says {upload.size}, with another token or ETag: move it to where no reader looks, "
+            "and ask again"
+        )
+
+    def _found(self, name: str) -> _Found | int | str:
+        try:
+            root = roots.side_root(self.lane.group, name)
+        except ValueError as error:
+            return f"backfill: {error}"
+        below = SlotsBelow(self.store, root)
+        plan = read_plan(below, name)
+        live = read_landed(self.lane, self.store, plan.offsets)
+        if (slot := live.promotions.of(name)) >= 0:
+            return slot
+        if problems := replacement_problems(self.group):
+            return f"backfill: {problems[0]}"
+        live.specs.update(self.specs)
+        side = read_landed(self.lane.elsewhere(below))
+        ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
+        made = promotion(live, side, plan.slices, ids, plan.read_through)
+        return why_too_large(made) or _Found(Lanes(self.store, root, live, side), plan, made)
+
+
+def _or_refusal(work: Callable[[], Result]) -> Result | str:
+    """The result, or why there is none: asking again would not help."""
+    try:
+        return work()
+    except Stalled as stalled:
+        return str(stalled)
+
+
+def promote(
+    request: PromoteRequest, promoting: Promoting, decision: Decision, effects: ReplacingEffects
+) -> Steps:
+    """Put what a backfill has landed in the place of the live objects of the same ranges.
+
+    Raises:
+        Fenced: another driver has opened the lane.
+        LandfallError: a store does not answer. Nothing is recorded.
+    """
+    name, pool = request.name, effects.pool
+    found: _Found | int | str = yield pool.submit(promoting.found, name)
+    if isinstance(found, int | str):
+        return _answer(name, found)
+    if request.dry_run:
+        return Answer(Outcome.DRY_RUN, (_text(name, found.promotion),))
+    # Copying takes hours: nothing may be merged meanwhile that is to retire.
+    release = effects.reserve(found.folders)
+    try:
+        find = partial(promoting.found_again, name)
+        again: _Found | Answer = yield from found_again(found, find, effects)
+        cut = ""
+        if isinstance(again, _Found) and again.promotion.cut:
+            done: str | Answer = yield from _cut(again, promoting, effects)
+            if isinstance(done, Answer):
+                return done
+            cut, again = done, (yield from found_again(again, find, effects))
+        if isinstance(again, Answer):
+            return again
+        answer: Answer = yield from _copy(name, again, promoting, decision, effects)
+        return structs.replace(answer, records=(cut, *answer.records)) if cut else answer
+    finally:
+        release()
+
+
+def _cut(
+    found: _Found, promoting: Promoting, effects: ReplacingEffects
+) -> Generator["Future[Any]", Any, str | Answer]:
+    """Cut objects in two, and record that; returns what is recorded, or why nothing is."""
+    slot: int | Answer = yield from _record(partial(promoting.cut, found), promoting, effects, None)
+    if isinstance(slot, Answer):
+        return slot
+    cut = plural(len(found.promotion.cut), "merged object")
+    return f"REPLACE in slot {slot}: {cut} with rows of other ranges cut in two"
+
+
+def _copy(
+    name: str,
+    found: _Found,
+    promoting: Promoting,
+    decision: Decision,
+    effects: ReplacingEffects,
+) -> Steps:
+    """Make the copies, and record the REPLACE."""
+    if found.promotion.cut:
+        key = found.promotion.cut[0].key
+        message = f"backfill: {key} is not cut yet, and has rows of other ranges: try again"
+        return Answer(Outcome.FAILED, message=message)
+    plan = partial(promoting.planned, found, effects.copiers)
+    slot: int | Answer = yield from _record(plan, promoting, effects, decision)
+    if isinstance(slot, Answer):
+        return slot
+    message = f"recorded in slot {slot}; `landfall undo {slot}` takes it back"
+    return Answer(Outcome.DONE, (_text(name, found.promotion),), message)
+
+
+def _record(
+    make: Callable[[], PlannedReplacement | str],
+    promoting: Promoting,
+    effects: ReplacingEffects,
+    decision: Decision | None,
+) -> Generator["Future[Any]", Any, int | Answer]:
+    """Record what a plan replaces; returns the slot, or why nothing is recorded."""
+    yield effects.pool.submit(probe_replacing, promoting.store, promoting.token)
+    plan: PlannedReplacement | str = yield effects.pool.submit(make)
+    if isinstance(plan, str):
+        return Answer(Outcome.REFUSED, message=plan)
+    if refusal := effects.why_not(plan):
+        _abort(promoting.store, plan)
+        return Answer(Outcome.FAILED, message=f"{refusal}: try again")
+    return effects.record(plan, decision).seq
+
+
+def _answer(name: str, found: int | str) -> Answer:
+    """The answer if there is nothing to promote: it is promoted already, or must not be."""
+    if isinstance(found, int):
+        return Answer(Outcome.DONE, message=f"{name} is promoted already, in slot {found}")
+    return Answer(Outcome.REFUSED, message=found)
+
+
+def _abort(store: Store, plan: PlannedReplacement) -> None:
+    for upload in plan.uploads:
+        with suppress(LandfallError):  # what is left is aborted as an orphan
+            store.abort(upload.key, upload.upload_id)
+
+
+def _text(name: str, made: Promotion) -> str:
+    """What takes the place of what, in a line."""
+    new = [each.source.landed for each in made.promoted]
+    old = made.replaced
+    instead = plural(len(old), "object")
+    text = f"REPLACE: {plural(len(new), 'object')} of {name}, instead of {instead}"
+    for kind, what in ((ObjectKind.DATA, "rows"), (ObjectKind.DEAD_LETTERS, "dead letters")):
+        now = sum(each.rows for each in new if each.kind is kind)
+        before = sum(rows for each, rows in old if each.landed.kind is kind)
+        if now or before:
+            text += f"; {now} {what}, instead of {before}"
+    if made.cut:
+        text += f"; {plural(len(made.cut), 'merged object')} with rows of other ranges cut first"
+    return text

@@ -1,0 +1,152 @@
+"""Objects that retired come back as copies under new names, by a REPLACE of their own.
+
+Under the old name, a driver that was frozen could delete what was brought back. New names hold the
+slot up to which the ledger was read (``object_names``), and copies are uploaded before anything is
+recorded, so that what is kept may expire then.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from landfall import ledger
+from landfall.driver.core.planned_replacement import PlannedReplacement
+from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.lane import Lane
+from landfall.lane.replacements import read_replaced
+from landfall.ledger import Purpose, Replace, State, object_names
+from landfall.ledger.replacement_lists import (
+    NewObject,
+    Replaced,
+    RetiringObject,
+    Section,
+)
+from landfall.ledger.task_results import LandedObject
+from landfall.objects import Upload, is_made_by
+from landfall.store import Store
+from landfall.store.copying import copied
+
+AHEAD = 64
+"""Copies that are begun before the first of them is waited for."""
+
+_Contents = tuple[tuple[Section, ...], bool, bool]
+"""Sections of an object, and whether they are mixed and sorted."""
+WhereKept = Callable[[str], str]
+"""The key of the object that has the content of one with a former key."""
+
+
+@dataclass(frozen=True)
+class Restoring:
+    """Makes copies of objects under new names.
+
+    Attributes:
+        store: where everything is.
+        lane: the ledger.
+        state: of the lane, as it was read for this.
+        token: what is in the metadata of each copy.
+        read_through: see ``PlannedReplacement``.
+    """
+
+    store: Store
+    lane: Lane
+    state: State
+    token: str
+    read_through: int
+
+    def planned(
+        self,
+        retire: Sequence[RetiringObject],
+        back: Sequence[RetiringObject],
+        where: WhereKept,
+        pool: Executor,
+    ) -> PlannedReplacement:
+        """Copy objects that are to come back, and plan their REPLACE; nothing is recorded.
+
+        Args:
+            retire: the objects whose place they take.
+            back: the objects that come back.
+            where: from which objects they are copied.
+            pool: makes the copies.
+
+        Raises:
+            Retry: the store does not answer.
+            Stalled: OBJECT_LOST, what is to be copied is gone; LEDGER_BROKEN.
+        """
+        sections = self._sections(back)
+        made = self._copies(back, where, pool)
+        new = [
+            NewObject(replace(each.landed, upload=upload), *sections[each.landed.upload.key])
+            for each, upload in zip(back, made, strict=True)
+        ]
+        listed = Replaced(
+            tuple(sorted(retire, key=lambda each: each.landed.upload.key)),
+            tuple(sorted(new, key=lambda each: each.landed.upload.key)),
+        )
+        return PlannedReplacement.of(
+            self.lane.group, self.token, Purpose.UNDO, listed, self.read_through
+        )
+
+    def _copies(
+        self, back: Sequence[RetiringObject], where: WhereKept, pool: Executor
+    ) -> list[Upload]:
+        made = list[Upload]()
+        try:
+            for start in range(0, len(back), AHEAD):
+                some = (each.landed for each in back[start : start + AHEAD])
+                made += pool.map(lambda landed: self._copy(landed, where), some)
+        except LandfallError:
+            for upload in made:  # what was begun beside it is left to the sweep of orphans
+                with suppress(LandfallError):
+                    self.store.abort(upload.key, upload.upload_id)
+            raise
+        return made
+
+    def _copy(self, landed: LandedObject, where: WhereKept) -> Upload:
+        before = landed.upload
+        source, key = where(before.key), object_names.renamed(before.key, self.read_through)
+        for place in self._places(before, source):
+            with suppress(FileNotFoundError):
+                return copied(self.store, place, before.size, key, self.token)
+        raise Stalled(Reason.OBJECT_LOST, f"{source}: the copy of {before.key} is gone")
+
+    def _places(self, before: Upload, source: str) -> Iterator[str]:
+        """Where the content of an object is: kept, or still in its place while it retires."""
+        yield source
+        if is_made_by(before, self.store.stat(before.key)):
+            yield before.key
+        yield source  # it was copied and deleted in between
+
+    def _sections(self, back: Iterable[RetiringObject]) -> Mapping[str, _Contents]:
+        """What objects hold, by key: of those that were merged, what their lists say."""
+        found, read = dict[str, _Contents](), set[int]()
+        for each in back:
+            key, landed = each.landed.upload.key, each.landed
+            origin = object_names.origin(self.lane.group, key)
+            whole = Section(origin.partition, landed.rows, landed.first_offset, landed.last_offset)
+            found.setdefault(key, ((whole,), False, False))
+            if origin.plan >= 0 and each.slot not in read:
+                read.add(each.slot)
+                for new in read_list(self.lane, self.state, each.slot)[1].objects:
+                    found[new.landed.upload.key] = new.sections, new.mixed, new.sorted
+        return found
+
+
+def read_list(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced]:
+    """The REPLACE in a slot, and its list.
+
+    Raises:
+        ValueError: there is no REPLACE in this slot.
+        Stalled: LEDGER_BROKEN, its list is missing or damaged.
+        Retry: the store does not answer, or the slot was rolled up since the ledger was read.
+    """
+    is_there = 0 <= slot <= state.seq
+    body = lane.find_slot(state, slot) if is_there else None
+    if is_there and body is None:
+        raise Retry(f"slot {slot} was rolled up since the ledger was read: try again")
+    record = ledger.decode(slot, body) if body else None
+    if not isinstance(record, ledger.Replace):
+        raise ValueError(f"slot {slot} is no REPLACE")  # noqa: TRY004  # of the number
+    return record, read_replaced(lane.slots, slot, record.listed)

@@ -1,0 +1,148 @@
+"""Takes files, and says what became of them, without a driver: in sessions of a few records.
+
+A session opens the lane, appends its record, and hands the lane over. Several takers at once wait
+for each other: nobody opens the lane while another session has it, unless that has not gone on for
+a while, for whoever runs it may have been killed. A session that is fenced all the same begins
+again: its request has an id, by which it finds what it has recorded.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from landfall import __version__, ledger
+from landfall.api.verbs import Answer, LeaseAnswer, LeaseRequest, Outcome, verb_of
+from landfall.driver.decide.leases import expirations
+from landfall.driver.feeds.leases import Leases
+from landfall.errors import Fenced, Retry
+from landfall.lane import LaneWriter, OpenRequest
+from landfall.ledger import LaneOwnership, Record, State
+
+if TYPE_CHECKING:
+    from landfall.driver.requests.lane_session import LaneSession
+
+log = logging.getLogger(__name__)
+
+SESSION = "session-"
+"""How the names of writers begin that have a lane for one request."""
+WAIT = 0.2
+"""Seconds between two looks at a lane that another session has."""
+SESSION_PATIENCE = timedelta(seconds=15)
+"""How long a session may not go on before it counts as dead, and is fenced."""
+SNAPSHOT_EVERY = 50
+"""After how many records a session stores a snapshot: each one reads those after the last."""
+MAX_WAIT = timedelta(minutes=5)
+"""How long a taker waits for the sessions of others."""
+
+
+class _LaneNeeded(Exception):  # noqa: N818  # stays in this module
+    """A record would be needed; the lane is not open."""
+
+
+def carry_out_lease(session: "LaneSession", request: LeaseRequest, *, take_over: bool) -> Answer:
+    """Carry a request out as soon as no other session has the lane.
+
+    Raises:
+        Retry: the store does not answer, or others had the lane for too long.
+        Stalled: the store denies access, or the ledger is broken.
+    """
+    return _LeaseSession(session, request, take_over=take_over).run()
+
+
+class _LeaseSession:
+    def __init__(self, session: "LaneSession", request: LeaseRequest, *, take_over: bool) -> None:
+        self.session, self.request, self.take_over = session, request, take_over
+        self.leases = Leases(session.group, session.store)
+        self._seen: tuple[int, float] = (-1, 0.0)
+
+    def run(self) -> Answer:
+        began = time.monotonic()
+        while time.monotonic() - began < MAX_WAIT.total_seconds():
+            state = self.session.lane.read()
+            if answer := self._without_lane(state):
+                return answer
+            if self._is_busy(state):
+                time.sleep(WAIT)
+                continue
+            try:
+                if answer := self._with_lane(state):
+                    return answer
+            except Fenced as fenced:
+                log.info("fenced, tried again", extra={"why": str(fenced)})
+        raise Retry(
+            f"others have had the lane of {self.session.group.metadata.name} for {MAX_WAIT}"
+        )
+
+    def _without_lane(self, state: State) -> Answer | None:
+        """The answer that needs no record; None if there is a record to append."""
+        name, root = self.session.group.metadata.name, self.session.group.spec.ledger_root.url
+        if state.seq < 0:
+            return LeaseAnswer(Outcome.REFUSED, message=f"{root} has no ledger of {name}")
+        now = self.session.clock()
+        if not self.request.dry_run and next(expirations(state, now), None):
+            return self._owned(state)
+        try:
+            return self.leases.answer(self.request, state, now, _needs_lane)
+        except _LaneNeeded:
+            return self._owned(state)
+
+    def _owned(self, state: State) -> Answer | None:
+        """The answer while a driver owns the lane: it is to be asked.
+
+        That is no refusal, which would say that what a worker did must not count.
+        """
+        is_held = state.holding is LaneOwnership.HELD and not state.writer.startswith(SESSION)
+        if not is_held or self.take_over:
+            return None
+        return LeaseAnswer(
+            Outcome.FAILED,
+            message=(
+                f"a driver has the lane (epoch {state.epoch}, writer {state.writer}). If it runs, "
+                "ask it: --driver http://HOST:8081 --token-file FILE, or on Kubernetes in its pod. "
+                "If it does not run, or to fence it: --take-over, which is safe at any time"
+            ),
+        )
+
+    def _is_busy(self, state: State) -> bool:
+        """Whether another session has the lane, and goes on."""
+        if state.holding is not LaneOwnership.HELD or not state.writer.startswith(SESSION):
+            return False
+        now = time.monotonic()
+        if self._seen[0] != state.seq:
+            self._seen = (state.seq, now)
+        return now - self._seen[1] < SESSION_PATIENCE.total_seconds()
+
+    def _with_lane(self, state: State) -> Answer | None:
+        """The answer once it is recorded; None if somebody else took the lane first."""
+        session, clock = self.session, self.session.clock
+        # Nothing is landed here: whatever is said of software and spec stays as it was.
+        opening = OpenRequest(
+            SESSION + session.new_name(), state.generation, __version__, state.revision, state.spec
+        )
+        writer = LaneWriter.open_after(session.lane, state, opening, clock, _log_retry)
+        if writer is None:
+            return None
+
+        def append(make: Callable[..., Record]) -> State:
+            return writer.append(lambda header: make(header=header))
+
+        try:
+            self.leases.expire(writer.state, clock(), append)
+            answer = self.leases.answer(self.request, writer.state, clock(), append)
+            every = min(session.group.spec.tuning.snapshot_every, SNAPSHOT_EVERY)
+            if writer.state.seq - max(writer.state.snapshot_seq, 0) >= every:
+                writer.snapshot(-1)
+            return answer
+        finally:
+            why = f"{verb_of(self.request)} by {self.request.who}"
+            append(lambda header: ledger.Yield(header=header, reason=why))
+
+
+def _needs_lane(_: Callable[..., Record]) -> State:
+    raise _LaneNeeded
+
+
+def _log_retry(error: Retry) -> None:
+    log.warning("the lane cannot be written", extra={"why": str(error)})
