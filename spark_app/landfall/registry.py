@@ -513,7 +513,7 @@ def decoder(
             "stored": stored,
         }
     with spec_errors(field):
-        return kind.of(options, wanted)
+        return kind.of(options, replace(wanted, read_file=_read_file))
 
 
 def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "spec") -> Steps:

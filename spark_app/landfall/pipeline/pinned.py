@@ -38,6 +38,11 @@ class ReadsFiles(Protocol):
         ...
 
 
+def no_file(path: str) -> bytes:
+    """The reader of files of a stage that is built without any: finds none."""
+    raise FileNotFoundError(path)
+
+
 def pinned_files(stages: Iterable[object]) -> tuple[PinnedFile, ...]:
     """Return the files that these stages have read, each once, sorted."""
     found = {file for stage in stages if isinstance(stage, ReadsFiles) for file in stage.files}

@@ -1,4 +1,4 @@
-"""Unexpected exceptions of a stage, and the records that cause them. Pure.
+"""Unexpected exceptions of a stage, and the records that cause them.
 
 A stage must not raise because of what a record holds: it rejects the record. If it raises all the
 same, that is a bug in Landfall, in a library or in a plug-in. The records that cause it are found

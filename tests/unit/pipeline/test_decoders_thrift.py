@@ -245,7 +245,10 @@ def test_an_idl_in_a_file_may_include_others(tmp_path: Path) -> None:
     file = tmp_path / "events.thrift"
     file.write_text('include "shared.thrift"\nstruct Outer { 1: shared.Inner inner }')
 
-    decoder = Thrift.of({"file": str(file), "struct": "Outer"}, Wanted((("inner", "ts"),)))
+    decoder = Thrift.of(
+        {"file": str(file), "struct": "Outer"},
+        Wanted((("inner", "ts"),), read_file=lambda path: Path(path).read_bytes()),
+    )
     payload = _field(12, 1, ID + b"\0") + b"\0"
     got = decoder.decode(filled(TopicPartition("t", 0), [0], [payload]))
 

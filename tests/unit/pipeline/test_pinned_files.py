@@ -78,7 +78,8 @@ def including(folder: Path, inner: str) -> Thrift:
     (folder / "shared.thrift").write_text(f"struct Inner {{ 1: i64 {inner} }}")
     outer = folder / "outer.thrift"
     outer.write_text('include "shared.thrift"\nstruct Outer { 1: shared.Inner inner }')
-    return Thrift.of({"file": str(outer), "struct": "Outer"}, Wanted((("inner", inner),)))
+    wanted = Wanted((("inner", inner),), read_file=lambda path: Path(path).read_bytes())
+    return Thrift.of({"file": str(outer), "struct": "Outer"}, wanted)
 
 
 def test_the_checksum_covers_what_a_file_includes(tmp_path: Path) -> None:

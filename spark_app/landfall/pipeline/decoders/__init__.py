@@ -42,7 +42,7 @@ Example: a decoder whose only field is the length of the payload::
             return Decoded(records, {path: lengths for path in self._wanted.fields}).reject(empty)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -51,6 +51,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from landfall.pipeline.decoders.row_schemas import SchemaRows, together
+from landfall.pipeline.pinned import no_file
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, FieldValues, Int64s, Records
 
 Path: TypeAlias = tuple[str, ...]
@@ -81,6 +82,7 @@ class Wanted:
         keys: whether the format writes record keys.
         headers: whether the format writes record headers.
         is_key: whether the payloads are the keys of records.
+        read_file: returns the bytes of a file that an option names; raises OSError.
     """
 
     fields: tuple[Path, ...] = ()
@@ -93,6 +95,7 @@ class Wanted:
     keys: bool = False
     headers: bool = False
     is_key: bool = False
+    read_file: Callable[[str], bytes] = no_file
 
     @property
     def by_schema(self) -> bool:

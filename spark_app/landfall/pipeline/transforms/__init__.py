@@ -34,11 +34,8 @@ import pyarrow as pa
 from landfall.api.spec import Timestamp
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Path, Transform
+from landfall.pipeline.pinned import no_file
 from landfall.pipeline.records import FieldValues, of_columns
-
-
-def _no_file(path: str) -> bytes:
-    raise FileNotFoundError(path)
 
 
 def _no_secret(name: str) -> Mapping[str, str]:
@@ -64,7 +61,7 @@ class Context:
     event_columns: frozenset[str] = frozenset()
     timezone: str = "UTC"
     read_secret: Callable[[str], Mapping[str, str]] = _no_secret
-    read_file: Callable[[str], bytes] = _no_file
+    read_file: Callable[[str], bytes] = no_file
     written: frozenset[Path] = frozenset()
 
     def has_column(self, path: Path) -> bool:

@@ -116,7 +116,7 @@ class Protobuf:
             raise ValueError("options: give the descriptors as descriptors or as file")
         if checked.sha256 is not None and checked.file is None:
             raise ValueError("option sha256: is for a file")
-        data, name = load(checked.descriptors, checked.file), checked.file
+        data, name = load(checked.descriptors, checked.file, wanted.read_file), checked.file
         files = (pinned_as(name, sha256(data).hexdigest(), checked.sha256),) if name else ()
         descriptor = message_class(data, checked.message).DESCRIPTOR
         _check(wanted)

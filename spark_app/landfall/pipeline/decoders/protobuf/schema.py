@@ -8,7 +8,7 @@ seam for schemas from a registry: whatever gives a descriptor set and a message 
 import base64
 import binascii
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,7 +100,7 @@ def symbols_of(field: Any) -> Mapping[int, str] | None:
     return {value.number: value.name for value in reversed(field.enum_type.values)}
 
 
-def load(descriptors: str | None, file: str | None) -> bytes:
+def load(descriptors: str | None, file: str | None, read_file: Callable[[str], bytes]) -> bytes:
     """Return a serialized descriptor set that is given in base64 or as a file.
 
     Raises:
@@ -108,8 +108,7 @@ def load(descriptors: str | None, file: str | None) -> bytes:
     """
     try:
         if file is not None:
-            with open(file, "rb") as opened:  # noqa: PTH123  # the pipeline imports no pathlib
-                return opened.read()
+            return read_file(file)
         return base64.b64decode("".join((descriptors or "").split()), validate=True)
     except (OSError, binascii.Error) as error:
         name = "descriptors" if file is None else "file"

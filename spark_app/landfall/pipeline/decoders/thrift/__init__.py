@@ -98,7 +98,7 @@ class Thrift:
             raise ValueError("options: give the IDL as idl or as file")
         if checked.sha256 is not None and checked.file is None:
             raise ValueError("option sha256: is for a file")
-        schema, checksum = load(checked.idl, checked.file, checked.struct)
+        schema, checksum = load(checked.idl, checked.file, checked.struct, wanted.read_file)
         files = (pinned_as(checked.file, checksum, checked.sha256),) if checked.file else ()
         _check(wanted)
         known: dict[object, Leaf] = {}

@@ -6,7 +6,7 @@ a payload nor say which bytes they left. Types are those of the Thrift IDL
 """
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from hashlib import sha256
@@ -120,7 +120,9 @@ def resolve(struct: Struct, path: Path) -> tuple[tuple[int, ...], Type]:
     return tuple(ids), at
 
 
-def load(idl: str | None, file: str | None, struct: str) -> tuple[Struct, str]:
+def load(
+    idl: str | None, file: str | None, struct: str, read_file: Callable[[str], bytes]
+) -> tuple[Struct, str]:
     """Return a struct of an IDL that is given as text or as a file, which may include others.
 
     With it the checksum of the file: its SHA-256; where it includes others, the SHA-256 of the
@@ -143,9 +145,9 @@ def load(idl: str | None, file: str | None, struct: str) -> tuple[Struct, str]:
             if "://" in file:
                 raise ValueError(f"options: file {file!r} must be a path")
             # What is parsed the second time has the checksum that was there before and after.
-            before = _checksum(thriftpy2.load(file, module_name=_module(file)))
+            before = _checksum(thriftpy2.load(file, module_name=_module(file)), read_file)
             module = thriftpy2.load(file, module_name=_module(file))
-            checksum = _checksum(module)
+            checksum = _checksum(module, read_file)
             if checksum != before:
                 raise ValueError(f"options: file {file} changes while it is read")
         else:
@@ -174,14 +176,13 @@ def _module(file: str) -> str:
     return f"landfall_{next(_LOADS)}_{stem}_thrift"
 
 
-def _checksum(module: Any) -> str:
+def _checksum(module: Any, read_file: Callable[[str], bytes]) -> str:
     digests: dict[str, str] = {}
     unread = [module]
     while unread:
         each = unread.pop(0)
         if each.__thrift_file__ not in digests:
-            with open(each.__thrift_file__, "rb") as file:  # noqa: PTH123  # the pipeline imports no pathlib
-                digests[each.__thrift_file__] = sha256(file.read()).hexdigest()
+            digests[each.__thrift_file__] = sha256(read_file(each.__thrift_file__)).hexdigest()
             unread += each.__thrift_meta__["includes"]
     checksums = list(digests.values())
     return checksums[0] if len(checksums) == 1 else sha256("".join(checksums).encode()).hexdigest()

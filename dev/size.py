@@ -1,0 +1,80 @@
+"""Prints how large the product is, by room: ``python -m dev.size``.
+
+Counted are lines of code: neither blank lines, nor comments, nor docstrings, nor imports. A package
+that holds more files than a person can look over is marked.
+"""
+
+import ast
+import io
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PRODUCT = ("spark_app/landfall", "spark_app/pyspark_landfall", "operator/landfall_operator")
+FLAT = 25
+"""More files than this in one folder are marked: nobody finds his way among them."""
+
+_NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}
+
+
+def code_lines(source: str) -> int:
+    """Lines of Python that do something: without blanks, comments, docstrings and imports."""
+    lines = {
+        number
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type not in _NO_CODE
+        for number in range(token.start[0], token.end[0] + 1)
+    }
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and (_is_import(node) or _is_text(node)):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def table(root: Path = ROOT) -> Iterator[str]:
+    """One line for each room with its files and lines of code, the sum last."""
+    files: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
+    flat: Counter[str] = Counter()
+    for package in PRODUCT:
+        for path in sorted((root / package).rglob("*.py")):
+            parts = path.relative_to(root / package).parts
+            room = "/".join((Path(package).name, *parts[:-1][:1]))
+            files[room] += 1
+            lines[room] += code_lines(path.read_text())
+            flat[str(path.parent.relative_to(root))] += 1
+    width = max(map(len, files))
+    for room, count in sorted(lines.items(), key=lambda item: -item[1]):
+        yield f"{room:{width}}  {files[room]:4} files  {count:7,} lines"
+    yield f"{'together':{width}}  {files.total():4} files  {lines.total():7,} lines"
+    for folder, count in flat.items():
+        if count > FLAT:
+            yield f"more than {FLAT} files: {folder} ({count})"
+
+
+def _is_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """Whether a statement is a docstring, or the text below an attribute."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{line}\n" for line in table()))
