@@ -29,6 +29,7 @@ from landfall.store import Store
 from landfall.store.memory import MemoryStore
 from tests.support.groups import document
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.sample_replacing import Merge
 
 TP = TopicPartition("clicks", 0)
 LANDED = datetime(2026, 11, 21, 5, tzinfo=UTC)
@@ -140,6 +141,25 @@ def test_dead_letters_that_are_called_missing_are_waited_for(sample: SampleLedge
     assert sweep(sample) == 0
 
     assert read_expired(sample.store, GROUP, LANE).through == -1
+
+
+def test_dead_letters_of_a_replacement_that_is_not_applied_stay(sample: SampleLedger) -> None:
+    """If they were gone, whoever completes its objects would take them for lost."""
+    sample.commit(with_letters(sample, 0))
+    slot, old = sample.state.seq, sample.landed[letters_key(0)]
+    sample.shown()
+    merge = Merge.of(sample, [(slot, old)]).record(retires_later=True)
+    new, first = merge.new.landed.upload, merge.slot
+    sample.store.complete(new)
+    merge.record(
+        retires_later=True, instead=first, again=True
+    )  # another of its objects is not visible
+    sample.append(lambda h: ledger.Applied(header=replace(h, applied_through=first)))
+    assert list(sample.state.replacing) == [merge.slot]
+
+    sweep(sample)
+
+    assert new.key in letters(sample.store)
 
 
 def replayed(sample: SampleLedger) -> None:

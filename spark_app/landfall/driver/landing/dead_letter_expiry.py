@@ -12,12 +12,13 @@ A driver that dies in between leaves the object of 1, which also says from where
 still be there: the next driver deletes those first. Two drivers at once, one of them fenced, delete
 the same objects, or some that have expired for the other one, too.
 
-Dead letters stay while a record after ``applied_through`` names them, a BLOCK calls them missing,
-or a REPLAY read them whose objects are not all visible: whoever recovers needs what was decided,
-and what it was made of. A fenced driver does not know what its successor replays, and may be stuck
-between 2 and 3 for long. So who replays deletes first what was said to have expired (``finish``),
-after it has opened the lane: either it sees what the other one said in 1, and that driver finds
-nothing left to delete, or that driver sees in 2 that it is fenced.
+Dead letters stay while a record after ``applied_through`` names them, a BLOCK calls them missing, a
+REPLACE names them that is not applied, or a REPLAY read them whose objects are not all visible:
+whoever recovers needs what was decided, and what it was made of. A fenced driver does not know what
+its successor replays, and may be stuck between 2 and 3 for long. So who replays deletes first what
+was said to have expired (``finish``), after it has opened the lane: either it sees what the other
+one said in 1, and that driver finds nothing left to delete, or that driver sees in 2 that it is
+fenced.
 """
 
 import logging
@@ -170,8 +171,15 @@ class ExpirySweep:
         return through, letters
 
     def _needed(self, state: State) -> frozenset[str]:
-        """Dead letters that are missing, or that a REPLAY read that is not applied."""
+        """Dead letters that are missing, or that a REPLACE names or a REPLAY read, not yet applied.
+
+        A REPLACE that is decided again names objects that slots before ``applied_through`` name,
+        too. One of these that was deleted would seem lost, and the REPLACE would be given up.
+        """
         keys = {o.upload.key for objects in state.missing.values() for o in objects}
+        for slot, pending in state.replacing.items():
+            listed = read_replaced(self._lane.slots, slot, pending.listed)
+            keys |= {new.landed.upload.key for new in listed.objects if _is_letters(new.landed)}
         for slot in {*state.unapplied, *state.missing}:
             record = self._record(state, slot)
             if isinstance(record, Repair):
