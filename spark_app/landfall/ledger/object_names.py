@@ -405,6 +405,23 @@ def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
     return f"{schemas_prefix(group, lane)}{registry}/{schema_id}.json"
 
 
+def schema_ids_prefix(group: str, lane: str, registry: str) -> str:
+    """What the keys of ``schema_id_key`` of a registry begin with.
+
+    Raises:
+        ValueError: a name is not legal, or ``registry`` is not 16 hexadecimal digits.
+    """
+    if not _REGISTRY.fullmatch(registry):
+        raise ValueError(f"not a registry: {registry!r}")
+    return f"{schemas_prefix(group, lane)}{registry}/"
+
+
+def schema_id_of(name: str) -> str | None:
+    """Return the id in a name below ``schema_ids_prefix``; None if it is that of something else."""
+    schema_id = name.removesuffix(".json")
+    return schema_id if schema_id != name and _SCHEMA_ID.fullmatch(schema_id) else None
+
+
 def _basename(name: ObjectName) -> str:
     plan = _plan_prefix(name.plan)
     return f"{plan}{name.generation}_{name.partition}_{name.start:020d}"

@@ -1,8 +1,9 @@
 """Schemas that are not in the payloads: where they come from, and what they are called for ever.
 
 ``client`` asks a schema registry (the read side of Confluent's API, which Apicurio and Karapace
-speak as well), ``cached`` asks it once per id and process, ``stored`` keeps the schemas beside the
-ledger, ``avro`` makes decoders of them. Nothing is ever written to a registry.
+speak as well), ``cached`` asks it once per id and keeps the answers that were used last, ``stored``
+keeps the schemas beside the ledger, ``avro`` makes decoders of them. Nothing is ever written to a
+registry.
 
 A schema with an id never changes, so what the registry says today is what it said when the payload
 was written, and a range that is read again gives the same rows. Only one thing may change: an id
@@ -40,6 +41,11 @@ class RegisteredSchema:
     kind: str
     text: str
     references: tuple["Reference", ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many characters it has, with its references."""
+        return len(self.text) + sum(len(each.name) + len(each.text) for each in self.references)
 
 
 @dataclass(frozen=True, slots=True)

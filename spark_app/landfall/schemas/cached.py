@@ -1,16 +1,23 @@
 """What a registry has answered, for as long as the process lives.
 
-A schema is kept for ever: its id never means another one. An id that the registry does not know, or
-whose schema cannot be used as it is registered, is asked for twice in a row, and then again only
-after ``ASKS_BETWEEN`` more chunks wanted it: not after a time, because no clock may decide what
-becomes of a row. Where the registry is away, or has forgotten a schema, the one that is stored
-beside the ledger takes its place.
+The schemas that were used last are kept, up to ``bounded_cache.MAX_BYTES``, and not asked for
+again: an id never means another schema. An id that the registry does not know, or whose schema
+cannot be used as it is registered, is asked for twice in a row, and then again only after
+``ASKS_BETWEEN`` more chunks wanted it: not after a time, because no clock may decide about a row.
+Where the registry is away, or has forgotten a schema, the one that is stored
+alongside the ledger is used.
+
+A registry may refuse one schema only, as that of another team. A producer can write its id, so
+waiting for the right to read it would stop the topic partition for as long as the producer likes.
+If the registry still gives this login a schema that it has given before, it is the schema that is
+refused and not the login, and the rows with its id are bad.
 """
 
 from functools import cache
 from typing import Protocol, TypeAlias
 
-from landfall.errors import SchemasAway
+from landfall.errors import SchemasAway, SchemasDenied
+from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, UnusableSchemaError, encode_schema
 from landfall.schemas.client import RegistryClient, RegistryOptions
@@ -51,18 +58,19 @@ class CachedRegistry:
     ) -> None:
         """Know nothing yet."""
         self._source, self._name, self._stored = source, name, stored
-        self._by_id: dict[SchemaId, RegisteredSchema] = {}
+        self._by_id = BoundedCache[SchemaId, RegisteredSchema]()
         self._latest: dict[tuple[str, str], RegisteredSchema] = {}
         self._unknown: dict[SchemaId, int] = {}
         self._unusable: dict[SchemaId, str] = {}
-        self._used: dict[tuple[RegisteredSchema, str], UsedSchema] = {}
+        self._used = BoundedCache[tuple[RegisteredSchema, str], UsedSchema]()
 
     def used(self, schema: RegisteredSchema, schema_id: SchemaId | None) -> UsedSchema:
         """Return a schema in the form in which it is stored; without an id for ``latest``."""
         key = (schema, "" if schema_id is None else str(schema_id))
-        if key not in self._used:
-            self._used[key] = UsedSchema(encode_schema(schema), self._name, key[1])
-        return self._used[key]
+        if (found := self._used.get(key)) is not None:
+            return found
+        used = UsedSchema(encode_schema(schema), self._name, key[1])
+        return self._used.add(key, used, schema.size + len(used.body))
 
     def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
         """Return the schema with an id; None if neither registry nor store knows it.
@@ -71,7 +79,7 @@ class CachedRegistry:
             SchemasAway: it cannot be found out now.
             UnusableSchemaError: the registry knows it, and it cannot be used as it is registered.
         """
-        if found := self._by_id.get(schema_id):
+        if (found := self._by_id.get(schema_id)) is not None:
             return found
         if self._unknown.get(schema_id, 0) > 0:
             self._unknown[schema_id] -= 1
@@ -89,8 +97,7 @@ class CachedRegistry:
             self._remember_unknown(schema_id)
             return None
         self._unknown.pop(schema_id, None)
-        self._by_id[schema_id] = found
-        return found
+        return self._by_id.add(schema_id, found, found.size)
 
     def _remember_unknown(self, schema_id: SchemaId) -> None:
         self._unknown[schema_id] = ASKS_BETWEEN
@@ -105,20 +112,46 @@ class CachedRegistry:
         # Twice: a schema that a producer has just registered may not be everywhere yet.
         for _ in range(2):
             try:
-                found = self._source.by_id(schema_id)
-                if found is not None:
-                    self._check_storable(found, schema_id)
-                    return found
+                found = self._read(schema_id)
             except UnusableSchemaError as error:
                 found, problem = None, error
             except SchemasAway as error:
                 problem = error
                 break
+            if found is not None:
+                return found
         if self._stored is not None:
             found = self._stored.find(self._name, str(schema_id))
         if found is None and problem is not None:
             raise problem
         return found
+
+    def _read(self, schema_id: SchemaId) -> RegisteredSchema | None:
+        """Ask the source once. Raises as ``by_id``."""
+        try:
+            found = self._source.by_id(schema_id)
+        except SchemasDenied as error:
+            if self._answers_about_another(schema_id):
+                refusal = f"the registry refuses it to this login: {error}"
+                raise UnusableSchemaError(refusal) from error
+            raise
+        if found is not None:
+            self._check_storable(found, schema_id)
+        return found
+
+    def _answers_about_another(self, refused: SchemaId) -> bool:
+        """Whether the registry still gives a schema that it gave before, to the same login."""
+        known = self._by_id.newest()
+        if known is None and self._stored is not None:
+            known = self._stored.known_id(self._name, but=str(refused))
+        if known is None or known == refused:
+            return False
+        try:
+            return self._source.by_id(known) is not None
+        except UnusableSchemaError:
+            return True
+        except SchemasAway:
+            return False
 
     def _check_storable(self, schema: RegisteredSchema, schema_id: SchemaId | None) -> None:
         try:

@@ -18,7 +18,9 @@ anything else, or none     ``SchemasAway``: the next URL is asked, and after the
 
 A 404 without an ``error_code`` is no answer of a registry, and one with ``error_code`` 404 is
 Confluent's to a path that it does not have (what is not registered has 40401 to 40403): a wrong
-path in the URL would otherwise make dead letters of all records.
+path in the URL would otherwise make dead letters of all records. Only registries of later releases
+have a path for GUIDs, though, and a producer decides whether records have one. If the same URL
+answers as a registry about a number, the path is right and the registry knows no GUIDs.
 """
 
 import json
@@ -42,6 +44,7 @@ MAX_ANSWER_BYTES = 32 << 20
 MAX_REFERENCES = 1_000
 ANSWER_TIMEOUTS = 12
 """How many time-outs a whole answer may take: a minute by default."""
+_GUIDS = "/schemas/guids/"
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
@@ -77,6 +80,10 @@ class _Reference(msgspec.Struct):
     version: int
 
 
+class _NoSuchPath(SchemasAway):
+    """A server has nothing at a path: it is no registry, or one that does not know the path."""
+
+
 class RegistryClient:
     """Asks a registry; remembers nothing."""
 
@@ -91,8 +98,9 @@ class RegistryClient:
             SchemasAway: it cannot be found out now.
             UnusableSchemaError: it is too large, or has too many references.
         """
-        kind = "ids" if isinstance(schema_id, int) else "guids"
-        return self._schema(f"/schemas/{kind}/{schema_id}")
+        if isinstance(schema_id, int):
+            return self._schema(f"/schemas/ids/{schema_id}")
+        return self._schema(f"{_GUIDS}{schema_id}")
 
     def latest(self, subject: str) -> RegisteredSchema | None:
         """Return the latest schema of a subject; None if the registry knows none. Raises alike."""
@@ -147,7 +155,7 @@ class RegistryClient:
             if "Authorization" in map(str.title, headers):
                 warn_of_plain_http(url)
             try:
-                answer = self._ask(f"{url.rstrip('/')}{path}", headers)
+                answer = self._ask_path(url, path, headers)
             except SchemasDenied:
                 raise
             except SchemasAway as error:
@@ -160,6 +168,25 @@ class RegistryClient:
         if missing and not failures:
             return None
         raise SchemasAway("; ".join(failures))
+
+    def _ask_path(self, url: str, path: str, headers: Mapping[str, str]) -> _Answer | None:
+        """Ask one URL. A registry without a path for GUIDs knows none."""
+        try:
+            return self._ask(f"{url.rstrip('/')}{path}", headers)
+        except _NoSuchPath:
+            if path.startswith(_GUIDS) and self._is_registry(url, headers):
+                return None
+            raise
+
+    def _is_registry(self, url: str, headers: Mapping[str, str]) -> bool:
+        """Whether a URL answers about a number as a registry does, whether it knows it or not."""
+        try:
+            self._ask(f"{url.rstrip('/')}/schemas/ids/1", headers)
+        except UnusableSchemaError:
+            return True
+        except SchemasAway:
+            return False
+        return True
 
     @property
     def _seconds(self) -> float:
@@ -191,7 +218,8 @@ class RegistryClient:
         if response.status == 404 and _says_unknown(body):
             return None
         if response.status != 200:
-            raise SchemasAway(f"schema registry: {url}: answered with status {response.status}")
+            kind = _NoSuchPath if response.status in {404, 405} else SchemasAway
+            raise kind(f"schema registry: {url}: answered with status {response.status}")
         if len(body) > MAX_ANSWER_BYTES:
             raise UnusableSchemaError(
                 f"the registry answers with more than {MAX_ANSWER_BYTES >> 20} MiB"

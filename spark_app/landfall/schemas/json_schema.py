@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.errors import how_to_install
+from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders.bodies import without_header
 from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, SchemaId
@@ -85,7 +86,9 @@ class JsonSchema:
     registry: CachedRegistry | None
     fixed: "Validator | None"
     files: tuple[PinnedFile, ...] = ()
-    _validators: dict[SchemaId, "Validator | str"] = field(default_factory=dict, repr=False)
+    _validators: BoundedCache[SchemaId, "Validator | str"] = field(
+        default_factory=BoundedCache, repr=False
+    )
     has_schemas: ClassVar[bool] = True
 
     @classmethod
@@ -189,12 +192,13 @@ class JsonSchema:
         if schema is None:  # not kept: it may be registered later
             return f"json: schema id {schema_id} is not in the registry"
         used[registry.used(schema, schema_id)] = None
-        if schema_id not in self._validators:
-            try:
-                self._validators[schema_id] = Validator.of(schema)
-            except ValueError as error:
-                self._validators[schema_id] = f"json: schema id {schema_id}: {error}"
-        return self._validators[schema_id]
+        if (kept := self._validators.get(schema_id)) is not None:
+            return kept
+        try:
+            found: Validator | str = Validator.of(schema)
+        except ValueError as error:
+            found = f"json: schema id {schema_id}: {error}"
+        return self._validators.add(schema_id, found, schema.size)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import Decoded, Decoder, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders import protobuf as fixed
 from landfall.pipeline.decoders.avro.parts import Part, empty_part, merge
@@ -75,10 +76,10 @@ class Protobuf:
     registry: CachedRegistry
     options: Options
     wanted: Wanted
-    _decoders: dict[tuple[SchemaId, Indexes], "_OfMessage | str"] = field(
-        default_factory=dict, repr=False
+    _decoders: BoundedCache[tuple[SchemaId, Indexes], "_OfMessage | str"] = field(
+        default_factory=BoundedCache, repr=False
     )
-    _files: dict[SchemaId, Any] = field(default_factory=dict, repr=False)
+    _files: BoundedCache[SchemaId, Any] = field(default_factory=BoundedCache, repr=False)
     has_schemas: ClassVar[bool] = getattr(fixed.Protobuf, "has_schemas", False)
 
     @classmethod
@@ -162,32 +163,34 @@ class Protobuf:
         if isinstance(files, str):
             return files
         key = (schema_id, indexes)
-        if key not in self._decoders:
-            name = _message_at(files.file[-1], indexes)
-            if name is None:  # not kept, for payloads may have any indexes
-                return f"schema {schema_id} has no message at the indexes {list(indexes)}"
-            if self.options.message not in {None, name}:
-                return f"message {name} in place of {self.options.message}"
-            try:
-                self._decoders[key] = _OfMessage.of(files, name, schema_id, self)
-            except ValueError as error:
-                self._decoders[key] = f"schema {schema_id}: {error}"
-        return self._decoders[key]
+        if (kept := self._decoders.get(key)) is not None:
+            return kept
+        name = _message_at(files.file[-1], indexes)
+        if name is None:  # not kept, for payloads may have any indexes
+            return f"schema {schema_id} has no message at the indexes {list(indexes)}"
+        if self.options.message not in {None, name}:
+            return f"message {name} in place of {self.options.message}"
+        try:
+            found: _OfMessage | str = _OfMessage.of(files, name, schema_id, self)
+        except ValueError as error:
+            found = f"schema {schema_id}: {error}"
+        return self._decoders.add(key, found, files.ByteSize())
 
     def _files_of(self, schema_id: SchemaId) -> Any:
         """The files of a schema, its own last; or what is wrong with it."""
-        if schema_id not in self._files:
-            try:
-                schema = self.registry.by_id(schema_id)
-            except UnusableSchemaError as error:  # not kept: it may be mended later
-                return f"schema id {schema_id}: {error}"
-            if schema is None:  # not kept: it may be registered later
-                return f"schema id {schema_id} is not in the registry"
-            try:
-                self._files[schema_id] = file_set(schema)
-            except ValueError as error:
-                self._files[schema_id] = f"schema id {schema_id}: {error}"
-        return self._files[schema_id]
+        if (kept := self._files.get(schema_id)) is not None:
+            return kept
+        try:
+            schema = self.registry.by_id(schema_id)
+        except UnusableSchemaError as error:  # not kept: it may be mended later
+            return f"schema id {schema_id}: {error}"
+        if schema is None:  # not kept: it may be registered later
+            return f"schema id {schema_id} is not in the registry"
+        try:
+            found = file_set(schema)
+        except ValueError as error:
+            return self._files.add(schema_id, f"schema id {schema_id}: {error}", schema.size)
+        return self._files.add(schema_id, found, found.ByteSize())
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,20 @@ would be read wrongly, now or later, so nothing is landed until somebody has loo
 
 import hashlib
 import logging
+from itertools import islice
 
 from landfall.errors import SchemaChanged
 from landfall.ledger import digest, object_names
 from landfall.ledger.schema_ids import encode_id, encode_latest, latest_key, schema_of_id
+from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, decode_schema, encode_schema
 from landfall.store import Created, Slots
 
 log = logging.getLogger(__name__)
+
+_LOOKS = 100
+"""How many stored objects are looked at for an id."""
 
 
 class StoredSchemas:
@@ -33,7 +38,7 @@ class StoredSchemas:
     def __init__(self, slots: Slots, group: str, lane: str) -> None:
         """Read nothing yet."""
         self._slots, self._group, self._lane = slots, group, lane
-        self._kept: dict[UsedSchema, str] = {}
+        self._kept = BoundedCache[UsedSchema, str]()
 
     def keep(self, used: UsedSchema) -> str:
         """Store a schema and its id if they are not there; returns its SHA-256.
@@ -42,14 +47,14 @@ class StoredSchemas:
             SchemaChanged: the id belongs to another schema, or what is stored is damaged.
             Retry: the store does not answer.
         """
-        if used not in self._kept:
-            name = digest(used.body)
-            # The schema first: an id that is there names one that is there.
-            self._create(object_names.schema_key(self._group, self._lane, name), used.body)
-            if used.schema_id:
-                self._create(self._id_key(used.registry, used.schema_id), encode_id(name))
-            self._kept[used] = name
-        return self._kept[used]
+        if (kept := self._kept.get(used)) is not None:
+            return kept
+        name = digest(used.body)
+        # The schema first: an id that is there names one that is there.
+        self._create(object_names.schema_key(self._group, self._lane, name), used.body)
+        if used.schema_id:
+            self._create(self._id_key(used.registry, used.schema_id), encode_id(name))
+        return self._kept.add(used, name, len(used.body))
 
     def find(self, registry: str, schema_id: str) -> RegisteredSchema | None:
         """Return the schema that a registry called by an id; None if that is not known.
@@ -62,6 +67,23 @@ class StoredSchemas:
         if found is not None:
             log.warning("schema taken from the store", extra={"schema_id": schema_id})
         return found
+
+    def known_id(self, registry: str, but: str) -> int | str | None:
+        """Return an id that a registry has given a schema for; None if there is none.
+
+        Args:
+            registry: as keys call it.
+            but: an id that is not wanted.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        prefix = object_names.schema_ids_prefix(self._group, self._lane, registry)
+        for stat in islice(self._slots.list_after(prefix), _LOOKS):
+            schema_id = object_names.schema_id_of(stat.key.removeprefix(prefix))
+            if schema_id is not None and schema_id != but:
+                return int(schema_id) if schema_id.isdecimal() else schema_id
+        return None
 
     def latest(self, registry: str, pin: str, subject: str) -> RegisteredSchema | None:
         """Return the schema that is the subject's latest under a pin; None if none is yet.

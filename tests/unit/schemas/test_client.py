@@ -11,11 +11,21 @@ import pytest
 
 from dev.kube.certificates import Authority
 from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
-from landfall.schemas import Reference, RegisteredSchema, SchemaKind, UnusableSchemaError
+from landfall.pipeline import bounded_cache
+from landfall.pipeline.decoders import UsedSchema
+from landfall.schemas import (
+    Reference,
+    RegisteredSchema,
+    SchemaKind,
+    UnusableSchemaError,
+    encode_schema,
+)
 from landfall.schemas import cached as cached_schemas
 from landfall.schemas import client as client_module
 from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
 from landfall.schemas.client import RegistryClient, RegistryOptions
+from landfall.schemas.stored import StoredSchemas, registry_name
+from landfall.store.memory import MemoryStore
 from tests.support.registered import content_hash
 from tests.support.schema_registry import FakeRegistry, schema_registry
 
@@ -126,6 +136,38 @@ def test_a_page_that_is_not_found_is_no_unknown_schema(registry: FakeRegistry, b
 
     with pytest.raises(SchemasAway, match="answered with status 404"):
         client(registry.url).by_id(7)
+
+
+GUID = "0f5b4a62-8f6e-4a3c-9d1f-6a0b1c2d3e4f"
+"""Of a schema that no registry has."""
+
+
+@pytest.mark.parametrize("body", [b"<html>no such page</html>", b"", NO_SUCH_PATH])
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize("of_one", [(200, {"schema": '"long"'}), (404, {"error_code": 40403})])
+def test_a_registry_without_guids_knows_none(
+    registry: FakeRegistry, body: bytes, status: int, of_one: tuple[int, object]
+) -> None:
+    """A producer decides whether records have GUIDs: its topic partition must not wait."""
+    registry.answers[f"/schemas/guids/{GUID}"] = (status, body)
+    registry.answers["/schemas/ids/1"] = of_one
+
+    assert client(registry.url).by_id(GUID) is None
+
+
+def test_a_wrong_url_is_no_registry_without_guids(registry: FakeRegistry) -> None:
+    registry.answers[f"/schemas/guids/{GUID}"] = (404, NO_SUCH_PATH)
+    registry.answers["/schemas/ids/1"] = (404, NO_SUCH_PATH)
+
+    with pytest.raises(SchemasAway, match="answered with status 404"):
+        client(registry.url).by_id(GUID)
+
+
+def test_every_url_must_know_no_guids(registry: FakeRegistry) -> None:
+    registry.answers[f"/schemas/guids/{GUID}"] = (404, NO_SUCH_PATH)
+
+    with pytest.raises(SchemasAway, match=r"127\.0\.0\.1:9"):
+        client(registry.url, NOWHERE).by_id(GUID)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"schema": 7}', b"\xff"])
@@ -271,6 +313,62 @@ def test_ids_of_all_kinds_fill_no_memory(
         assert cached.by_id(number) is None
 
     assert [*cached._unknown] == [7, 8, 9]
+
+
+def test_large_schemas_fill_no_memory(
+    registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who may register schemas chooses how many there are, a producer which of them are asked."""
+    monkeypatch.setattr(bounded_cache.BoundedCache.__init__, "__defaults__", (10_000,))
+    cached = CachedRegistry(client(registry.url))
+
+    for number in range(20):
+        registry.add(number, "x" * 2_000)
+        found = cached.by_id(number)
+        assert found is not None
+        cached.used(found, number)
+
+    assert [len(cached._by_id), len(cached._used)] == [3, 1]
+    assert cached.by_id(0) == RegisteredSchema("AVRO", f'"{"x" * 2_000}"')
+
+
+def test_a_schema_that_is_refused_alone_makes_bad_rows(registry: FakeRegistry) -> None:
+    """A producer can write the id of a schema of others; its topic partition must not wait."""
+    registry.add(7, "long")
+    registry.answers["/schemas/ids/8"] = (403, {"error_code": 40301})
+    cached = CachedRegistry(client(registry.url))
+    cached.by_id(7)
+
+    for _ in range(3):
+        with pytest.raises(UnusableSchemaError, match=r"refuses it to this login: .*/ids/8.* 403"):
+            cached.by_id(8)
+
+    assert cached.by_id(7) == LONG
+
+
+def test_a_login_that_is_refused_is_waited_for(registry: FakeRegistry) -> None:
+    registry.add(7, "long")
+    cached = CachedRegistry(client(registry.url))
+    cached.by_id(7)
+    registry.status = 403
+
+    with pytest.raises(SchemasDenied):
+        cached.by_id(8)
+
+
+def test_a_worker_that_knows_no_schema_yet_asks_for_a_stored_one(registry: FakeRegistry) -> None:
+    """Else the hostile record would have to come second."""
+    registry.add(7, "long")
+    registry.answers["/schemas/ids/8"] = (403, {"error_code": 40301})
+    name, stored = registry_name(registry.url), StoredSchemas(MemoryStore(), "shop", "0")
+    cached = CachedRegistry(client(registry.url), name, stored)
+
+    with pytest.raises(SchemasDenied):  # nothing has ever been read with this login
+        cached.by_id(8)
+    stored.keep(UsedSchema(encode_schema(LONG), name, "7"))
+
+    with pytest.raises(UnusableSchemaError, match="refuses it to this login"):
+        cached.by_id(8)
 
 
 def test_a_registry_that_was_away_is_asked_again(registry: FakeRegistry) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders.avro.branches import (
     BranchRows,
@@ -97,8 +98,9 @@ class AvroRows:
     schemas: Schemas
     wanted: Wanted
     framing: Framing | None
-    _compiled: dict[tuple[str, SchemaId], _Compiled | str] = field(default_factory=dict, repr=False)
-    _guids: dict[int, SchemaId] = field(default_factory=dict, repr=False)
+    _compiled: BoundedCache[tuple[str, SchemaId], _Compiled | str] = field(
+        default_factory=BoundedCache, repr=False
+    )
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is exactly one value of its schema.
@@ -110,63 +112,65 @@ class AvroRows:
         data, start, end = payload_data(payloads, is_strict=self.wanted.bodies)
         is_null = np.asarray(pc.is_null(payloads))
         parts = [self._tombstones(np.flatnonzero(is_null), topic)] if is_null.any() else []
-        ids, errors, header_bytes = self._identify(records, (data, start, end), is_null)
+        ids, errors, header_bytes, guids = self._identify(records, (data, start, end), is_null)
         if errors:
             wrong = np.array(sorted(errors), np.int64)
             texts = {i: errors[row] for i, row in enumerate(wrong.tolist())}
             parts.append(replace(empty_part(wrong, self.wanted), errors=texts))
             is_null[wrong] = True
         rest, start = np.flatnonzero(~is_null), start + header_bytes
-        for schema_id in np.unique(ids[rest]).tolist():
-            rows = rest[ids[rest] == schema_id]
-            key = (topic, self._guids.get(schema_id, schema_id))
-            parts.append(self._part(rows, key, data, (start[rows], end[rows])))
+        used: list[UsedSchema] = []
+        for number in np.unique(ids[rest]).tolist():
+            rows = rest[ids[rest] == number]
+            schema_id = guids.get(number, number)
+            part, is_known = self._part(rows, (topic, schema_id), data, (start[rows], end[rows]))
+            parts.append(part)
+            if is_known:
+                used.extend(self.schemas.used(topic, schema_id))
         whole = merge(parts, self.wanted) if parts else empty_part(rest, self.wanted)
         if self.wanted.json:
             records = records.with_values(whole.payloads)
         if self.wanted.bodies and self.framing is not None:
             records = records.with_values(without_header(payloads, ~is_null, header_bytes))
         by_schema = whole.by_schema if self.wanted.by_schema else None
-        used = self._used(topic, {*ids[rest].tolist()})
-        decoded = Decoded(records, whole.fields, whole.columns, by_schema=by_schema, used=used)
+        decoded = Decoded(
+            records, whole.fields, whole.columns, by_schema=by_schema, used=tuple(used)
+        )
         return decoded.reject(whole.errors)
 
     def _identify(
         self, records: Records, whole: tuple[Data, Int64s, Int64s], is_null: Bools
-    ) -> tuple[Int64s, Mapping[int, str], Int64s | int]:
-        """The id of each row, what is wrong by row, and how many bytes come before bodies.
+    ) -> tuple[Int64s, Mapping[int, str], Int64s | int, Mapping[int, SchemaId]]:
+        """The id of each row, what is wrong by row, how many bytes come before bodies, and GUIDs.
 
-        A GUID is a negative number, by which ``_guids`` has it.
+        A GUID is a negative number, by which the mapping has it. It holds for this chunk only:
+        a producer can write any number of GUIDs.
         """
         if self.framing is None:
-            return np.full(len(records), NO_ID), {}, 0
+            return np.full(len(records), NO_ID), {}, 0, {}
         if not self.framing.in_headers:
             ids, wrong = _ids(*whole)
             errors = self.framing.problems(records, np.flatnonzero(wrong & ~is_null))
-            return ids, errors, ID_BYTES
+            return ids, errors, ID_BYTES, {}
         frames = self.framing.frames(records)
-        numbers = np.array([NO_ID, *map(self._number, frames.ids)], np.int64)
-        return numbers[frames.codes + 1], frames.errors, frames.header_bytes
-
-    def _number(self, schema_id: SchemaId) -> int:
-        if isinstance(schema_id, int):
-            return schema_id
-        numbers = {guid: number for number, guid in self._guids.items()}
-        number = numbers.get(schema_id, NO_ID - 1 - len(numbers))
-        self._guids[number] = schema_id
-        return number
-
-    def _used(self, topic: str, ids: Iterable[int]) -> tuple[UsedSchema, ...]:
-        names = (self._guids.get(each, each) for each in sorted(ids))
-        known = (each for each in names if (topic, each) in self._compiled)
-        return tuple(used for each in known for used in self.schemas.used(topic, each))
+        numbers: dict[SchemaId, int] = {}
+        for schema_id in frames.ids:
+            guid_number = NO_ID - 1 - len(numbers)
+            number = schema_id if isinstance(schema_id, int) else guid_number
+            numbers.setdefault(schema_id, number)
+        of_codes = np.array([NO_ID, *(numbers[each] for each in frames.ids)], np.int64)
+        guids = {number: guid for guid, number in numbers.items()}
+        return of_codes[frames.codes + 1], frames.errors, frames.header_bytes, guids
 
     def _tombstones(self, rows: Int64s, topic: str) -> Part:
         if not self.wanted.by_schema:
             return empty_part(rows, self.wanted)
         if self.wanted.bodies:
             return empty_part(rows, self.wanted, "avro: a tombstone, which no Avro file can hold")
-        found = self._compile((topic, NO_ID))
+        try:
+            found = self._compile((topic, NO_ID))
+        except UnknownSchemaError as error:
+            found = str(error)
         if isinstance(found, str):
             return empty_part(rows, self.wanted, found)
         none = own_columns(found.node, pa.nulls(len(rows), found.node.arrow))
@@ -175,16 +179,20 @@ class AvroRows:
 
     def _part(
         self, rows: Int64s, key: tuple[str, SchemaId], data: Data, ranges: tuple[Int64s, Int64s]
-    ) -> Part:
-        found = self._compile(key)
+    ) -> tuple[Part, bool]:
+        """What is wanted of the rows with an id, and whether there is a schema with this id."""
+        try:
+            found = self._compile(key)
+        except UnknownSchemaError as error:
+            return empty_part(rows, self.wanted, str(error)), False
         if isinstance(found, str):
-            return empty_part(rows, self.wanted, found)
+            return empty_part(rows, self.wanted, found), True
         column, errors = read(found.node, data, *ranges)
         part = self._of_column(rows, found, column, errors)
         if SCHEMA_ID in self.wanted.fields:
             ids = same_for_all(key[1], len(rows))
             part = replace(part, fields={**part.fields, SCHEMA_ID: ids})
-        return part
+        return part, True
 
     def _of_column(
         self, rows: Int64s, found: _Compiled, column: pa.Array, errors: Mapping[int, str]
@@ -231,21 +239,24 @@ class AvroRows:
         return Part(rows, fields, columns, payloads, wrong)
 
     def _compile(self, key: tuple[str, SchemaId]) -> _Compiled | str:
-        """The compiled schema, or why the rows with this id are bad."""
-        if key not in self._compiled:
-            try:
-                writer, reader = self.schemas.resolve(*key)
-            except UnknownSchemaError as error:
-                return str(error)  # not kept: it may be registered later
-            try:
-                schema = reader or writer
-                tree = wanted_of_branches(wanted_tree(self.wanted), schema)
-                node = compile_schema(writer, reader, tree)
-                self._compiled[key] = _Compiled(node, row_schema(schema), record_names(schema))
-            except ValueError as error:
-                of = "" if key[1] == NO_ID else f"schema {key[1]}: "
-                self._compiled[key] = f"avro: {of}{error}"
-        return self._compiled[key]
+        """The compiled schema, or why the rows with this id are bad.
+
+        Raises:
+            UnknownSchemaError: no schema has this id yet, or none that can be used.
+        """
+        if (kept := self._compiled.get(key)) is not None:
+            return kept
+        writer, reader = self.schemas.resolve(*key)
+        size = len(writer.text) + (len(reader.text) if reader else 0)
+        try:
+            schema = reader or writer
+            tree = wanted_of_branches(wanted_tree(self.wanted), schema)
+            node = compile_schema(writer, reader, tree)
+            found: _Compiled | str = _Compiled(node, row_schema(schema), record_names(schema))
+        except ValueError as error:
+            of = "" if key[1] == NO_ID else f"schema {key[1]}: "
+            found = f"avro: {of}{error}"
+        return self._compiled.add(key, found, size)
 
 
 def row_schema(schema: Schema) -> RowSchema:
