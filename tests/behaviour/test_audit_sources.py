@@ -10,7 +10,7 @@ import pytest
 
 from landfall.api.spec import Feed
 from landfall.audit import Unchecked
-from landfall.audit.sources import CannotCompare, open_source
+from landfall.audit.buckets import CannotCompare, open_source
 from landfall.store.urls import open_files
 from tests.integration.conftest import keys
 from tests.support.places import save_secrets

@@ -15,8 +15,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from landfall.audit.avro_blocks import unzstd
+from landfall.audit.buckets import CannotCompare
 from landfall.audit.readers import FileRow
-from landfall.audit.sources import CannotCompare
 from landfall.files import FilePart, UnreadableFileError
 from landfall.files.memory import MemoryFile
 from landfall.files.readers import reader_of

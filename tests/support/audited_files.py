@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from landfall.api.spec import Feed
+from landfall.audit.buckets import FoundFile
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow
 from landfall.audit.readers.by_name import reader_of
-from landfall.audit.sources import FoundFile
 from landfall.files import FilePart
 from landfall.files.memory import MemoryFile
 

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 
 from landfall.api.spec import Feed, GroupSpec
 from landfall.audit import Unchecked
+from landfall.audit.buckets import CannotCompare, SourceFolder, counts, open_source
 from landfall.audit.feed_lists import SPAN, FeedLists
 from landfall.audit.readers import Reader
 from landfall.audit.readers.by_name import reader_of
 from landfall.audit.rows import Record
-from landfall.audit.sources import CannotCompare, SourceFolder, counts, open_source
 
 
 @dataclass(frozen=True, slots=True)

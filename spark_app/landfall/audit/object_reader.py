@@ -10,11 +10,10 @@ import numpy as np
 import stamina
 
 from landfall.audit import Fault, Kind, Unchecked, rows
-from landfall.audit.buckets import Bucket
+from landfall.audit.buckets import Bucket, CannotCompare
 from landfall.audit.inventory import Inventory
 from landfall.audit.partition_check import PartitionCheck
 from landfall.audit.rows import Order, Read, Row, Rows
-from landfall.audit.sources import CannotCompare
 from landfall.errors import Retry
 from landfall.store.s3.errors import translate_errors
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from landfall.audit import Fault, Kind, PartitionResult, Unchecked
+from landfall.audit.buckets import CannotCompare
 from landfall.audit.corrections import Range
 from landfall.audit.feed_log import FeedCursor
 from landfall.audit.judge import Int64s
 from landfall.audit.kafka_log import Cursor
 from landfall.audit.route_evaluator import Source
 from landfall.audit.rows import Read
-from landfall.audit.sources import CannotCompare
 
 FAULTS_KEPT = 1000
 """How many faults are kept one by one; the others are only counted."""

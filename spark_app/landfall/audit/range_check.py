@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from landfall.audit import Fault, Kind, Unchecked, basenames, rows, wrong_values
+from landfall.audit.buckets import CannotCompare
 from landfall.audit.corrections import Content, Piece, Range
 from landfall.audit.generations import GenerationReaders
 from landfall.audit.judge import (
@@ -33,7 +34,6 @@ from landfall.audit.payloads import Undecided
 from landfall.audit.range_readers import Readers
 from landfall.audit.route_evaluator import Headers, RouteEvaluator, Source
 from landfall.audit.rows import Read, Record, Rows
-from landfall.audit.sources import CannotCompare
 from landfall.errors import Reason, Stalled
 
 

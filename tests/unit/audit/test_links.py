@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from landfall.audit.buckets import CannotCompare
 from landfall.audit.buckets.folder import Folder
-from landfall.audit.sources import CannotCompare
-from landfall.audit.sources.folder import SourcePath
 from landfall.store.file import FileStore
 from landfall.store.folder_files import FolderFiles
 
@@ -49,7 +48,7 @@ def test_nothing_is_read_through_a_link_that_leads_out(root: Path) -> None:
 
 def test_a_source_has_what_the_feed_lists(root: Path) -> None:
     (root / "folder").unlink()  # a link to a folder elsewhere stops a feed
-    source = SourcePath(root)
+    source = Folder(root)
 
     found = {each.name: (each.etag, each.modified) for each in source.files()}
 

@@ -1,21 +1,26 @@
-"""Reading an output root: a listing and plain reads, by the library of each kind of store.
+"""Output roots and folders of feeds as the auditor reads them, by the library of each store.
 
-Nothing is ever written.
+One module for each kind, with one class that lists and reads both: objects as they are, and files
+of other programs by their version. Versions differ in what part lists name: the ETag of S3 and
+Azure, Google's generation, in HDFS when a file was closed and its size, and in a folder its inode,
+too. Nothing is ever written.
 """
 
 import heapq
+import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 from urllib.parse import unquote
 
-from landfall.api.spec import GroupSpec, Root
+from landfall.api.spec import AzureAccess, Feed, GcsAccess, GroupSpec, HdfsAccess, Root, S3Access
 from landfall.audit import Unchecked
-from landfall.audit.sources import CannotCompare
 from landfall.errors import Reason, Stalled
 
+_READ_BYTES = 1 << 20
 _IN_LEDGER = re.compile(r"_landfall/(?![^/]+/(dead-letters(@[0-9a-f]{16})?|0-retired)/)")
 _PLACE = re.compile(r"(_landfall/[^/]+/0-retired/[0-9]+/)?_landfall/[^/]+/dead-letters@([^/]+)/")
 
@@ -30,6 +35,43 @@ class Bucket(Protocol):
     def open(self, key: str) -> BinaryIO:
         """A stream of an object's bytes; FileNotFoundError if it does not exist."""
         ...
+
+
+class CannotCompare(Exception):  # noqa: N818  # states a fact, like StopIteration
+    """Rows of a file cannot be read as they were landed; ``why`` is counted."""
+
+    def __init__(self, why: Unchecked) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file as it is now."""
+
+    name: str
+    etag: str
+    modified: datetime
+
+
+class SourceFolder(Protocol):
+    """Where the files of a feed are."""
+
+    def files(self) -> Iterator[FoundFile]:
+        """All files, in any order."""
+        ...
+
+    def read(self, name: str, etag: str, start: int, end: int) -> bytes:
+        """Some bytes of a version.
+
+        Raises:
+            CannotCompare: another version is there, or none.
+        """
+        ...
+
+
+class BucketOrSource(Bucket, SourceFolder, Protocol):
+    """What each kind of store gives: objects and files."""
 
 
 @dataclass(frozen=True)
@@ -113,29 +155,85 @@ def open_bucket(root: Root) -> Bucket:
             Reason.SPEC_INVALID,
             f"{root.section}.store: audit reads Landfall's own stores and cannot use {root.store}",
         )
-    scheme, _, rest = root.url.partition("://")
+    bucket = _open(root.url, s3=root.s3, azure=root.azure, gcs=root.gcs, hdfs=root.hdfs)
+    if bucket is None:
+        raise Stalled(Reason.SPEC_INVALID, f"{root.section}.url: audit cannot read {root.url}")
+    return bucket
+
+
+def open_source(feed: Feed) -> SourceFolder:
+    """Where the files of a feed are.
+
+    Raises:
+        StoreDenied: credentials are missing.
+        Stalled: SPEC_INVALID, the library for this kind of store is not installed.
+    """
+    try:
+        source = _open(feed.url, s3=feed.s3, azure=feed.azure, gcs=feed.gcs, hdfs=feed.hdfs)
+    except ModuleNotFoundError as error:
+        message = f"source.files: {feed.topic}: {feed.url}: {error.name} is not installed"
+        raise Stalled(Reason.SPEC_INVALID, message) from error
+    if source is None:
+        message = f"source.files: {feed.topic}: audit cannot read {feed.url}"
+        raise Stalled(Reason.SPEC_INVALID, message)
+    return source
+
+
+def _open(
+    url: str, *, s3: S3Access, azure: AzureAccess, gcs: GcsAccess, hdfs: HdfsAccess
+) -> BucketOrSource | None:
+    """What is at a URL; None if no kind of store has its scheme."""
+    scheme, _, rest = url.partition("://")
     host, _, path = rest.partition("/")
     # Each client library takes 0.1 to 0.5 s to import, and may not be installed.
     match scheme:
         case "s3":
             from landfall.audit.buckets.s3 import S3  # noqa: PLC0415
 
-            return S3.of(host, path, root.s3)
+            return S3.of(host, path, s3)
         case "abfss":
             from landfall.audit.buckets.azure import Container  # noqa: PLC0415
 
             container, _, account = host.partition("@")
-            return Container.of(account, container, path, root.azure)
+            return Container.of(account, container, path, azure)
         case "gs":
             from landfall.audit.buckets.gcs import GcsBucket  # noqa: PLC0415
 
-            return GcsBucket.of(host, path, root.gcs)
+            return GcsBucket.of(host, path, gcs)
         case "hdfs":
             from landfall.audit.buckets.hdfs import HdfsFolder  # noqa: PLC0415
 
-            return HdfsFolder.of(host, unquote(path), root.hdfs)
+            return HdfsFolder.of(host, unquote(path), hdfs)
         case "file":
             from landfall.audit.buckets.folder import Folder  # noqa: PLC0415
 
             return Folder(Path("/", unquote(path)))
-    raise Stalled(Reason.SPEC_INVALID, f"{root.section}.url: audit cannot read {root.url}")
+    return None
+
+
+def counts(feed: Feed, name: str) -> bool:
+    """Whether the file of this name is one of the feed."""
+
+    def matches(pattern: str | None) -> bool:
+        return pattern is not None and re.compile(pattern, re.DOTALL).fullmatch(name) is not None
+
+    return (feed.include is None or matches(feed.include)) and not matches(feed.exclude)
+
+
+class _Raw(io.RawIOBase):
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        super().__init__()
+        self._read = read
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def stream_of(read: Callable[[int], bytes]) -> BinaryIO:
+    """A buffered stream over a function that returns the next bytes, at most so many."""
+    return cast("BinaryIO", io.BufferedReader(_Raw(read), _READ_BYTES))

@@ -5,11 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from google.api_core.exceptions import NotFound
+from google.api_core.exceptions import (
+    NotFound,
+    PreconditionFailed,
+    RequestRangeNotSatisfiable,
+)
 from google.cloud.storage import Blob, Bucket
 
 from landfall.api.spec import GcsAccess
-from landfall.audit.buckets.streams import stream_of
+from landfall.audit import Unchecked
+from landfall.audit.buckets import CannotCompare, FoundFile, stream_of
 from landfall.store.gcs.client import bucket_client
 from landfall.store.gcs.errors import is_absent, translate_errors
 
@@ -36,15 +41,19 @@ class GcsBucket:
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Names and sizes, one request per thousand, without parts of uploads."""
+        for blob in self._blobs(prefix):
+            key = blob.name.removeprefix(self.root)
+            if not key.startswith(PARTS):
+                yield key, blob.size
+
+    def _blobs(self, prefix: str) -> Iterator[Blob]:
         listed = iter(self.bucket.list_blobs(prefix=self.root + prefix))
         while True:
             with translate_errors("list", f"{self.url}/{self.root}{prefix}"):
-                found = next(listed, None)
-            if found is None:
+                blob = next(listed, None)
+            if blob is None:
                 return
-            key = found.name.removeprefix(self.root)
-            if not key.startswith(PARTS):
-                yield key, found.size
+            yield blob
 
     def open(self, key: str) -> BinaryIO:
         """A stream over ranged GET requests."""
@@ -71,3 +80,34 @@ class GcsBucket:
                 return False
             raise
         return True
+
+    def files(self) -> Iterator[FoundFile]:
+        """All files, by one request per thousand. The ETag of a file is its generation."""
+        for blob in self._blobs(""):
+            name = blob.name.removeprefix(self.root)
+            yield FoundFile(name, str(blob.generation), blob.time_created)
+
+    def read(self, name: str, etag: str, start: int, end: int) -> bytes:
+        """Some bytes of a version, by a request with its generation."""
+        if start >= end:
+            return b""
+        blob = self.bucket.blob(self.root + name)
+        with translate_errors("read", f"{self.url}/{self.root}{name}"):
+            try:
+                # Raw: Google would decompress an object that somebody has marked as gzip.
+                body: bytes = blob.download_as_bytes(
+                    start=start,
+                    end=end - 1,
+                    raw_download=True,
+                    checksum=None,
+                    if_generation_match=int(etag),
+                )
+            except (PreconditionFailed, RequestRangeNotSatisfiable) as error:
+                raise CannotCompare(Unchecked.VERSION) from error
+            except NotFound as error:
+                if is_absent(error):
+                    raise CannotCompare(Unchecked.VERSION) from error
+                raise
+        if str(blob.generation) != etag:
+            raise CannotCompare(Unchecked.VERSION)
+        return body

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import BinaryIO
 
 from hdfs_native import Client, FileReader, FileStatus
 
 from landfall.api.spec import HdfsAccess
-from landfall.audit.buckets.streams import stream_of
+from landfall.audit import Unchecked
+from landfall.audit.buckets import CannotCompare, FoundFile, stream_of
 from landfall.store.hdfs.client import client_options
 from landfall.store.hdfs.errors import translate_errors
 
@@ -69,3 +71,33 @@ class HdfsFolder:
             return self.client.read(self.root + key)
         except FileNotFoundError:
             return None
+
+    def files(self) -> Iterator[FoundFile]:
+        """All files, without the staging folder. The folder need not exist."""
+        with translate_errors("list", self.url):
+            found = list(self._files(self.root))
+        for each in found:
+            name = each.path.removeprefix(self.root)
+            if not name.startswith(STAGING):
+                modified = datetime.fromtimestamp(each.modification_time / 1000, UTC)
+                yield FoundFile(name, _etag(each), modified)
+
+    def read(self, name: str, etag: str, start: int, end: int) -> bytes:
+        """Some bytes of a version, looked at before and after: HDFS has no conditional reads."""
+        if start >= end:
+            return b""
+        path = f"{self.root}{name}"
+        with translate_errors("read", f"{self.url}{name}"):
+            try:
+                before = self.client.get_file_info(path)
+                if _etag(before) == etag:
+                    body = self.client.read(path).read_range(start, end - start)
+                    if _etag(self.client.get_file_info(path)) == etag:
+                        return body
+            except FileNotFoundError:
+                pass
+        raise CannotCompare(Unchecked.VERSION)
+
+
+def _etag(found: FileStatus) -> str:
+    return f"{found.modification_time:x}-{found.length:x}"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from landfall.audit.buckets import SourceFolder
 from landfall.audit.feed_lists import Part
-from landfall.audit.sources import SourceFolder
 
 
 @dataclass(frozen=True, slots=True)

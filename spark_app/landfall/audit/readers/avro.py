@@ -5,11 +5,11 @@ from functools import partial
 
 from landfall import untrusted_json
 from landfall.audit.avro_blocks import SYNC_BYTES, Header, exactly, read_block, read_header
+from landfall.audit.buckets import SourceFolder
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow, Options, Reader
 from landfall.audit.readers.avro_json import AvroJson
 from landfall.audit.readers.streams import OpenPart, damage_is_unchecked
-from landfall.audit.sources import SourceFolder
 
 
 def reader_of(options: Options) -> Reader:

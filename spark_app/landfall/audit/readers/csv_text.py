@@ -14,10 +14,10 @@ from itertools import chain
 import orjson
 
 from landfall.audit import Unchecked
+from landfall.audit.buckets import CannotCompare, SourceFolder
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow, Options, Reader
 from landfall.audit.readers.text import raw_lines, without_end
-from landfall.audit.sources import CannotCompare, SourceFolder
 
 
 def reader_of(options: Options) -> Reader:

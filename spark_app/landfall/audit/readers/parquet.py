@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
 from landfall.audit import Unchecked
+from landfall.audit.buckets import CannotCompare, SourceFolder
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow
 from landfall.audit.readers.streams import damage_is_unchecked, raw_stream
-from landfall.audit.sources import CannotCompare, SourceFolder
 
 _BATCH_ROWS = 4096
 _UNITS = {"s": (1, 0), "ms": (10**3, 3), "us": (10**6, 6), "ns": (10**9, 9)}

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from functools import partial
 
+from landfall.audit.buckets import SourceFolder
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow, Options, Reader
 from landfall.audit.readers.streams import OpenPart, damage_is_unchecked
 from landfall.audit.sequence_file import content, pairs, read_header
-from landfall.audit.sources import SourceFolder
 
 
 def reader_of(options: Options) -> Reader:

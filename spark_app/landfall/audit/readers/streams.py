@@ -15,8 +15,8 @@ import pyarrow as pa
 import zstandard
 
 from landfall.audit import Unchecked
+from landfall.audit.buckets import CannotCompare, SourceFolder
 from landfall.audit.feed_lists import Part
-from landfall.audit.sources import CannotCompare, SourceFolder
 
 READ_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 13

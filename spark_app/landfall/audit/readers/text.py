@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 
+from landfall.audit.buckets import SourceFolder
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow, Options, Reader
 from landfall.audit.readers.streams import compression_of, contents, plain_bytes
-from landfall.audit.sources import SourceFolder
 
 _BLANKS = b" \t\r"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
