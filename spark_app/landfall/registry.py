@@ -75,7 +75,7 @@ FORMATS: Mapping[str, str] = {
     "SequenceFile": "landfall.formats.sequencefile:SequenceFile",
     "Parquet": "landfall.formats.parquet:Parquet",
     "Orc": "landfall.formats.orc:Orc",
-    "Avro": "landfall.formats.avrofile:AvroFile",
+    "Avro": "landfall.formats.avro:AvroFile",
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from landfall.api import spec
 from landfall.errors import Retry, StoreDenied
-from landfall.files.readers import reader_of
+from landfall.formats.readers import reader_of
 from landfall.objects import FileChanged, ListedFile
 from landfall.source.files import VersionedFile
 from landfall.store import SourceFiles

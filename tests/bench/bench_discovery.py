@@ -29,7 +29,7 @@ from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looking import Position, look
 from landfall.discovery.rules import Rules
-from landfall.files.readers import reader_of
+from landfall.formats.readers import reader_of
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.feeds import MAX_LISTED
 from landfall.ledger.part_lists import ListedPart

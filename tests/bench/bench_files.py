@@ -21,9 +21,8 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.files.memory import MemoryFile
-from landfall.files.readers import reader_of
-from tests.support.file_records import SequenceFileOf, bytes_writable, text
+from landfall.formats.readers import reader_of
+from tests.support.file_records import MemoryFile, SequenceFileOf, bytes_writable, text
 
 PART_BYTES = 16 * 2**20
 SCHEMA = {

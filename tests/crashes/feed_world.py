@@ -16,8 +16,8 @@ import pytest
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.discovery import index, known, looker
-from landfall.files import FileBytes, FilePart, FileRecords, Limits, UnreadableFileError
-from landfall.files.lines import Lines
+from landfall.formats.line_parts import Lines
+from landfall.formats.parts import FileBytes, FilePart, FileRecords, Limits, UnreadableFileError
 from landfall.ledger.feeds import number_of
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind, PartRows

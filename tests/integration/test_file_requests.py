@@ -11,7 +11,7 @@ from landfall.api import spec
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker
 from landfall.discovery.rules import Rules
-from landfall.files import FilePart
+from landfall.formats.parts import FilePart
 from landfall.ledger import Feed
 from landfall.store.memory import MemoryStore
 from landfall.store.s3.files import S3Files

@@ -31,7 +31,7 @@ from landfall.driver.decide.closed_range import (
     range_ends,
 )
 from landfall.errors import Stalled
-from landfall.files import FilePart
+from landfall.formats.parts import FilePart
 from landfall.ledger import State
 from landfall.ledger.feeds import SPAN
 from landfall.objects import ListedFile

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from landfall.audit.avro_blocks import unzstd
 from landfall.audit.buckets import CannotCompare
 from landfall.audit.readers import FileRow
-from landfall.files import FilePart, UnreadableFileError
-from landfall.files.memory import MemoryFile
-from landfall.files.readers import reader_of
+from landfall.formats.parts import FilePart, UnreadableFileError
+from landfall.formats.readers import reader_of
 from tests.support.audited_files import audited
 from tests.support.avro import Declared, schemas, values
 from tests.support.file_records import (
     PACKAGE,
     SUFFIXES,
+    MemoryFile,
     SequenceFileOf,
     avro_file,
     bytes_writable,

@@ -15,7 +15,7 @@ from landfall.discovery import index, known, looking, part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looking import Found, Position, look
 from landfall.discovery.rules import Rules
-from landfall.files import FilePart
+from landfall.formats.parts import FilePart
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.part_lists import ListedPart
 from landfall.objects import ListedFile

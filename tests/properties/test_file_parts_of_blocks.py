@@ -10,18 +10,18 @@ import pyarrow.parquet as pq
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from landfall.files import Limits
-from landfall.files.avro import Avro
-from landfall.files.memory import MemoryFile
-from landfall.files.parquet import Parquet
-from landfall.files.sequencefile import SequenceFile
-from landfall.files.whole import Whole
+from landfall.formats.avro.parts import Avro
+from landfall.formats.parquet.parts import Parquet
+from landfall.formats.parts import Limits
+from landfall.formats.sequencefile.parts import SequenceFile
+from landfall.formats.whole import Whole
 from tests.support.examples import share
 from tests.support.file_records import (
     PACKAGE,
     SUFFIXES,
     SYNC,
     Found,
+    MemoryFile,
     SequenceFileOf,
     avro_file,
     bytes_writable,

@@ -7,12 +7,12 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from landfall.files import FilePart, Limits
-from landfall.files.csv import Csv
-from landfall.files.lines import JsonLines, Lines
-from landfall.files.memory import MemoryFile
+from landfall.formats.csv import Csv
+from landfall.formats.line_parts import JsonLines, Lines
+from landfall.formats.parts import FilePart, Limits
 from tests.support.file_records import (
     SUFFIXES,
+    MemoryFile,
     compressed,
     parts_at,
     read_all,

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.formats import native_columns, writables
+from landfall.formats import native_columns
 from landfall.formats.joined_lines import Lines
+from landfall.formats.sequencefile import writables
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Columns, Records, Selected, SelectedRecords, gathered
 from tests.support.hot_paths import NATIVE, PYTHON, needs_native, running

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from landfall.formats import Block, sequencecolumns, sequencereader, writables
-from landfall.formats.joined import read_vints
-from landfall.formats.sequencefile import SequenceFile
+from landfall.formats import Block
+from landfall.formats.sequencefile import SequenceFile, writables
+from landfall.formats.sequencefile import landed as sequencecolumns
+from landfall.formats.sequencefile import rows as sequencereader
+from landfall.formats.sequencefile.joined import read_vints
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
 from tests.support.examples import share

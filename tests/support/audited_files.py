@@ -9,8 +9,8 @@ from landfall.audit.buckets import FoundFile
 from landfall.audit.feed_lists import Part
 from landfall.audit.readers import FileRow
 from landfall.audit.readers.by_name import reader_of
-from landfall.files import FilePart
-from landfall.files.memory import MemoryFile
+from landfall.formats.parts import FilePart
+from tests.support.file_records import MemoryFile
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Files for the readers of ``landfall.files``, and all that they read from their parts."""
+"""Files for the readers of ``landfall.formats``, and all that they read from their parts."""
 
 import bz2
 import gzip
@@ -13,7 +13,7 @@ import fastavro
 import pyarrow as pa
 import zstandard
 
-from landfall.files import FileBytes, FilePart, FileReader
+from landfall.formats.parts import FileBytes, FilePart, FileReader
 
 Found = tuple[int, bytes | None, bytes | None, str | None]
 """A record that was read: position, value, key, error."""
@@ -143,3 +143,26 @@ def avro_file(
     parsed = fastavro.parse_schema(schema)  # type: ignore[arg-type]  # any JSON
     fastavro.writer(made, parsed, rows, codec=codec, sync_interval=sync_bytes, sync_marker=SYNC)
     return made.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFile:
+    """A ``FileBytes`` in memory."""
+
+    name: str
+    content: bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.content)
+
+    def read(self, start: int, end: int, /) -> bytes:
+        """Return exactly these bytes.
+
+        Raises:
+            ValueError: they are not all in the file.
+        """
+        if not 0 <= start <= end <= len(self.content):
+            raise ValueError(f"{self.name}: no bytes [{start}, {end}) in {len(self.content)}")
+        return self.content[start:end]

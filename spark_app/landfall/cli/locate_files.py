@@ -10,7 +10,7 @@ from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import Reason, Stalled
-from landfall.files import FilePart, UnreadableFileError
+from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Add, Commit, Discover, Hole, PartList, Replace, object_names
 from landfall.ledger.feeds import SPAN, number_of, part_offsets

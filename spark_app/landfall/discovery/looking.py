@@ -39,7 +39,7 @@ from itertools import islice
 
 from landfall.discovery.known import FileState, KnownFile, state_of
 from landfall.discovery.rules import OnChange, Rules
-from landfall.files import FilePart
+from landfall.formats.parts import FilePart
 from landfall.ledger.part_lists import ListedPart, check_name
 from landfall.objects import ListedFile
 

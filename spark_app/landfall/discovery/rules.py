@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from landfall.files import FilePart
+from landfall.formats.parts import FilePart
 from landfall.ledger.feeds import MAX_LISTED
 from landfall.objects import ListedFile
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.formats import sequencecolumns
+from landfall.formats.sequencefile import landed
 from landfall.pipeline.records import HEADERS
 
 ROWS = pa.schema(
@@ -39,7 +39,7 @@ def of_sequence_file(stream: BinaryIO, start: int = 0) -> Iterator[pa.RecordBatc
     Raises:
         ValueError: it is damaged, or its keys have no offsets.
     """
-    for rows in sequencecolumns.columns(stream, start):
+    for rows in landed.columns(stream, start):
         no_headers = pa.ListArray.from_arrays(
             np.zeros(len(rows.offsets) + 1, np.int32), _NO_HEADERS
         )

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from deltalake.schema import DataType, PrimitiveType
 
 from landfall.errors import Reason, Stalled
-from landfall.formats.float_bounds import from_metadata
+from landfall.formats.parquet.float_bounds import from_metadata
 from landfall.ledger.object_names import parse_key
 from landfall.pipeline.route import DEFAULT_PARTITION
 

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from landfall.api.column_names import same_but_case
 from landfall.errors import Reason, Stalled
-from landfall.formats.float_bounds import from_metadata
 from landfall.formats.parquet import as_stored_now
+from landfall.formats.parquet.float_bounds import from_metadata
 from landfall.publish.iceberg_copies import Copies, is_outdated
 from landfall.publish.iceberg_names import as_in_table, mapping_of
 

@@ -23,7 +23,8 @@ from pyarrow import orc
 
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
-from landfall.formats import Row, avroreader
+from landfall.formats import Row
+from landfall.formats.avro import landed as avro
 from landfall.formats.columns import KAFKA_TIMESTAMP
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes
@@ -61,7 +62,7 @@ def schema_of(body: Bytes, output: Output) -> pa.Schema:
                 return orc.ORCFile(body.seekable()).schema
             case "Avro":
                 with body.stream() as stream:
-                    return next((each.schema for each in avroreader.batches(stream)), pa.schema([]))
+                    return next((each.schema for each in avro.batches(stream)), pa.schema([]))
             case other:
                 return _WITHOUT_COLUMNS.get(other, _RECORDS)
 
@@ -108,7 +109,7 @@ def _batches(
                 yield found.read_stripe(stripe, _there(columns, found.schema))
         case "Avro":
             with body.stream() as stream:
-                yield from avroreader.batches(stream)
+                yield from avro.batches(stream)
         case "Json" if asked is not None and not set(asked.names) <= {"value"}:
             for lines in _lines(body, output):
                 yield _parsed(body.file, lines, asked)

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from landfall.api import spec
 from landfall.errors import Reason, Stalled
-from landfall.files import FileReader
-from landfall.files.readers import reader_of
+from landfall.formats.parts import FileReader
+from landfall.formats.readers import reader_of
 from landfall.objects import ListedFile
 from landfall.store import SourceFiles
 
 
 @dataclass(frozen=True)
 class VersionedFile:
-    """``landfall.files.FileBytes`` of one version of a file.
+    """``landfall.formats.parts.FileBytes`` of one version of a file.
 
     Attributes:
         source: where the file is.

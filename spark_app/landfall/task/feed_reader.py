@@ -23,7 +23,7 @@ import pyarrow as pa
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import LandfallError, PartUnreadable, Reason, Stalled, StoreDenied
-from landfall.files import FilePart, FileReader, FileRecords, UnreadableFileError
+from landfall.formats.parts import FilePart, FileReader, FileRecords, UnreadableFileError
 from landfall.ledger import PartList
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
 from landfall.ledger.offsets import Slice, TopicPartition

@@ -12,10 +12,9 @@ import pytest
 import zstandard
 
 from landfall.audit.readers import FileRow
-from landfall.files.memory import MemoryFile
-from landfall.files.readers import reader_of
+from landfall.formats.readers import reader_of
 from tests.support.audited_files import audited
-from tests.support.file_records import PACKAGE, SYNC, read_all, text
+from tests.support.file_records import PACKAGE, SYNC, MemoryFile, read_all, text
 
 Compress = Callable[[bytes], bytes]
 VALUES = [b'{"id":%d,"note":"%s"}' % (n, b"x" * n) for n in range(40)]

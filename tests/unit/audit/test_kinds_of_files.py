@@ -13,9 +13,15 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from landfall.files.memory import MemoryFile
-from landfall.files.readers import reader_of
-from tests.support.file_records import SequenceFileOf, avro_file, bytes_writable, read_parts, text
+from landfall.formats.readers import reader_of
+from tests.support.file_records import (
+    MemoryFile,
+    SequenceFileOf,
+    avro_file,
+    bytes_writable,
+    read_parts,
+    text,
+)
 from tests.support.folder_feed import TOPIC, FolderFeed
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker, Look
 from landfall.discovery.rules import Rules
 from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
-from landfall.files import FilePart
+from landfall.formats.parts import FilePart
 from landfall.ledger import Feed, ParkedPart
 from landfall.ledger.feeds import list_of
 from landfall.objects import ListedFile

@@ -10,8 +10,8 @@ from landfall.discovery import looking
 from landfall.discovery.known import FileState, KnownFile
 from landfall.discovery.looking import FoundFile, Position, Skipped, Waiting, look
 from landfall.discovery.rules import OnChange, Rules
-from landfall.files import FilePart
-from landfall.files.readers import reader_of
+from landfall.formats.parts import FilePart
+from landfall.formats.readers import reader_of
 from landfall.ledger.part_lists import ListedPart
 from landfall.objects import ListedFile
 

@@ -8,18 +8,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.errors import StoreAway
-from landfall.files import FilePart, FileReader, Limits, UnreadableFileError
-from landfall.files.avro import Avro
-from landfall.files.csv import Csv
-from landfall.files.lines import JsonLines, Lines
-from landfall.files.memory import MemoryFile
-from landfall.files.parquet import Parquet
-from landfall.files.sequencefile import SequenceFile
-from landfall.files.whole import Whole
+from landfall.formats.avro.parts import Avro
+from landfall.formats.csv import Csv
+from landfall.formats.line_parts import JsonLines, Lines
+from landfall.formats.parquet.parts import Parquet
+from landfall.formats.parts import FilePart, FileReader, Limits, UnreadableFileError
+from landfall.formats.sequencefile.parts import SequenceFile
+from landfall.formats.whole import Whole
 from tests.support.file_records import (
     PACKAGE,
     SUFFIXES,
     SYNC,
+    MemoryFile,
     SequenceFileOf,
     avro_file,
     bytes_writable,
@@ -285,7 +285,7 @@ def test_any_damage_of_parquets_pages_is_an_error() -> None:
     content = parquet()
     footer = int.from_bytes(content[-8:-4], "little") + 8
 
-    # Of some damaged footers Arrow ends the process: see ``landfall.files.parquet``.
+    # Of some damaged footers Arrow ends the process: see ``landfall.formats.parquet.parts``.
     for at in range(0, len(content) - footer, 7):
         damaged = content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :]
         try:

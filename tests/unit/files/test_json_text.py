@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.files import FilePart
-from landfall.files.avro import Avro
-from landfall.files.json_text import json_objects, json_texts
-from landfall.files.memory import MemoryFile
-from landfall.files.parquet import Parquet
-from tests.support.file_records import avro_file
+from landfall.formats.avro.parts import Avro
+from landfall.formats.json_text import json_objects, json_texts
+from landfall.formats.parquet.parts import Parquet
+from landfall.formats.parts import FilePart
+from tests.support.file_records import MemoryFile, avro_file
 
 INSTANT = datetime(2026, 11, 21, 4, 0, 0, 1234, UTC)
 

@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from landfall.files import FilePart, FileReader, Limits
-from landfall.files.avro import Avro
-from landfall.files.csv import Csv
-from landfall.files.lines import JsonLines, Lines
-from landfall.files.memory import MemoryFile
-from landfall.files.parquet import Parquet
-from landfall.files.readers import reader_of
-from landfall.files.sequencefile import SequenceFile
-from landfall.files.whole import Whole
+from landfall.formats.avro.parts import Avro
+from landfall.formats.csv import Csv
+from landfall.formats.line_parts import JsonLines, Lines
+from landfall.formats.parquet.parts import Parquet
+from landfall.formats.parts import FilePart, FileReader, Limits
+from landfall.formats.readers import reader_of
+from landfall.formats.sequencefile.parts import SequenceFile
+from landfall.formats.whole import Whole
 from tests.support.file_records import (
     PACKAGE,
     SUFFIXES,
+    MemoryFile,
     SequenceFileOf,
     avro_file,
     bytes_writable,

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.formats.float_bounds import FloatBounds, from_metadata
 from landfall.formats.parquet import Parquet, ParquetEncoder
+from landfall.formats.parquet.float_bounds import FloatBounds, from_metadata
 
 VALUES = st.lists(st.none() | st.floats(width=32), min_size=1, max_size=8)
 

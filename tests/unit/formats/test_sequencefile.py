@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from landfall.formats import Block, Row, sequencereader, writables
-from landfall.formats.sequencefile import SequenceFile
+from landfall.formats import Block, Row
+from landfall.formats.sequencefile import SequenceFile, writables
+from landfall.formats.sequencefile import rows as sequencereader
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import Records, filled, of_columns

@@ -12,8 +12,8 @@ import pytest
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import PartUnreadable, Reason, Stalled, StoreAway, StoreDenied
-from landfall.files import FileBytes, FilePart, FileRecords
-from landfall.files.readers import reader_of
+from landfall.formats.parts import FileBytes, FilePart, FileRecords
+from landfall.formats.readers import reader_of
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.part_lists import ListedPart

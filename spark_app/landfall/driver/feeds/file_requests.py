@@ -21,7 +21,7 @@ from landfall.discovery.rules import OnChange, Rules
 from landfall.driver.decide.file_requests import FilesPlan, decide_files
 from landfall.driver.decide.requests import Refusal
 from landfall.errors import LandfallError
-from landfall.files import FilePart
+from landfall.formats.parts import FilePart
 from landfall.ledger import Decision, Feed, PartList, Record, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.files import reader_of_feed

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from landfall.files import (
+from landfall.formats.parts import (
     DEFAULT_LIMITS,
     PART_BYTES,
     FileBytes,
@@ -14,9 +14,9 @@ from landfall.files import (
     FileRecords,
     Limits,
     UnreadableFileError,
+    cut,
 )
-from landfall.files.compression import Compression, contents
-from landfall.files.parts import cut
+from landfall.formats.streams import Compression, contents
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Whole:
     limits: Limits = DEFAULT_LIMITS
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:  # noqa: ARG002  # the protocol's
-        """The only part of a file; see ``files.FileReader``."""
+        """The only part of a file; see ``parts.FileReader``."""
         return cut(size, max(size, part_bytes))
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
-        """The only record; see ``files.FileReader``."""
+        """The only record; see ``parts.FileReader``."""
         if part != FilePart(0, file.size):
             raise ValueError(f"{file.name}: {part} is not all of {file.size} bytes")
         windows, found = [], 0

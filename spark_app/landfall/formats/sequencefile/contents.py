@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.files.slices import binary_slices
+from landfall.formats.slices import binary_slices
 from landfall.pipeline.records import Int64s
 
 _MAX_VINT_BYTES = 5

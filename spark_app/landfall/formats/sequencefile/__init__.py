@@ -33,11 +33,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, codecs, sequencereader, text, writables
+from landfall.formats import Block, Encoder, Row, codecs, text
 from landfall.formats.joined_lines import payload_bytes
-from landfall.formats.merged_sequence import SequenceMerger
 from landfall.formats.options import Options, Tombstones
-from landfall.formats.sequencereader import BYTES_WRITABLE, LONG_WRITABLE
+from landfall.formats.sequencefile import rows as sequencereader
+from landfall.formats.sequencefile import writables
+from landfall.formats.sequencefile.merging import SequenceMerger
+from landfall.formats.sequencefile.rows import BYTES_WRITABLE, LONG_WRITABLE
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
 

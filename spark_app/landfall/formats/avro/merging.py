@@ -7,7 +7,7 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from landfall.formats import avroreader
+from landfall.formats.avro import landed as avroreader
 from landfall.formats.external_sort import Keyed, RowSorter
 from landfall.formats.merged_columns import column_keys
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee

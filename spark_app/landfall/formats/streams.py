@@ -1,4 +1,4 @@
-"""Files that are compressed as a whole: which, by their names, and their contents.
+"""The bytes of a file: in windows, from a position on, and decompressed as a whole.
 
 ==========  ==========  ======================================================================
 suffix      library     what a file may be
@@ -17,6 +17,7 @@ checksum, where it has one, is an error, never a shorter result.
 import bz2
 import io
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol
@@ -24,7 +25,117 @@ from typing import Protocol
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
-from landfall.files import FileBytes, UnreadableFileError
+from landfall.formats.parts import FileBytes, FilePart, Limits, UnreadableFileError, cut
+
+_BEHIND_BYTES = 64 * 2**10
+"""How many bytes are read first behind a part, for the rest of its last record."""
+
+
+def check_part(file: FileBytes, part: FilePart) -> None:
+    """Check that a part is inside the file.
+
+    Raises:
+        ValueError: it is not, so it is a part of another file, or of another version.
+    """
+    if part.end > file.size:
+        raise ValueError(f"{file.name}: no part {part} in {file.size} bytes")
+
+
+def windows(file: FileBytes, start: int, end: int, window_bytes: int) -> Iterator[bytes]:
+    """Return the bytes from ``start`` to the end of the file; a window ends at ``end``.
+
+    Behind ``end`` windows are small at first, for there is hardly ever more than one record left.
+    """
+    at, behind = start, min(_BEHIND_BYTES, window_bytes)
+    while at < file.size:
+        if at < end:
+            stop = min(at + window_bytes, end)
+        else:
+            stop, behind = min(at + behind, file.size), min(2 * behind, window_bytes)
+        yield file.read(at, stop)
+        at = stop
+
+
+class Source:
+    """Takes exact numbers of bytes from a stream of windows, and knows its position.
+
+    Attributes:
+        position: of the next byte, counted from the start of the file.
+        window: bytes that are in memory.
+        at: where in ``window`` the next byte is; who reads there directly moves it on.
+    """
+
+    def __init__(self, name: str, pieces: Iterator[bytes], position: int) -> None:
+        self.name = name
+        self.window, self.at = b"", 0
+        self._pieces = pieces
+        self._window_position = position
+
+    @property
+    def position(self) -> int:
+        """The position of the next byte."""
+        return self._window_position + self.at
+
+    def error(self, reason: str, position: int | None = None) -> UnreadableFileError:
+        """Return an error here, or at another position."""
+        return UnreadableFileError(
+            self.name, self.position if position is None else position, reason
+        )
+
+    def at_end(self) -> bool:
+        """Whether there are no more bytes."""
+        return not self.has(1)
+
+    def has(self, count: int) -> bool:
+        """Have this many bytes in the window, counted from ``at``; False if the file ends before.
+
+        Each byte is copied once, however many windows they take.
+        """
+        found = len(self.window) - self.at
+        if found >= count:
+            return True
+        pieces = [self.window[self.at :]]
+        while found < count and (piece := next(self._pieces, None)) is not None:
+            pieces.append(piece)
+            found += len(piece)
+        self._window_position += self.at
+        self.window, self.at = b"".join(pieces), 0
+        return found >= count
+
+    def take(self, count: int) -> bytes:
+        """Return exactly this many bytes.
+
+        Raises:
+            UnreadableFileError: the file ends before.
+        """
+        if count < 0:
+            raise self.error(f"a length of {count}")
+        if not self.has(count):
+            missing = count - len(self.window) + self.at
+            raise self.error(f"the file ends early: {missing} bytes are missing")
+        taken = self.window[self.at : self.at + count]
+        self.at += count
+        return taken
+
+    def skip_to(self, mark: bytes, end: int) -> bool:
+        """Move to the first ``mark`` that begins before the position ``end``; False if none does.
+
+        Without one, the position is at or before ``end`` and means nothing else.
+        """
+        while self.position < end:
+            stop = self.at + end - self.position + len(mark) - 1
+            found = self.window.find(mark, self.at, stop)
+            if found >= 0:
+                self.at = found
+                return True
+            if len(self.window) >= stop:
+                return False
+            # The mark may begin in the last bytes of this window.
+            self.at = max(self.at, len(self.window) - len(mark) + 1)
+            if not self.has(len(self.window) - self.at + 1):
+                return False
+        return False
+
 
 _READ_BYTES = 2**18
 _DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, pa.ArrowException, isal_zlib.error)  # type: ignore[assignment]  # isal's stubs call the class an instance  # fmt: skip
@@ -220,3 +331,70 @@ _OPEN: Mapping[Compression, Callable[[_Readable], _Readable]] = MappingProxyType
         Compression.LZ4: _of_arrow("lz4"),
     }
 )
+
+
+_ENDLESS = 2**63
+"""An end that no position reaches."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A part of a file, to be read from its header on.
+
+    Attributes:
+        file: the file.
+        start: where the part starts.
+        end: where it ends; beyond any position if the file is compressed as a whole.
+        head: a source at the start of the file.
+        is_plain: whether the file is not compressed as a whole.
+        window_bytes: the most bytes that are read at once.
+    """
+
+    file: FileBytes
+    start: int
+    end: int
+    head: Source
+    is_plain: bool
+    window_bytes: int
+
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes."""
+        return self.file.size
+
+    def source(self, position: int) -> Source:
+        """Return a source at a position, which is at or behind the end of the header."""
+        if not self.is_plain or position == self.head.position:
+            return self.head  # compressed contents are read once and from their start
+        pieces = windows(self.file, position, self.end, self.window_bytes)
+        return Source(self.file.name, pieces, position)
+
+
+def opened(file: FileBytes, part: FilePart, compression: Compression, limits: Limits) -> Opened:
+    """Open a part of a file.
+
+    Raises:
+        ValueError: the part is not one of the file.
+    """
+    check_part(file, part)
+    kind = compression_of(file.name, compression)
+    size = limits.window_bytes
+    if kind is Compression.NONE:
+        head = Source(file.name, windows(file, 0, part.end if not part.start else 0, size), 0)
+        return Opened(file, part.start, part.end, head, is_plain=True, window_bytes=size)
+    if part != FilePart(0, file.size):
+        raise ValueError(f"{file.name}: it is compressed, so {part} is no part of it")
+    head = Source(file.name, contents(file, kind, size), 0)
+    return Opened(file, 0, _ENDLESS, head, is_plain=False, window_bytes=size)
+
+
+def cut_if_plain(
+    name: str, size: int, part_bytes: int, compression: Compression
+) -> tuple[FilePart, ...]:
+    """Return the parts of a file: one if it is compressed as a whole.
+
+    Raises:
+        ValueError: it is compressed in a way that cannot be read.
+    """
+    is_plain = compression_of(name, compression) is Compression.NONE
+    return cut(size, part_bytes if is_plain else max(part_bytes, size))

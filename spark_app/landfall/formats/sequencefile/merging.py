@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee
-from landfall.formats.sequencereader import Header, Source, check_sync, read_header
+from landfall.formats.sequencefile.rows import Header, Source, check_sync, read_header
 
 _ESCAPE = b"\xff\xff\xff\xff"
 _SYNC = -1

@@ -10,8 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.formats.joined import Joined, numbers_at_each_place, segments
-from landfall.formats.writables import FIXMAP, KEY, NO_TIMESTAMP, OFFSET, TIMESTAMP, UInt8s
+from landfall.formats.sequencefile.joined import Joined, numbers_at_each_place, segments
+from landfall.formats.sequencefile.writables import (
+    FIXMAP,
+    KEY,
+    NO_TIMESTAMP,
+    OFFSET,
+    TIMESTAMP,
+    UInt8s,
+)
 from landfall.pipeline.records import Int64s
 
 UInt64s = npt.NDArray[np.uint64]

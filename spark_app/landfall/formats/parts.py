@@ -179,3 +179,15 @@ class FileReader(Protocol):
             ValueError: the part is not inside the file, or the name has a suffix as in ``parts``.
         """
         ...
+
+
+def cut(size: int, part_bytes: int) -> tuple[FilePart, ...]:
+    """Return adjacent parts of nearly equal size, each of at most ``part_bytes`` bytes.
+
+    Raises:
+        ValueError: ``part_bytes`` is less than 1.
+    """
+    if part_bytes < 1:
+        raise ValueError(f"cannot cut a file into parts of {part_bytes} bytes")
+    count = max(-(-size // part_bytes), 1)  # rounded up
+    return tuple(FilePart(size * i // count, size * (i + 1) // count) for i in range(count))

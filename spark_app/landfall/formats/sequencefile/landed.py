@@ -12,9 +12,10 @@ from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
-from landfall.formats import Row, sequencekeys
-from landfall.formats.joined import Joined
-from landfall.formats.sequencereader import (
+from landfall.formats import Row
+from landfall.formats.sequencefile import keys as sequencekeys
+from landfall.formats.sequencefile.joined import Joined
+from landfall.formats.sequencefile.rows import (
     Header,
     Source,
     begin_block,

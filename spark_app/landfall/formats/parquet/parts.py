@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.files import (
+from landfall.formats.json_text import json_objects
+from landfall.formats.parts import (
     DEFAULT_LIMITS,
     PART_BYTES,
     FileBytes,
@@ -27,11 +28,9 @@ from landfall.files import (
     FileRecords,
     Limits,
     UnreadableFileError,
+    cut,
 )
-from landfall.files.compression import Compression, RangedStream, compression_of
-from landfall.files.json_text import json_objects
-from landfall.files.parts import cut
-from landfall.files.windows import check_part
+from landfall.formats.streams import Compression, RangedStream, check_part, compression_of
 
 _TAIL_BYTES = 64 * 2**10
 """How many bytes are read for the footer, which is seldom larger."""
@@ -50,7 +49,7 @@ class Parquet:
     limits: Limits = DEFAULT_LIMITS
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
-        """The parts of a file; see ``files.FileReader``.
+        """The parts of a file; see ``parts.FileReader``.
 
         Raises:
             ValueError: the file is compressed as a whole, so its footer cannot be reached.
@@ -60,7 +59,7 @@ class Parquet:
         return cut(size, part_bytes)
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
-        """The rows of the part's row groups; see ``files.FileReader``."""
+        """The rows of the part's row groups; see ``parts.FileReader``."""
         check_part(file, part)
         stream = _CachedStream(file, self.limits.window_bytes)
         row = 0

@@ -33,11 +33,13 @@ import pyarrow.compute as pc
 from isal import isal_zlib
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, avroreader, codecs, text, writables
-from landfall.formats.envelopes import enveloped
+from landfall.formats import Block, Encoder, Row, codecs, text
+from landfall.formats.avro import landed
+from landfall.formats.avro.envelopes import enveloped
+from landfall.formats.avro.merging import AvroMerger
 from landfall.formats.joined_lines import payload_bytes
-from landfall.formats.merged_avro import AvroMerger
 from landfall.formats.options import Options
+from landfall.formats.sequencefile import writables
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Int64s, Records
@@ -115,7 +117,7 @@ class AvroFile:
 
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back, with any codec; raises ValueError if it is damaged."""
-        return avroreader.rows(stream)
+        return landed.rows(stream)
 
     def merger(self) -> AvroMerger:
         """Return what merges objects; blocks are copied as they are."""

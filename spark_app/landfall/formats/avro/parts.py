@@ -19,7 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.files import (
+from landfall.formats.avro.bounds import Block, DamagedBlock, record_bounds
+from landfall.formats.codecs import AVRO, Decompress
+from landfall.formats.parts import (
     DEFAULT_LIMITS,
     PART_BYTES,
     FileBytes,
@@ -28,13 +30,8 @@ from landfall.files import (
     Limits,
     UnreadableFileError,
 )
-from landfall.files.avro_records import Block, DamagedBlock, record_bounds
-from landfall.files.codecs import AVRO, Decompress
-from landfall.files.compression import Compression
-from landfall.files.parts import cut_if_plain
-from landfall.files.slices import row_ranges
-from landfall.files.streams import Opened, opened
-from landfall.files.windows import Source
+from landfall.formats.slices import row_ranges
+from landfall.formats.streams import Compression, Opened, Source, cut_if_plain, opened
 from landfall.pipeline.decoders.avro.nested import Record
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.own_columns import VALUE
@@ -66,11 +63,11 @@ class Avro:
     limits: Limits = DEFAULT_LIMITS
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
-        """The parts of a file; see ``files.FileReader``."""
+        """The parts of a file; see ``parts.FileReader``."""
         return cut_if_plain(name, size, part_bytes, self.compression)
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
-        """The records of the part's blocks; see ``files.FileReader``."""
+        """The records of the part's blocks; see ``parts.FileReader``."""
         stream = opened(file, part, self.compression, self.limits)
         header = _header(stream.head)
         source = _first_block(stream, header)

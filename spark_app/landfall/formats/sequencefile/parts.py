@@ -11,7 +11,7 @@ class (``org.apache.hadoop.io``)                   holds
 any other                                          what it is serialized as
 =================================================  ==============================================
 
-Records may be compressed each, in blocks, or not at all, by the codecs of ``files.codecs``. Records
+Records may be compressed each, in blocks, or not at all, by the codecs of ``codecs``. Records
 between two sync marks belong to the part in which the first of these begins; those before the
 first mark belong to the first part.
 
@@ -27,14 +27,25 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from landfall.files import DEFAULT_LIMITS, PART_BYTES, FileBytes, FilePart, FileRecords, Limits
-from landfall.files.codecs import HADOOP, Decompress
-from landfall.files.compression import Compression
-from landfall.files.parts import cut_if_plain
-from landfall.files.slices import row_ranges
-from landfall.files.streams import Opened, opened
-from landfall.files.windows import Source
-from landfall.files.writables import Held, MalformedWritable, Spans, content_of, vint_width, vints
+from landfall.formats.codecs import HADOOP, Decompress
+from landfall.formats.parts import (
+    DEFAULT_LIMITS,
+    PART_BYTES,
+    FileBytes,
+    FilePart,
+    FileRecords,
+    Limits,
+)
+from landfall.formats.sequencefile.contents import (
+    Held,
+    MalformedWritable,
+    Spans,
+    content_of,
+    vint_width,
+    vints,
+)
+from landfall.formats.slices import row_ranges
+from landfall.formats.streams import Compression, Opened, Source, cut_if_plain, opened
 from landfall.pipeline.records import Int64s
 
 _VERSION = b"SEQ\x06"
@@ -57,11 +68,11 @@ class SequenceFile:
     limits: Limits = DEFAULT_LIMITS
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
-        """The parts of a file; see ``files.FileReader``."""
+        """The parts of a file; see ``parts.FileReader``."""
         return cut_if_plain(name, size, part_bytes, self.compression)
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
-        """The records behind the part's sync marks; see ``files.FileReader``."""
+        """The records behind the part's sync marks; see ``parts.FileReader``."""
         stream = opened(file, part, self.compression, self.limits)
         reading = _Reading(_header(stream.head), stream, self.limits)
         source = reading.first_mark()

@@ -18,7 +18,8 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from landfall.files import (
+from landfall.formats.line_parts import LineBlock, lines, without_byte_order_mark
+from landfall.formats.parts import (
     DEFAULT_LIMITS,
     PART_BYTES,
     FileBytes,
@@ -26,11 +27,10 @@ from landfall.files import (
     FileRecords,
     Limits,
     UnreadableFileError,
+    cut,
 )
-from landfall.files.compression import Compression
-from landfall.files.parts import cut, cut_if_plain
-from landfall.files.slices import binary_slices, row_ranges
-from landfall.files.text import LineBlock, lines, without_byte_order_mark
+from landfall.formats.slices import binary_slices, row_ranges
+from landfall.formats.streams import Compression, cut_if_plain
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted, arrow_values
 from landfall.pipeline.decoders import csv as csv_decoder
@@ -68,13 +68,13 @@ class Csv:
             raise ValueError("options: multiline needs an ASCII quote, and no escape")
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
-        """The parts of a file; see ``files.FileReader``."""
+        """The parts of a file; see ``parts.FileReader``."""
         if self.multiline:
             return cut(size, max(size, part_bytes))
         return cut_if_plain(name, size, part_bytes, self.compression)
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
-        """The records that begin in the part; see ``files.FileReader``."""
+        """The records that begin in the part; see ``parts.FileReader``."""
         if self.multiline and part != FilePart(0, file.size):
             raise ValueError(f"{file.name}: a file of multiline records is one part, not {part}")
         blocks = self._blocks(file, part)

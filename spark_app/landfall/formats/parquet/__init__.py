@@ -74,7 +74,6 @@ from landfall.formats.columns import (
     sort_keys,
     storable,
 )
-from landfall.formats.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
 from landfall.formats.merged_columns import (
     READ_ROWS,
     ColumnFile,
@@ -86,6 +85,7 @@ from landfall.formats.merged_columns import (
 )
 from landfall.formats.merging import NotMergeableError, ReadRange
 from landfall.formats.options import Options, SortKey
+from landfall.formats.parquet.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
 from landfall.formats.typed_rows import batch_rows
 from landfall.pipeline.decoders.row_schemas import RowSchema
 

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from isal import isal_zlib
 
 from landfall.formats import Row, codecs
+from landfall.formats.avro.envelopes import WRAPPER
 from landfall.formats.columns import COORDINATES
-from landfall.formats.envelopes import WRAPPER
 from landfall.pipeline.decoders.avro.nested import Record, objects
 from landfall.pipeline.decoders.avro.node import Malformed, Node, OneRecord
 from landfall.pipeline.decoders.avro.plan import compile_schema

@@ -8,14 +8,14 @@ import msgspec
 
 from landfall.api.values import quantity
 from landfall.api.words import did_you_mean
-from landfall.files import FileReader, Limits
-from landfall.files.avro import Avro
-from landfall.files.compression import Compression
-from landfall.files.csv import Csv
-from landfall.files.lines import JsonLines, Lines
-from landfall.files.parquet import Parquet
-from landfall.files.sequencefile import SequenceFile
-from landfall.files.whole import Whole
+from landfall.formats.avro.parts import Avro
+from landfall.formats.csv import Csv
+from landfall.formats.line_parts import JsonLines, Lines
+from landfall.formats.parquet.parts import Parquet
+from landfall.formats.parts import FileReader, Limits
+from landfall.formats.sequencefile.parts import SequenceFile
+from landfall.formats.streams import Compression
+from landfall.formats.whole import Whole
 from landfall.pipeline.decoders.options import read_options
 
 
