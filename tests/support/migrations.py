@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from landfall import registry
+from landfall.api.group_text import as_yaml
 from landfall.api.spec import parse_group
 from landfall.migrate import connect, document, secor
 from landfall.migrate.connect import ConnectInput
@@ -74,7 +75,7 @@ def of_files(
     given = given or SecorInput(next(iter(files)))
     draft = secor.convert(secor.settings_of(given, files.get), wanted or Wanted())
     made = document.accepted(draft)
-    return Migrated(made, draft.report(), document.as_yaml(made, draft.comments))
+    return Migrated(made, draft.report(), as_yaml(made, draft.comments))
 
 
 def of_sink(
@@ -93,4 +94,4 @@ def of_sink(
     wanted = wanted or Wanted(bootstrap_servers="kafka:9092")
     draft = connect.convert(connect.settings_of(given), wanted)
     made = document.accepted(draft)
-    return Migrated(made, draft.report(), document.as_yaml(made, draft.comments))
+    return Migrated(made, draft.report(), as_yaml(made, draft.comments))

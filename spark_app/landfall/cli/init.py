@@ -16,14 +16,13 @@ import msgspec
 
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
+from landfall.api.group_text import as_yaml, group_name
 from landfall.api.spec import ConsumerGroup, TopicSpecs, parse_group
 from landfall.cli import console
 from landfall.cli.group_store import explain_kafka
 from landfall.cli.try_records import RecordFile, Wish, from_log
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import TopicPartition
-from landfall.migrate.document import as_yaml
-from landfall.migrate.names import group_name
 from landfall.pipeline.records import Records
 from landfall.task.partitioning import Partitioner
 from landfall.task.trial import Fate, trials

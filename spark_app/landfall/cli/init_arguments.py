@@ -3,9 +3,9 @@
 Like ``landfall.cli.arguments``, this module imports nothing heavy.
 """
 
+import argparse
 from pathlib import Path
 
-from landfall.cli.migrate_arguments import key_and_value
 from landfall.cli.topic_arguments import NewCommand
 from landfall.cli.verb_arguments import add_json
 
@@ -21,6 +21,18 @@ examples:
   landfall init --topic orders --url s3://lake/orders --schema-registry http://registry:8081
   landfall init --topic app.web --url s3://logs/parsed -D security.protocol=SSL -   # print it
 """
+
+
+def key_and_value(text: str) -> tuple[str, str]:
+    """A key and its value, from ``key=value``.
+
+    Raises:
+        ArgumentTypeError: there is no equals sign.
+    """
+    key, found, value = text.partition("=")
+    if not (key and found):
+        raise argparse.ArgumentTypeError(f"must be key=value, got {key!r}")
+    return key, value
 
 
 def add_init(new_command: NewCommand) -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import check_size
+from landfall.api.group_text import as_yaml
 from landfall.api.spec import parse_group
 from landfall.cli.migrate_check import check
 from landfall.errors import Reason, Stalled
@@ -142,7 +143,7 @@ def _print(
         draft.next_steps.append(f"no offset is committed, so these begin at their start: {names}")
     _add_steps(draft, made, arguments.output)
     head = f"# Made by `landfall migrate {arguments.program}` of {Path(arguments.file).name}.\n"
-    text = head + document.as_yaml(made, draft.comments)
+    text = head + as_yaml(made, draft.comments)
     _write(arguments.output, text)
     report = draft.report()
     if arguments.json:

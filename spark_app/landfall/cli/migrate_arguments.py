@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from landfall.cli.init_arguments import key_and_value
 from landfall.cli.numbers import natural
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
@@ -45,18 +46,6 @@ examples:
     programs = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for add in (_secor, _connect, _check):
         add(nested(programs))
-
-
-def key_and_value(text: str) -> tuple[str, str]:
-    """A key and its value, from ``key=value``.
-
-    Raises:
-        ArgumentTypeError: there is no equals sign.
-    """
-    key, found, value = text.partition("=")
-    if not (key and found):
-        raise argparse.ArgumentTypeError(f"must be key=value, got {key!r}")
-    return key, value
 
 
 def _secor(new: NewCommand) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from landfall.api.group_text import group_name
 from landfall.migrate import client_properties
 from landfall.migrate.connect_files import take_files
 from landfall.migrate.connect_keys import KEYS
@@ -16,7 +17,6 @@ from landfall.migrate.connect_steps import take_steps
 from landfall.migrate.connect_store import take_store
 from landfall.migrate.draft import Draft
 from landfall.migrate.keys import Row
-from landfall.migrate.names import group_name
 from landfall.migrate.offsets import put_offsets, warn_of_start
 from landfall.migrate.properties import Line, UnreadableError
 from landfall.migrate.secor import Wanted

@@ -1,4 +1,4 @@
-"""The group as YAML with comments, once its own parser has accepted it. Pure.
+"""The group as a document, once its own parser has accepted it. Pure.
 
 What the parser refuses is taken out again and reported with the keys that it came from, until it
 accepts the rest. What is required, or decides what is landed, and is not in the input, gets a value
@@ -7,16 +7,15 @@ default that nobody has chosen.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from landfall.api.group_text import FieldPath
 from landfall.api.spec import parse_group
 from landfall.errors import Stalled
-from landfall.migrate.draft import SET_ME, Draft, Path
+from landfall.migrate.draft import SET_ME, Draft
 
-PLACEHOLDERS: Mapping[Path, object] = {
+PLACEHOLDERS: Mapping[FieldPath, object] = {
     ("source", "kafka", "bootstrapServers"): "set-me.invalid:9092",
     ("output", "url"): "s3://SET-ME",
 }
@@ -85,7 +84,7 @@ def _remove(draft: Draft, errors: list[str]) -> bool:
     return found
 
 
-def _removable(draft: Draft, steps: Path) -> list[Path]:
+def _removable(draft: Draft, steps: FieldPath) -> list[FieldPath]:
     """The fields that an error is about: the one it names, or those of the nearest section."""
     if steps[:1] == ("topics",) and draft.spec.get("topics"):
         return [("topics",)]
@@ -102,55 +101,3 @@ def _without(value: object, message: str) -> str:
     """An error without the value that it quotes: no report holds values."""
     quoted = re.sub(r", got ('[^']*'|\"[^\"]*\")", "", message)
     return quoted.replace(f": {value!r}", "") if value else quoted
-
-
-def as_yaml(document: Mapping[str, Any], comments: Mapping[Path, str]) -> str:
-    """The document; behind a field its comment."""
-    placed = {("spec", *path): text for path, text in comments.items()}
-    return "".join(f"{line}\n" for line in _lines(document, placed, (), ""))
-
-
-def _lines(
-    value: Mapping[str, Any], comments: Mapping[Path, str], at: Path, indent: str
-) -> Iterator[str]:
-    for name, inner in value.items():
-        path = (*at, name)
-        key = _scalar(name)
-        comment = f"  # {comments[path]}" if path in comments else ""
-        if isinstance(inner, Mapping) and inner:
-            yield f"{indent}{key}:{comment}"
-            yield from _lines(inner, comments, path, f"{indent}  ")
-        elif isinstance(inner, list) and inner and isinstance(inner[0], Mapping):
-            yield f"{indent}{key}:{comment}"
-            text = _dumped(inner, flow=False)
-            yield from (f"{indent}  {line}" for line in text.rstrip("\n").split("\n"))
-        else:
-            yield f"{indent}{key}: {_scalar(inner)}{comment}"
-
-
-def _scalar(value: object) -> str:
-    return _dumped(value, flow=True).removesuffix("\n").removesuffix("\n...").strip()
-
-
-class _Dumper(yaml.SafeDumper):
-    """Escapes text that has more than one line, or characters that nobody sees."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None if text.isprintable() else '"'
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def _dumped(value: object, *, flow: bool) -> str:
-    text: str = yaml.dump(
-        value,
-        Dumper=_Dumper,
-        default_flow_style=flow,
-        sort_keys=False,
-        allow_unicode=True,
-        width=10**6,
-    )
-    return text

@@ -4,19 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from landfall.api.group_text import FieldPath
 from landfall.migrate.keys import Keys
 from landfall.migrate.report import Account, NeededSecret, Outcome, Report
 from landfall.migrate.settings import Settings
-
-Path = tuple[str, ...]
-"""A field below ``spec``: its steps, of which those in ``options`` may contain dots."""
-
 
 SET_ME = "SET-ME"
 """What no group may have as a decoder, as a format, or in braces in its route."""
 
 
-def path_of(name: str) -> Path:
+def path_of(name: str) -> FieldPath:
     """The steps of a field, such as ``decode.timestamp.field``."""
     return tuple(name.split("."))
 
@@ -39,9 +36,9 @@ class Draft:
     name: str
     namespace: str | None = None
     spec: dict[str, Any] = field(default_factory=dict)
-    comments: dict[Path, str] = field(default_factory=dict)
-    origins: dict[Path, tuple[str, ...]] = field(default_factory=dict)
-    undecided: dict[Path, object] = field(default_factory=dict)
+    comments: dict[FieldPath, str] = field(default_factory=dict)
+    origins: dict[FieldPath, tuple[str, ...]] = field(default_factory=dict)
+    undecided: dict[FieldPath, object] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     next_steps: list[str] = field(default_factory=list)
     _accounts: dict[str, Account] = field(default_factory=dict)
@@ -49,7 +46,7 @@ class Draft:
     _topics: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def put(
-        self, name: str | Path, value: object, *keys: str, why: str = "", default: str = ""
+        self, name: str | FieldPath, value: object, *keys: str, why: str = "", default: str = ""
     ) -> None:
         """Set a field by what these keys say; of them, those that are given are taken.
 
@@ -146,7 +143,7 @@ class Draft:
         """Whether a section has said what becomes of a key."""
         return key in self._accounts
 
-    def remove(self, path: Path, why: str) -> None:
+    def remove(self, path: FieldPath, why: str) -> None:
         """Take a field away again; the keys that it came from are not supported."""
         for key in {key for at in self.under(path) for key in self.origins[at]}:
             self._set(key, Outcome.NOT_SUPPORTED, why)
@@ -157,14 +154,14 @@ class Draft:
             self._topics.clear()
         _prune(self.spec, path)
 
-    def value(self, path: Path) -> object:
+    def value(self, path: FieldPath) -> object:
         """The value of a field; None if it is not set."""
         found: Any = self.spec
         for step in path:
             found = found.get(step) if isinstance(found, dict) else None
         return found
 
-    def under(self, path: Path) -> Iterator[Path]:
+    def under(self, path: FieldPath) -> Iterator[FieldPath]:
         """The fields that were set at a path, below it or above it."""
         for at in self.origins:
             if at[: len(path)] == path or path[: len(at)] == at:
@@ -230,7 +227,7 @@ class Draft:
             self._accounts[key] = Account(key, outcome, fields, why, setting.place)
 
 
-def _prune(section: dict[str, Any], path: Path) -> None:
+def _prune(section: dict[str, Any], path: FieldPath) -> None:
     """Take a field away, and sections that are empty without it."""
     name, *rest = path
     inner = section.get(name)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from landfall.api.group_text import group_name
 from landfall.migrate import client_properties
 from landfall.migrate.draft import Draft
-from landfall.migrate.names import group_name
 from landfall.migrate.offsets import put_offsets, warn_of_start
 from landfall.migrate.properties import Line, Read, listed, with_includes
 from landfall.migrate.secor_files import file_format, take_format

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall import registry
+from landfall.api.group_text import as_yaml
 from landfall.api.spec import parse_group
 from landfall.errors import Stalled
 from landfall.migrate import connect, connect_keys, document, secor, secor_keys
@@ -63,7 +64,7 @@ def with_secrets(keys: Keys, values: Mapping[str, str]) -> dict[str, str]:
 def check(draft: Draft, keys: list[str]) -> None:
     made = document.accepted(draft)
     report = draft.report()
-    text = document.as_yaml(made, draft.comments)
+    text = as_yaml(made, draft.comments)
     printed = text + "\n".join(report.lines()) + json.dumps(report.as_json())
 
     assert [each.key for each in report.accounts] == keys
