@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from landfall_audit import Unchecked
 
 from landfall.api.contract import ExitCode
-from landfall.audit import Unchecked
 from landfall.cli import main
 from tests.support.independent_audit import data_keys, events
 from tests.support.kafka import Broker, Message

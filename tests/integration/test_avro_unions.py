@@ -12,10 +12,10 @@ from typing import Any
 import fastavro
 import pyarrow.parquet as pq
 import pytest
+from landfall_audit import Unchecked
 
 import landfall
 from landfall.api.contract import ExitCode
-from landfall.audit import Unchecked
 from landfall.cli import main
 from landfall.schemas.cached import registry_at
 from tests.support.avro import Declared, encoded

@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 from azure.storage.blob import ContainerSasPermissions, generate_container_sas
+from landfall_audit.buckets import open_bucket
 
 import landfall
 from dev.servers.azure import KEY
 from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
-from landfall.audit.buckets import open_bucket
 from landfall.errors import StoreDenied
 from landfall.objects import UploadLost
 from landfall.store import Store

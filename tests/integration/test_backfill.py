@@ -9,13 +9,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from landfall_audit.buckets import open_buckets
+from landfall_audit.inspection import inspect
+from landfall_audit.kafka_log import KafkaLog
 
 from landfall.api.backfill_report import OldAndNew, RowCounts, parse_report
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.audit.buckets import open_buckets
-from landfall.audit.inspection import inspect
-from landfall.audit.kafka_log import KafkaLog
 from landfall.cli import main
 from landfall.cli.backfill_land import REPORT
 from landfall.cli.fsck import examine

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from landfall_audit.buckets import open_bucket
 
 from landfall.api.spec import Output
-from landfall.audit.buckets import open_bucket
 from landfall.errors import Retry, StoreDenied
 from landfall.objects import UploadLost
 from landfall.store.gcs.store import GcsStore

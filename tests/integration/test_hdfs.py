@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from hdfs_native import Client, WriteOptions
+from landfall_audit.buckets import open_bucket
 
 import landfall
 from dev.servers.hdfs import HDFS
 from dev.servers.server import Kind, Server
 from landfall.api.contract import ExitCode
 from landfall.api.spec import HdfsAccess, Output
-from landfall.audit.buckets import open_bucket
 from landfall.errors import Stalled, StoreAway, StoreDenied
 from landfall.objects import FileChanged, UploadLost
 from landfall.store import Created

@@ -13,10 +13,11 @@ import pytest
 import zstandard
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from landfall_audit.avro_blocks import unzstd
+from landfall_audit.buckets import CannotCompare
+from landfall_audit.readers import FileRow
+from landfall_audit.sources import CannotCompare
 
-from landfall.audit.avro_blocks import unzstd
-from landfall.audit.buckets import CannotCompare
-from landfall.audit.readers import FileRow
 from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.formats.readers import reader_of
 from tests.support.audited_files import audited

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from landfall_audit.mixed_rows import MixedRecords, MixedRules, compare_mixed
 
-from landfall.audit.mixed_rows import MixedRecords, MixedRules, compare_mixed
 from landfall.ledger import object_names
 from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedObject

@@ -8,12 +8,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from landfall_audit import rows
+from landfall_audit.payloads import BadPayload, text_documents
+from landfall_audit.route_evaluator import RouteEvaluator
 
 from landfall import registry
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
-from landfall.audit import rows
-from landfall.audit.payloads import BadPayload, text_documents
-from landfall.audit.route_evaluator import RouteEvaluator
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.task.partitioning import Partitioner

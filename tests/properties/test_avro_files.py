@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from landfall_audit.rows import Order, rows_of
 
 from landfall.api.spec import parse_group
-from landfall.audit.rows import Order, rows_of
 from landfall.formats import Block
 from landfall.formats.avro import AvroFile, varint, varints
 from landfall.formats.avro.envelopes import enveloped

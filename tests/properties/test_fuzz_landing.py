@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from landfall_audit import PartitionResult, rows
+from landfall_audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
+from landfall_audit.payloads import Undecided
+from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.audit import PartitionResult, rows
-from landfall.audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
-from landfall.audit.payloads import Undecided
-from landfall.audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall.ledger import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, ObjectKind

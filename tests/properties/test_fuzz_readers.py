@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from landfall_audit import rows as auditor_rows
 
 from landfall import ledger
 from landfall.api.group_file import expand
 from landfall.api.spec import GroupSpec, Output, parse_group
-from landfall.audit import rows as auditor_rows
 from landfall.checks import Finding
 from landfall.checks.chain import Chain
 from landfall.errors import Reason, Stalled

@@ -8,8 +8,8 @@ import duckdb
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from landfall_audit.rows import rows_of
 
-from landfall.audit.rows import rows_of
 from landfall.cli.read_back import normalizer
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.decoders import Wanted

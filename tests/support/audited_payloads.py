@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from landfall.audit import Kind
-from landfall.audit.inspection import Findings
+from landfall_audit import Kind
+from landfall_audit.inspection import Findings
+
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.decoders import UsedSchema

@@ -5,9 +5,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from landfall_audit import Fault, Kind
+from landfall_audit.inspection import Findings
+
 from landfall import registry
-from landfall.audit import Fault, Kind
-from landfall.audit.inspection import Findings
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from landfall_audit import PartitionResult
+from landfall_audit.buckets import open_buckets
+from landfall_audit.inspection import inspect
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.audit import PartitionResult
-from landfall.audit.buckets import open_buckets
-from landfall.audit.inspection import inspect
 from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.core.in_process import InProcessRunner

@@ -11,13 +11,13 @@ from typing import Any
 from uuid import uuid4
 
 import yaml
+from landfall_audit.buckets import open_buckets
+from landfall_audit.inspection import Findings, inspect
+from landfall_audit.kafka_log import KafkaLog as AuditedLog
 from pyspark import SparkContext
 
 from landfall.api.contract import LANE, ExitCode, Status, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.audit.buckets import open_buckets
-from landfall.audit.inspection import Findings, inspect
-from landfall.audit.kafka_log import KafkaLog as AuditedLog
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.driver.core.counters import DriverCounters

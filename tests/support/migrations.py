@@ -1,17 +1,18 @@
-"""Groups made of settings, for tests of ``landfall.migrate``."""
+"""Groups made of settings, for tests of ``landfall_migrate``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from landfall_migrate import connect, document, secor
+from landfall_migrate.connect import ConnectInput
+from landfall_migrate.properties import Line
+from landfall_migrate.report import Account, Report
+from landfall_migrate.secor import SecorInput, Wanted
+
 from landfall import registry
 from landfall.api.group_text import as_yaml
 from landfall.api.spec import parse_group
-from landfall.migrate import connect, document, secor
-from landfall.migrate.connect import ConnectInput
-from landfall.migrate.properties import Line
-from landfall.migrate.report import Account, Report
-from landfall.migrate.secor import SecorInput, Wanted
 
 PACKAGE = "com.pinterest.secor"
 SECOR = {

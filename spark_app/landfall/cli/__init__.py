@@ -2,7 +2,7 @@
 
 Each command is a module with a function of the same name; ``arguments`` lists them all, and
 ``landfall --help`` documents them. The rules that a check applies are in ``landfall.checks`` and
-``landfall.audit``; the modules here read the store and print. Results go to standard output,
+``landfall_audit``; the modules here read the store and print. Results go to standard output,
 everything about the run itself (progress, logs, errors) to standard error.
 """
 

@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from landfall_migrate.cli.arguments import add_migrate
+
 from landfall import __version__
 from landfall.api.contract import LedgerAnchor
 from landfall.cli.backfill_arguments import add_backfill
 from landfall.cli.file_arguments import add_files
 from landfall.cli.init_arguments import add_init
 from landfall.cli.log_arguments import add_log, add_ls, add_top
-from landfall.cli.migrate_arguments import add_migrate
 from landfall.cli.numbers import natural, port
 from landfall.cli.parsing import Parser, commands_text
 from landfall.cli.publish_arguments import add_publish

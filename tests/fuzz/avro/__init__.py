@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from fastavro.schema import SchemaParseException
 from hypothesis import strategies as st
+from landfall_audit.readers.avro_json import AvroJson
 
 from landfall.api.spec import Column
-from landfall.audit.readers.avro_json import AvroJson
 from landfall.formats.columns import storable
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted

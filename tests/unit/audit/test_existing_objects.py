@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 
 from landfall.api.spec import Output
-from landfall.audit.buckets import open_bucket
-from landfall.audit.inventory import Inventory
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
 from tests.support.sample_ledger import GROUP, SampleLedger

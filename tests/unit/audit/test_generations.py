@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from landfall_audit import Unchecked
 
-from landfall.audit import Unchecked
 from landfall.driver.core.stored_specs import store_spec
 from landfall.formats import Block
 from landfall.formats.parquet import Parquet

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from landfall_audit import Kind
+from landfall_audit.horizons import Horizons
 
-from landfall.audit import Kind
-from landfall.audit.horizons import Horizons
 from landfall.ledger import ClosedTopic, Finalize, Header, Horizon, Run, encode
 from landfall.ledger.offsets import TopicPartition
 from tests.support.sample_ledger import SampleLedger, bodies

@@ -7,12 +7,12 @@ from threading import Barrier
 from typing import Any
 
 import pytest
+from landfall_audit import Kind, Unchecked
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from msgspec.structs import replace
 
 from landfall import ledger
-from landfall.audit import Kind, Unchecked
-from landfall.audit.buckets import open_bucket
-from landfall.audit.inventory import Inventory
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

@@ -4,9 +4,8 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-
-from landfall.audit import PartitionResult, Unchecked
-from landfall.audit.judge import (
+from landfall_audit import PartitionResult, Unchecked
+from landfall_audit.judge import (
     DEAD_LETTERS,
     ELSEWHERE,
     UNKNOWN,

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from landfall_audit import Kind, Unchecked
 from msgspec import structs
 
-from landfall.audit import Kind, Unchecked
 from landfall.ledger import Drop, object_names, replacement_lists
 from landfall.ledger.replacement_lists import MadeBy
 from tests.support.audited_group import TP, Landed, message

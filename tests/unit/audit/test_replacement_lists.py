@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from landfall_audit import Kind
 from msgspec import structs
 
-from landfall.audit import Kind
 from landfall.ledger.replacement_lists import Replaced, Section
 from tests.support.audited_replacing import END, Hour
 from tests.support.sample_ledger import GROUP, LANE

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from landfall_audit import Fault, Kind
 
-from landfall.audit import Fault, Kind
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.records import Records

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from landfall_audit import Unchecked
+
 from landfall import ledger
-from landfall.audit import Unchecked
 from landfall.errors import Reason
 from landfall.ledger import Blocked
 from landfall.ledger.offsets import OffsetRange

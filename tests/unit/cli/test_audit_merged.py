@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from landfall_audit.cli import command
 
 from landfall.api.contract import ExitCode
-from landfall.cli import audit as command
 from landfall.cli import main
 from tests.support.audited_group import message
 from tests.support.auditor_fakes import GeneratedLog

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
-from landfall.audit.buckets import open_bucket
-from landfall.audit.inventory import Inventory
 from landfall.checks import load_records
 from landfall.cli import main
 from landfall.publish.bigquery.loads import KEPT_LOADS

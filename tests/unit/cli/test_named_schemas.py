@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from landfall_audit import Fault, Kind
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
-from landfall.audit import Fault, Kind
-from landfall.audit.buckets import open_bucket
-from landfall.audit.inventory import Inventory
 from landfall.cli import main
 from landfall.ledger import object_names
 from landfall.ledger.schema_ids import latest_key

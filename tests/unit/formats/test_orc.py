@@ -7,10 +7,10 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from landfall_audit.rows import Order, rows_of
 from pyarrow import orc
 
 from landfall.api.spec import parse_group
-from landfall.audit.rows import Order, rows_of
 from landfall.formats import Block
 from landfall.formats.orc import Orc
 from landfall.pipeline.decoders.row_schemas import RowSchema

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from landfall_audit import gzip_members as of_auditor
+from landfall_audit import ledger_slots
 
-from landfall.audit import gzip_members as of_auditor
-from landfall.audit import ledger_slots
 from landfall.discovery import stored
 from landfall.errors import Stalled
 from landfall.ledger import segments

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-
-from landfall.migrate.offsets import StoppedAt, parsed
-from landfall.migrate.properties import UnreadableError
+from landfall_migrate.offsets import StoppedAt, parsed
+from landfall_migrate.properties import UnreadableError
 
 DESCRIBED = """
 Consumer group 'secor_backup' has no active members.

@@ -1,14 +1,13 @@
 """Properties files are read as Apache commons-configuration 1.x and ``java.util`` read them."""
 
 import pytest
-
-from landfall.migrate.properties import (
+from landfall_migrate.properties import (
     Line,
     UnreadableError,
     with_includes,
     without_includes,
 )
-from landfall.migrate.settings import Settings, Variables, looks_secret, resolved
+from landfall_migrate.settings import Settings, Variables, looks_secret, resolved
 
 
 def read(text: str, **files: str) -> list[tuple[str, tuple[str, ...]]]:

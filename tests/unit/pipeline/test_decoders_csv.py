@@ -1,8 +1,8 @@
 import orjson
 import pytest
+from landfall_audit.payloads import text_documents
 
 from landfall.api.spec import Column
-from landfall.audit.payloads import text_documents
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.csv import Csv

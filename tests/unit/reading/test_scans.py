@@ -11,10 +11,10 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 
 import landfall
-from landfall.audit.buckets import open_bucket
-from landfall.audit.inventory import Inventory
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.reading import objects
 from tests.support.readable import BODIES, CLICKS, ORDERS, Readable, Row, parquet

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from landfall_audit import rows as audited
 
-from landfall.audit import rows as audited
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
 from landfall.store.memory import MemoryStore

@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 
 from landfall.api.contract import ExitCode
-from landfall.audit.buckets import open_bucket
-from landfall.audit.inventory import Inventory
 from landfall.cli import main
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import claim_output_root

@@ -1,0 +1,262 @@
+"""``landfall audit``: compares everything landed with Kafka or files, without the writer's code."""
+
+import argparse
+import os
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import msgspec
+from landfall_audit import PartitionResult, Unchecked
+from landfall_audit.buckets import open_buckets
+from landfall_audit.feed_log import FeedFiles
+from landfall_audit.inspection import Findings, Scope, inspect
+from landfall_audit.kafka_log import KafkaLog
+from rich.console import Console
+from rich.markup import escape
+
+from landfall.api import group_file
+from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
+from landfall.cli import console
+from landfall.cli.group_store import explain_waits
+from landfall.cli.meter import advancing
+from landfall.driver.process.startup import check_secrets
+from landfall.errors import Reason, Stalled
+
+MAX_SHOWN = 20
+"""How many faults, and missing ranges per topic partition, are printed; ``--json`` has more."""
+_COUNTS = (
+    "expected",
+    "found",
+    "missing",
+    "duplicate",
+    "misplaced",
+    "corrupted",
+    "disordered",
+    "foreign",
+)
+_UNCHECKED_TEXTS = {
+    Unchecked.GONE: "no longer in Kafka",
+    Unchecked.TRUNCATED: "of a log that was truncated in Kafka since they were landed",
+    Unchecked.PAYLOAD: "landed with other bytes than Kafka holds, so payloads were not compared",
+    Unchecked.COLUMNS: "of which some columns were not compared",
+    Unchecked.PLACE: "the auditor cannot compute the output partition",
+    Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
+    Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
+    Unchecked.GENERATION: "landed by another generation than the one asked for",
+    Unchecked.COMPACTED: "landed, and perhaps removed from Kafka by compaction since",
+    Unchecked.VERSION: "of objects with rows of a file that is gone, or has another version now",
+    Unchecked.DEAD_LETTERS_EXPIRED: "of objects with dead letters that expired during the audit",
+    Unchecked.LETTERS_UNREACHABLE: (
+        "of objects with dead letters in a place that badRecords of the spec does not name"
+    ),
+    Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
+}
+"""What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
+_RECORDED = {
+    "lost": ("lost for good, with their objects", "record"),
+    "dead_letters_expired": ("in dead letters that have expired", "record"),
+    "left_out": ("duplicates that a merge left out", "record"),
+    "skipped": ("skipped", "offset"),
+}
+"""What follows ``recorded as ``, by the counts of what the ledger says."""
+
+
+def audit(arguments: argparse.Namespace) -> ExitCode:
+    """Audit a group and print the findings.
+
+    The exit code is FAULT if anything is wrong, and UNCHECKED if records that the source has could
+    not be checked.
+    """
+    group = group_file.load(arguments.group, os.environ)
+    _require_own_source(group)
+    check_secrets(group.spec.roots)
+    explain_waits(group, kafka=True)
+    bucket, log = open_buckets(group.spec), KafkaLog(group) if group.spec.source.kafka else None
+    scope = Scope(frozenset(arguments.topics), arguments.generation)
+    try:
+        with advancing("audit", "offsets") as progress:
+
+            def show(done: int, total: int) -> None:
+                progress.total = total
+                progress(done)
+
+            findings = inspect(group, bucket, log, scope, show)
+    finally:
+        if log:
+            log.close()
+    if not findings.faults:
+        if not findings.slots:
+            raise console.no_ledger(group.metadata.name, group.spec.ledger_root.url)
+        console.require_topics(group.metadata.name, arguments.topics, findings.topics)
+    if arguments.json:
+        console.out().print(_json(findings), markup=False)
+    else:
+        _show(console.out(), findings, by_topic_partition=arguments.partitions)
+    return _exit_code(findings, arguments)
+
+
+def _exit_code(findings: Findings, arguments: argparse.Namespace) -> ExitCode:
+    if not findings.is_whole:
+        return ExitCode.FAULT
+    if not findings.has_compared:
+        return ExitCode.NOTHING
+    is_unchecked = findings.unchecked_topics and not arguments.allow_unchecked
+    if is_unchecked or (findings.gone_from_source and arguments.require_all):
+        return ExitCode.UNCHECKED
+    return ExitCode.OK
+
+
+def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
+    _show_counts(out, findings, by_topic_partition=by_topic_partition)
+    for (topic, partition), result in sorted(findings.results.items()):
+        _show_missing_ranges(out, f"{topic}/{partition}", result)
+    for fault in findings.faults[:MAX_SHOWN]:
+        out.print(f"[red]{escape(str(fault))}[/red]")
+    if (more := len(findings.faults) + findings.faults_more - MAX_SHOWN) > 0:
+        out.print(f"and {console.count(more)} more")
+    _show_other_counts(out, findings)
+    out.print(_last_line(findings))
+
+
+def _last_line(findings: Findings) -> str:
+    """Return what is printed last: whether all is right, and what was not checked."""
+    topics = len(findings.unchecked_topics)
+    if not findings.is_whole:
+        outcome = "[red]FAULTS were found[/red]"
+    elif not findings.has_compared:
+        outcome = "[red]nothing was compared[/red]"
+    elif topics:
+        outcome = "[yellow]no fault found in what was checked[/yellow]"
+    else:
+        outcome = "[green]no fault found[/green]"
+    left_out = f"; records of {console.counted(topics, 'topic')} are unchecked" if topics else ""
+    if gone := findings.gone_from_source:
+        left_out += f"; the source no longer has {console.counted(gone, 'record')}"
+    return f"{outcome} in {console.counted(findings.objects, 'object')}{left_out}"
+
+
+def _show_counts(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
+    rows: dict[str, list[PartitionResult]] = {}
+    for (topic, partition), result in sorted(findings.results.items()):
+        name = f"{topic}/{partition}" if by_topic_partition else topic
+        rows.setdefault(name, []).append(result)
+    shown = console.table(
+        "topic partition" if by_topic_partition else "topic",
+        *(f">{name}" for name in _COUNTS),
+        ">unchecked",
+    )
+    for name, results in [*rows.items(), ("total", list(findings.results.values()))]:
+        style = "" if all(result.is_whole for result in results) else "red"
+        shown.add_row(escape(name), *map(console.count, _sums(results)), style=style)
+    out.print(shown)
+
+
+def _sums(results: Iterable[PartitionResult]) -> list[int]:
+    """The sums of all counts, and of what was unchecked, in the order of the columns."""
+    listed = list(results)
+    unchecked = sum(sum(result.unchecked.values()) for result in listed)
+    return [*(sum(getattr(result, name) for result in listed) for name in _COUNTS), unchecked]
+
+
+def _show_missing_ranges(out: Console, name: str, result: PartitionResult) -> None:
+    if not result.ranges:
+        return
+    ranges = " ".join(f"[{start}, {end})" for start, end in result.ranges[:MAX_SHOWN])
+    more = len(result.ranges) + result.ranges_more - MAX_SHOWN
+    suffix = f" and {console.count(more)} more" if more > 0 else ""
+    out.print(f"[red]missing in {escape(name)}: offsets {escape(ranges)}{suffix}[/red]")
+
+
+def _show_other_counts(out: Console, findings: Findings) -> None:
+    for reason in Unchecked:
+        number = sum(result.unchecked.get(reason, 0) for result in findings.results.values())
+        if number:
+            records = console.counted(number, "record")
+            out.print(f"[yellow]unchecked: {records}: {_UNCHECKED_TEXTS[reason]}[/yellow]")
+    _show_reasons(out, findings)
+    for name, (text, word) in _RECORDED.items():
+        if number := sum(getattr(result, name) for result in findings.results.values()):
+            out.print(f"[yellow]recorded as {text}: {console.counted(number, word)}[/yellow]")
+    for topic, feed in sorted(findings.feeds.items()):
+        _show_unlanded(out, topic, feed)
+    if findings.waiting:
+        commits = console.counted(findings.waiting, "COMMIT was", "COMMITs were")
+        out.print(f"{commits} not checked: not all objects are visible yet")
+    _show_objects_of_others(out, findings)
+
+
+def _show_objects_of_others(out: Console, findings: Findings) -> None:
+    if findings.markers:
+        markers = console.counted(findings.markers, "object is a marker", "objects are markers")
+        out.print(f"{markers}, such as _SUCCESS")
+    if findings.others:
+        others = console.counted(findings.others, "object does", "objects do")
+        out.print(f"{others} not belong to Landfall")
+
+
+def _show_reasons(out: Console, findings: Findings) -> None:
+    """Print what of which topics was not compared, and why."""
+    for topic, columns in sorted(findings.reasons.items()):
+        for column, why in columns.items():
+            what = f"column {column}" if column else "payloads"
+            out.print(f"[yellow]unchecked: {escape(topic)}: {escape(what)}: {escape(why)}[/yellow]")
+    for topic, counts in sorted(findings.undecided.items()):
+        for why, number in counts.items():
+            records = console.counted(number, "record")
+            out.print(f"[yellow]unchecked: {escape(topic)}: {records}: {escape(why)}[/yellow]")
+
+
+def _show_unlanded(out: Console, topic: str, feed: FeedFiles) -> None:
+    name = escape(topic)
+    if feed.parked:
+        parts = console.counted(feed.parked, "part")
+        out.print(f"[yellow]parked: {parts} of files of {name} that could not be read[/yellow]")
+    if feed.changed:
+        files = console.counted(feed.changed, "file was", "files were")
+        out.print(f"[yellow]{files} of {name} written anew, and not landed again[/yellow]")
+    if feed.pending:
+        files = console.counted(feed.pending, "file has", "files have")
+        out.print(f"pending: {files} of {name} no number yet")
+
+
+def _require_own_source(group: ConsumerGroup) -> None:
+    """Raise SPEC_INVALID for a group that lands what another has landed, which is no evidence."""
+    if landed := group.spec.source.landed:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"audit: {group.metadata.name} lands what {landed.group} has landed: audit that group, "
+            "whose source is Kafka, and use `landfall verify` and `landfall scan` here",
+        )
+
+
+def _json(findings: Findings) -> str:
+    totals = zip((*_COUNTS, "unchecked"), _sums(findings.results.values()), strict=True)
+    return msgspec.json.encode(
+        {
+            "whole": findings.is_whole and findings.has_compared,
+            **dict(totals),
+            "unchecked_topics": sorted(findings.unchecked_topics),
+            "gone_from_source": findings.gone_from_source,
+            "expired": findings.gone_from_source,  # its former name
+            "unchecked_columns": [
+                {"topic": topic, "column": column, "why": why}
+                for topic, columns in sorted(findings.reasons.items())
+                for column, why in columns.items()
+            ],
+            "undecided": [
+                {"topic": topic, "why": why, "records": records}
+                for topic, counts in sorted(findings.undecided.items())
+                for why, records in counts.items()
+            ],
+            "objects": findings.objects,
+            "waiting_commits": findings.waiting,
+            "feeds": [{"topic": t, **asdict(f)} for t, f in sorted(findings.feeds.items())],
+            "faults": [asdict(fault) for fault in findings.faults],
+            "faults_more": findings.faults_more,
+            "partitions": [
+                {"topic": topic, "partition": partition, **asdict(result)}
+                for (topic, partition), result in sorted(findings.results.items())
+            ],
+        }
+    ).decode()

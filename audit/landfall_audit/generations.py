@@ -1,0 +1,79 @@
+"""How objects are read and compared: by the spec of the generation that landed them.
+
+The ledger names the spec of each generation, so that columns, units or a route that have changed
+since are no faults. Objects of software that stored none are compared by today's group file.
+"""
+
+import threading
+from typing import Any
+
+from landfall import untrusted_json
+from landfall.api.spec import GroupSpec, TopicSpecs
+from landfall_audit import basenames
+from landfall_audit.corrections import Range
+from landfall_audit.inventory import Inventory
+from landfall_audit.range_readers import Readers
+from landfall_audit.stored_schemas import StoredSchemas
+
+_SECTIONS = ("decode", "transforms", "route", "topics")
+"""What a stored spec replaces of today's; of ``output`` it has all but where it is."""
+
+
+class GenerationReaders:
+    """Readers by topic and generation. Thread-safe."""
+
+    def __init__(self, spec: GroupSpec, inventory: Inventory, schemas: StoredSchemas) -> None:
+        """Read no stored spec yet."""
+        self._spec, self._inventory, self._schemas = spec, inventory, schemas
+        self._lock = threading.Lock()
+        self._specs: dict[int | None, TopicSpecs] = {None: TopicSpecs.of(spec)}
+        self._known: dict[tuple[str, int | None], Readers] = {}
+
+    def of_range(self, topic: str, range_: Range) -> Readers:
+        """The readers of what a range was landed in."""
+        keys = [*(piece.key for piece in range_.pieces), *(range_.objects or ())]
+        data = (key for key in keys if not key.startswith("_landfall/"))
+        key = next(data, None)
+        # What a backfill landed again has a spec of its own, which is then that of the group.
+        is_known = key is not None and not basenames.is_new(key)
+        return self.of(topic, generation_of(key) if key is not None and is_known else None)
+
+    def of(self, topic: str, generation: int | None = None) -> Readers:
+        """The readers of a generation; today's if it is None, or its spec is not known."""
+        with self._lock:
+            if (topic, generation) not in self._known:
+                specs = self._specs_of(generation)
+                self._known[topic, generation] = Readers.of(specs.for_topic(topic), self._schemas)
+            return self._known[topic, generation]
+
+    def used(self, topic: str) -> list[Readers]:
+        """All readers of a topic that were asked for."""
+        with self._lock:
+            return [readers for (name, _), readers in self._known.items() if name == topic]
+
+    def _specs_of(self, generation: int | None) -> TopicSpecs:
+        if generation not in self._specs:
+            body = None if generation is None else self._inventory.spec_of(generation)
+            spec = self._spec if body is None else _laid_over(self._spec, body)
+            self._specs[generation] = TopicSpecs.of(spec)
+        return self._specs[generation]
+
+
+def generation_of(key: str) -> int | None:
+    """The generation that landed an object; None if it has no object's name."""
+    name = basenames.parse(key)
+    return name.generation if name else None
+
+
+def _laid_over(spec: GroupSpec, body: bytes) -> GroupSpec:
+    """Today's spec with what is stored of another; today's own if this software cannot read it."""
+    whole = spec.model_dump(mode="json", by_alias=True)
+    try:
+        stored: dict[str, Any] = untrusted_json.decode(body, type=dict[str, Any])
+        sections = {name: stored[name] for name in _SECTIONS if name in stored} | {
+            "topics": stored.get("topics", []),
+            "output": {**whole["output"], **stored.get("output", {})},
+        }
+        return GroupSpec.model_validate({**whole, **sections})
+    except (ValueError, TypeError):
+        return spec

@@ -1,0 +1,57 @@
+"""Rows of objects that retire, to look up where those of a merged object come from."""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from landfall_audit.corrections import Piece
+from landfall_audit.replaced_lists import Section
+
+
+class RangeName(NamedTuple):
+    """Which range of the ledger: of a topic partition's lifetime, the one from an offset on."""
+
+    topic: str
+    partition: int
+    lifetime: int
+    start: int
+
+
+@dataclass(slots=True)
+class OldRows:
+    """Rows of a range in an object that retires."""
+
+    name: RangeName
+    piece: Piece
+    is_used: bool = False
+
+
+@dataclass
+class SourcesOfRows:
+    """What retires by a list, to look up where sections of new objects come from."""
+
+    all: list[OldRows] = field(default_factory=list)
+    exact: defaultdict[tuple[str, int, int, int], deque[OldRows]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
+
+    def add(self, old: OldRows) -> None:
+        """Add rows that retire."""
+        self.all.append(old)
+        piece = old.piece
+        self.exact[piece.place, old.name.partition, piece.first, piece.last].append(old)
+
+    def find(self, place: str, section: Section) -> OldRows | None:
+        """The first that is as the section says and was not found yet, or else overlaps it."""
+        same = self.exact.get((place, section.partition, section.first_offset, section.last_offset))
+        overlapping = (
+            old
+            for old in self.all
+            if (old.piece.place, old.name.partition) == (place, section.partition)
+            and old.piece.first <= section.last_offset
+            and section.first_offset <= old.piece.last
+        )
+        found = same.popleft() if same else next(overlapping, None)
+        if found is not None:
+            found.is_used = True
+        return found

@@ -1,0 +1,54 @@
+"""Compares what a COMMIT counts of each part of a file with the file and the objects. Pure.
+
+The records of a part that are in the file, and those that are dead letters, are known whatever the
+format. Which rows of data objects are of which part only formats with offsets show.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from landfall_audit.corrections import Range
+from landfall_audit.feed_lists import SPAN
+from landfall_audit.judge import DEAD_LETTERS, Int64s, KafkaRecords, ObjectRows
+
+
+def wrong_counts(
+    range_: Range, records: KafkaRecords, objects: Sequence[ObjectRows]
+) -> Iterator[str]:
+    """Describe each part that is counted otherwise than it was landed.
+
+    Of a range whose rows are in other objects by now, or in none, only the records of the files are
+    compared.
+    """
+    if range_.parts is None:
+        return
+    totals = _by_part([records.offsets])
+    yield from _differences(
+        {n: sum(of) for n, of in range_.parts.items()}, totals, "records", "file"
+    )
+    if range_.lost or range_.dead_letters_expired or range_.replayed or range_.pieces:
+        return
+    for column, what, is_letters in ((0, "landed rows", False), (2, "dead letters", True)):
+        offsets = [o.offsets for o in objects if (o.place == DEAD_LETTERS) is is_letters]
+        known = [each for each in offsets if each is not None]
+        counted = {number: of[column] for number, of in range_.parts.items()}
+        found = _by_part(known)
+        # Rows that are missing from objects, or twice, are faults of these.
+        if len(known) == len(offsets) and found.total() == sum(counted.values()):
+            yield from _differences(counted, found, what, "objects")
+
+
+def _differences(
+    counted: Mapping[int, int], found: Counter[int], what: str, where: str
+) -> Iterator[str]:
+    for number in sorted(found.keys() | counted.keys()):
+        if found[number] != counted.get(number, 0):
+            said = f"counts {counted.get(number, 0)} {what} of part {number}"
+            yield f"{said}, found {found[number]} in its {where}"
+
+
+def _by_part(offsets: Sequence[Int64s]) -> Counter[int]:
+    found = Counter[int]()
+    for each in offsets:
+        found.update((each // SPAN).tolist())
+    return found

@@ -1,0 +1,323 @@
+"""What the rows of a group must hold, by its group file: columns, or JSON made of payloads."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from landfall.api.spec import Column, ColumnType, Decode, GroupSpec
+from landfall_audit.payloads import (
+    BadPayload,
+    Expected,
+    Path,
+    Schemas,
+    Source,
+    Undecided,
+    avro,
+    json_documents,
+    messagepack,
+    of_json,
+    option_files,
+    text_documents,
+    typed_values,
+)
+
+Document: TypeAlias = Mapping[Any, Any]
+_MAGIC = b"\0"
+_SCHEMA_ID_BYTES = 5
+_SCHEMAS_KEPT = 1000
+
+
+_JSON_LIKE = {ColumnType.JSON, ColumnType.LIST, ColumnType.STRUCT}
+
+
+@dataclass(frozen=True)
+class Payloads:
+    """How payloads, or keys, are read.
+
+    Attributes:
+        document: the fields of a payload. Raises BadPayload and Undecided.
+        is_text: whether values are text, in the grammar of text.
+        names: those of the fields, if they are columns of text: then paths are names.
+        json_value: makes a value what is written of it as JSON.
+        adapted: makes a value what a column of a type reads of it.
+        cannot: types of columns for which there is no rule.
+    """
+
+    document: Callable[[bytes], Document]
+    is_text: bool = False
+    names: Sequence[str] | None = None
+    json_value: Callable[[Any], Any] = lambda value: value
+    adapted: Callable[[Column, Any], Any] = lambda _, value: value
+    cannot: frozenset[ColumnType] = frozenset()
+
+    def find(self, document: Document, path: Path) -> Any:
+        """The value at a path; None if it is absent."""
+        if self.names is not None:
+            return document.get(".".join(path))
+        found: Any = document
+        for name in path:
+            if not isinstance(found, Mapping):
+                return None
+            found = found.get(name)
+        return found
+
+
+def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
+    """What rows with declared columns must hold.
+
+    Raises:
+        Undecided: no column can be compared.
+    """
+    decode = spec.decode
+    unchecked: dict[str, str] = {}
+    of_value = _payloads_or_why(decode, schemas)
+    parts = [
+        _of_payloads(of_value, decode.payload_columns(), lambda source: source.value, unchecked)
+    ]
+    if decode.key is not None:
+        of_keys = Decode.model_validate(decode.key.model_dump(include={"format", "options"}))
+        has_registry = decode.key.registry or decode.registry
+        of_keys = of_keys.model_copy(update={"registry": has_registry})
+        declared = decode.key_columns()
+        of_key = _payloads_or_why(of_keys, schemas)
+        parts.append(_of_payloads(of_key, declared, lambda source: source.key, unchecked))
+    parts.append(lambda source: _of_headers(decode.typed_headers(), source))
+    names = {column.name for column in decode.columns}
+
+    def of(source: Source) -> object:
+        found = dict(pair for part in parts for pair in part(source).items())
+        return tuple(sorted(found.items()))
+
+    if names and names <= unchecked.keys():
+        raise Undecided(next(iter(unchecked.values())))
+    return Expected(of, unchecked)
+
+
+def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
+    """What rows of JSON that is made of payloads must hold.
+
+    Raises:
+        Undecided: there is no decoder.
+    """
+    if spec.decode.format in _FINDERS:
+        find = _FINDERS[spec.decode.format](spec.decode, schemas)
+        return Expected(lambda s: None if s.value is None else _apply(find, "as_json", s.value), {})
+    payloads = payloads_of(spec.decode, schemas)
+
+    def of(source: Source) -> object:
+        if source.value is None:
+            return None
+        return of_json(payloads.json_value(payloads.document(source.value)))
+
+    return Expected(of, {})
+
+
+def schema_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
+    """What rows with the columns of the payloads' schema must hold.
+
+    Raises:
+        Undecided: there is no decoder.
+    """
+    if spec.decode.format not in _FINDERS:
+        raise Undecided(f"columns of the schemas of {spec.decode.format}")
+    find = _FINDERS[spec.decode.format](spec.decode, schemas)
+
+    def of(source: Source) -> object:
+        if source.value is None:
+            raise Undecided("tombstones, in columns of a schema")
+        return _apply(find, "columns", source.value)
+
+    return Expected(of, {})
+
+
+Find: TypeAlias = Callable[[bytes], tuple[Any, bytes]]
+"""What reads a payload by its schema, and what comes after the id of that."""
+
+
+def _apply(find: Find, what: str, payload: bytes) -> Any:
+    schema, body = find(payload)
+    return getattr(schema, what)(body)
+
+
+def _avro(decode: Decode, schemas: Schemas) -> Find:
+    """What finds the schema of a payload.
+
+    Raises:
+        Undecided: payloads are read as another schema than they were written by.
+    """
+    options = decode.options
+    as_written = options.get("readerSchema", "Writer") == "Writer"
+    if not as_written or "maxPrecision" in options or options.get("connectTypes"):
+        raise Undecided("Avro that is read otherwise than it was written")
+    if decode.registry is None:
+        schema = _fixed_schema(options)
+        return lambda payload: (schema, payload)
+    if options.get("schemaId") == "Header":
+        raise Undecided("ids of schemas in record headers")
+    return _by_id(decode.registry.urls[0], schemas)
+
+
+def _fixed_schema(options: Mapping[str, object]) -> avro.Avro:
+    if isinstance(text := options.get("schema"), str):
+        return avro.Avro.of_text(text)
+    if "schemaFile" in options:
+        return avro.Avro.of_text(option_files.content(options, "schemaFile").decode())
+    raise Undecided("Avro without a schema")
+
+
+def _by_id(registry: str, schemas: Schemas) -> Find:
+    @lru_cache(_SCHEMAS_KEPT)
+    def of_id(schema_id: int) -> avro.Avro:
+        stored = schemas.find(registry, schema_id)
+        return avro.Avro.of_text(stored.text, [text for _, text in stored.references])
+
+    def find(payload: bytes) -> tuple[avro.Avro, bytes]:
+        if not payload.startswith(_MAGIC) or len(payload) < _SCHEMA_ID_BYTES:
+            raise BadPayload("avro: no id of a schema")
+        number = int.from_bytes(payload[1:5], "big", signed=True)
+        if number < 0:
+            raise BadPayload("avro: no id of a schema")
+        return of_id(number), payload[_SCHEMA_ID_BYTES:]
+
+    return find
+
+
+def _protobuf(decode: Decode, schemas: Schemas) -> Find:
+    """What finds the type of a payload's message, by the libraries of the extra ``protobuf``."""
+    from landfall_audit.payloads.protobuf import finder  # noqa: PLC0415
+
+    return finder(decode, schemas)
+
+
+_FINDERS: Mapping[str, Callable[[Decode, Schemas], Find]] = {"Avro": _avro, "Protobuf": _protobuf}
+"""The decoders whose payloads have schemas."""
+
+
+def payloads_of(decode: Decode, schemas: Schemas) -> Payloads:
+    """How payloads are read.
+
+    Raises:
+        Undecided: there is no decoder.
+    """
+    make = _DECODERS.get(decode.format)
+    if make is None:
+        raise Undecided(f"the auditor has no decoder for {decode.format}")
+    return make(decode, schemas)
+
+
+def _of_text(
+    read: Callable[[Mapping[str, object]], tuple[text_documents.Document, Sequence[str]]],
+) -> Callable[[Decode, Schemas], Payloads]:
+    def make(decode: Decode, _: Schemas) -> Payloads:
+        document, names = read(decode.options)
+        return Payloads(document, is_text=True, names=names)
+
+    return make
+
+
+def _of_avro(decode: Decode, schemas: Schemas) -> Payloads:
+    find = _avro(decode, schemas)
+    return Payloads(
+        lambda payload: _apply(find, "document", payload),
+        adapted=avro.adapted,
+        cannot=frozenset(_JSON_LIKE),
+    )
+
+
+def _of_protobuf(decode: Decode, schemas: Schemas) -> Payloads:
+    from landfall_audit.payloads.protobuf import adapted  # noqa: PLC0415
+
+    find = _protobuf(decode, schemas)
+    return Payloads(
+        lambda payload: _apply(find, "document", payload),
+        adapted=adapted,
+        cannot=frozenset(_JSON_LIKE),
+    )
+
+
+def _registered(
+    decode: Decode, document: Callable[[bytes], Document]
+) -> Callable[[bytes], Document]:
+    """Reads what comes after the id of a schema, if there is one."""
+    if decode.registry is None:
+        return document
+    if decode.options.get("schemaId") == "Header":
+        raise Undecided("ids of schemas in record headers")
+
+    def after_id(payload: bytes) -> Document:
+        if not payload.startswith(_MAGIC) or len(payload) < _SCHEMA_ID_BYTES:
+            raise BadPayload("no id of a schema")
+        return document(payload[_SCHEMA_ID_BYTES:])
+
+    return after_id
+
+
+_DECODERS: Mapping[str, Callable[[Decode, Schemas], Payloads]] = {
+    "Json": lambda _, __: Payloads(json_documents.document),
+    "JsonSchema": lambda decode, _: Payloads(_registered(decode, json_documents.document)),
+    "Csv": _of_text(text_documents.csv),
+    "Delimited": _of_text(text_documents.delimited),
+    "Regex": _of_text(text_documents.regex),
+    "MessagePack": lambda _, __: Payloads(messagepack.document, json_value=messagepack.json_value),
+    "Avro": _of_avro,
+    "Protobuf": _of_protobuf,
+}
+"""How payloads of each decoder are read."""
+
+
+def _payloads_or_why(decode: Decode, schemas: Schemas) -> Payloads | str:
+    try:
+        return payloads_of(decode, schemas)
+    except Undecided as undecided:
+        return str(undecided)
+
+
+def _of_payloads(
+    payloads: Payloads | str,
+    declared: Sequence[Column],
+    payload_of: Callable[[Source], bytes | None],
+    unchecked: dict[str, str],
+) -> Callable[[Source], Mapping[str, object]]:
+    """Makes the columns of payloads or keys; adds to ``unchecked`` those that are not compared."""
+    if isinstance(payloads, str):
+        unchecked |= dict.fromkeys((column.name for column in declared), payloads)
+        return lambda _: {}
+    for column in declared:
+        if column.type in payloads.cannot:
+            unchecked[column.name] = f"the auditor makes no {column.type} of such payloads"
+    compared = [column for column in declared if column.name not in unchecked]
+
+    def of(source: Source) -> Mapping[str, object]:
+        payload = payload_of(source)
+        document = {} if payload is None else payloads.document(payload)
+        found = {}
+        for column in compared:
+            value = payloads.adapted(column, payloads.find(document, column.path))
+            if column.type in _JSON_LIKE:
+                value = payloads.json_value(value)
+            found[column.name] = typed_values.column(column, value, is_text=payloads.is_text)
+        return found
+
+    return of
+
+
+def _of_headers(declared: Sequence[Column], source: Source) -> Mapping[str, object]:
+    found: dict[str, object] = {}
+    for column in declared:
+        name = ".".join(column.path)
+        values = [value for key, value in source.headers if key == name]
+        value = values[-1] if values else None
+        if column.type is ColumnType.BINARY:
+            found[column.name] = typed_values.column(column, value, is_text=False)
+        else:
+            text = None if value is None else _utf8(column.name, value)
+            found[column.name] = typed_values.column(column, text, is_text=True)
+    return found
+
+
+def _utf8(column: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise BadPayload(f"column {column}: not UTF-8") from None

@@ -1,0 +1,29 @@
+"""How the objects of a topic are read, and its records routed."""
+
+from dataclasses import dataclass
+
+from landfall.api.spec import GroupSpec
+from landfall_audit import rows
+from landfall_audit.payloads import Schemas
+from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
+from landfall_audit.rows import FormatNotSupported, Rows
+
+
+@dataclass(frozen=True)
+class Readers:
+    """How objects of a topic are read and its records routed; None where not supported."""
+
+    rows: Rows | None
+    route: RouteEvaluator | None
+
+    @classmethod
+    def of(cls, spec: GroupSpec, schemas: Schemas) -> "Readers":
+        """How to read what this group lands."""
+        try:
+            found = rows.rows_of(spec, schemas)
+        except FormatNotSupported:
+            return cls(None, None)
+        try:
+            return cls(found, RouteEvaluator.of(spec))
+        except RouteNotSupported:
+            return cls(found, None)
