@@ -69,6 +69,17 @@ COPY spark_app /source/spark_app
 RUN pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir /wheels /source \
  && pip --python /opt/landfall/bin/python install --quiet --no-warn-script-location --no-deps --no-index --root /made /wheels/*.whl
 
+# The auditor, a wheel of its own that shares no code with Landfall's: `kubectl landfall audit` runs it in the driver's pod.
+# --build-arg AUDITOR=no leaves it out. All that it needs is in requirements/spark.txt, stores.txt and publishers.txt.
+FROM pip AS auditor
+ARG AUDITOR=yes
+COPY LICENSE /source/
+COPY spark_app/landfall/__init__.py /source/spark_app/landfall/
+COPY audit /source/audit
+RUN mkdir -p /made && { [ "$AUDITOR" = no ] || { \
+    pip wheel --quiet --no-deps --no-build-isolation --no-index --wheel-dir /wheels /source/audit \
+ && pip --python /opt/landfall/bin/python install --quiet --no-warn-script-location --no-deps --no-index --root /made /wheels/*.whl; }; }
+
 # The extension for the hot path, or nothing.
 FROM ${RUST_IMAGE} AS native
 COPY native /native
@@ -118,6 +129,7 @@ COPY --from=spark-bom /made/ /opt/landfall/
 ENV LANDFALL_SPARK_ARCHIVE=/opt/landfall/spark.jsa
 COPY --from=native /made/ /opt/landfall/lib/python3.11/site-packages/
 COPY --from=landfall /made /
+COPY --from=auditor /made /
 COPY --chmod=0644 spark_app/main.py /opt/landfall/
 # As above: the working folder is the only writable one.
 ENV PYTHONSAFEPATH=1

@@ -22,13 +22,13 @@ help: ## List the targets
 
 setup: .venv/.done .venv/.native ## Make the virtual environment from the hash-pinned requirements, and landfall-native where cargo is
 
-.venv/.done: requirements/dev.txt pyproject.toml
+.venv/.done: requirements/dev.txt pyproject.toml audit/pyproject.toml migrate/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Landfall needs Python 3.11 or newer, $(PYTHON) is older"; exit 1; }
 	@test -x $(BIN)/uv || echo "installing Python packages into .venv (once, one to two minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip sync -q --compile-bytecode --python $(BIN)/python requirements/dev.txt
-	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e . -e ./audit -e ./migrate
 	@touch $@
 
 # Never fails: without the extension pure Python runs.
@@ -99,11 +99,11 @@ size: setup ## Print how large the product is, by room (lines of code, without d
 check: setup ## Check format, lint, types, import contracts, dependencies, documentation
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
-	@$(BIN)/mypy -m main -p landfall -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz -p tests.hostile -p tests.times
+	@$(BIN)/mypy -m main -p landfall -p landfall_audit -p landfall_migrate -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz -p tests.hostile -p tests.times
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings > ../.venv/clippy.log 2>&1 || { cat ../.venv/clippy.log; exit 1; }; }
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
-	@$(BIN)/deptry -o /dev/null operator spark_app 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
+	@(for folder in . audit migrate; do (cd $$folder && $(abspath $(BIN))/deptry -o /dev/null $$([ $$folder = . ] && echo operator spark_app || echo .)) || exit 1; done) 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 	@$(MKDOCS) build --strict > .venv/mkdocs.log 2>&1 || { cat .venv/mkdocs.log; exit 1; }
 
 docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT=n)

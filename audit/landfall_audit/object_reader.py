@@ -16,7 +16,6 @@ from landfall_audit.buckets import Bucket, CannotCompare
 from landfall_audit.inventory import Inventory
 from landfall_audit.partition_check import PartitionCheck
 from landfall_audit.rows import Order, Read, Row, Rows
-from landfall_audit.sources import CannotCompare
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

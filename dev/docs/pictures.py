@@ -229,7 +229,7 @@ OPERATOR = (
     ("landfall_operator.api", "the CRD, the status, validation", GREEN),
 )
 DATA_PLANE = (
-    ("cli · audit", "the commands; the independent auditor", BLUE),
+    ("cli", "the commands", BLUE),
     ("driver", "the loop, handover, recovery; Spark and HTTP", BLUE),
     ("task · publish · registry · lane", "executors; publishers; plug-ins; the ledger", BLUE),
     ("formats · source · store", "the edges, behind small protocols", BLUE),

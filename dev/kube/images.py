@@ -32,7 +32,7 @@ REGISTRY = "landfall.local"
 BASE = "LANDFALL_BASE_IMAGE"
 SUITE = "bookworm"
 CONTEXT = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml")
-FOLDERS = ("docker", "native", "operator", "requirements", "spark_app")
+FOLDERS = ("audit", "docker", "native", "operator", "requirements", "spark_app")
 NOT_READ = frozenset({"__pycache__", "target"})
 """Folders of what was made of the sources."""
 KEPT = 20

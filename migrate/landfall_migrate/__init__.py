@@ -1,6 +1,6 @@
 """From the settings of Secor or of Confluent's S3 sink to a ``ConsumerGroup``, and the proof after.
 
-Pure: texts come in, a document and a report go out. ``landfall_migrate.cli.command`` reads the files.
+Pure: texts come in, a document and a report go out. ``landfall_migrate.cli`` reads the files.
 
 ``properties`` parses files, ``settings`` resolves them to one value per key. ``secor`` and
 ``connect`` fill a ``draft`` from them, by the tables in ``secor_keys`` and ``connect_keys``; the

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from landfall_audit import Unchecked
-from landfall_audit.buckets import CannotCompare, open_source
-from landfall_audit.sources import CannotCompare, open_source
 
 from landfall.api.spec import Feed
 from landfall.store.urls import open_files
+from landfall_audit import Unchecked
+from landfall_audit.buckets import CannotCompare, open_source
 from tests.integration.conftest import keys
 from tests.support.places import save_secrets
 from tests.support.places.kinds import KINDS, SECRETS

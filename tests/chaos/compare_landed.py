@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
-from landfall_audit.buckets import Bucket, open_bucket
-from landfall_audit.rows import ENVELOPE, Order, Rows, rows_of
 
 from landfall.api.spec import ConsumerGroup, parse_group
+from landfall_audit.buckets import Bucket, open_bucket
+from landfall_audit.rows import ENVELOPE, Order, Rows, rows_of
 from tests.chaos.producer_ledger import Comparison, LandedObject, compare
 from tests.chaos.records import Identity, identity
 

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from landfall_audit import Unchecked
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall_audit import Unchecked
 from tests.support.independent_audit import data_keys, events
 from tests.support.kafka import Broker, Message
 from tests.support.landing import Scene, land

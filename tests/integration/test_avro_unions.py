@@ -12,12 +12,12 @@ from typing import Any
 import fastavro
 import pyarrow.parquet as pq
 import pytest
-from landfall_audit import Unchecked
 
 import landfall
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.schemas.cached import registry_at
+from landfall_audit import Unchecked
 from tests.support.avro import Declared, encoded
 from tests.support.independent_audit import data_keys
 from tests.support.kafka import Broker, Message

@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 from azure.storage.blob import ContainerSasPermissions, generate_container_sas
-from landfall_audit.buckets import open_bucket
 
 import landfall
 from dev.servers.azure import KEY
@@ -20,6 +19,7 @@ from landfall.store import Store
 from landfall.store.azure.store import AzureStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
+from landfall_audit.buckets import open_bucket
 from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
 from tests.support.landing import Scene, land

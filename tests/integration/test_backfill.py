@@ -9,9 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import inspect
-from landfall_audit.kafka_log import KafkaLog
 
 from landfall.api.backfill_report import OldAndNew, RowCounts, parse_report
 from landfall.api.contract import ExitCode
@@ -26,6 +23,9 @@ from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.replacing.promotion import Lanes, prepare_promotion
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
+from landfall_audit.buckets import open_buckets
+from landfall_audit.inspection import inspect
+from landfall_audit.kafka_log import KafkaLog
 from tests.support.copying import copied
 from tests.support.kafka import Message
 from tests.support.landing import Scene, land

@@ -6,11 +6,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from landfall_audit import PartitionResult, Unchecked
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.checks import Invariant
 from landfall.discovery import looker
+from landfall_audit import PartitionResult, Unchecked
 from tests.support.feed_scene import TOPIC, TP, FeedScene, once, rows
 from tests.support.processes import Processes
 

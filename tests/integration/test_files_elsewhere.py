@@ -4,9 +4,9 @@ import gzip
 from pathlib import Path
 
 import pytest
-from landfall_audit import PartitionResult, Unchecked
 
 from landfall.api.contract import ExitCode
+from landfall_audit import PartitionResult, Unchecked
 from tests.support.feed_scene import TP, FeedScene, once, rows
 from tests.support.places import Place, save_secrets
 from tests.support.places.kinds import KINDS, SECRETS

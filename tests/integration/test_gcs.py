@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from landfall_audit.buckets import open_bucket
 
 from landfall.api.spec import Output
 from landfall.errors import Retry, StoreDenied
@@ -16,6 +15,7 @@ from landfall.objects import UploadLost
 from landfall.store.gcs.store import GcsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
+from landfall_audit.buckets import open_bucket
 from tests.support.places import Place
 from tests.support.places import gcs as gcs_places
 from tests.support.scripted import Answer, scripted

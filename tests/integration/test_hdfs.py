@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import pytest
 from hdfs_native import Client, WriteOptions
-from landfall_audit.buckets import open_bucket
 
 import landfall
 from dev.servers.hdfs import HDFS
@@ -26,6 +25,7 @@ from landfall.store.hdfs.owners import Owner
 from landfall.store.hdfs.store import HdfsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
+from landfall_audit.buckets import open_bucket
 from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
 from tests.support.landing import PATIENCE, Scene, land, wait_for

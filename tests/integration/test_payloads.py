@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from landfall_audit import Unchecked
 from pyspark import SparkContext
 
+from landfall_audit import Unchecked
 from tests.support.avro import Declared, encoded
 from tests.support.independent_audit import FIRST_DAY, data_keys, parquet_rows
 from tests.support.landing import Scene, landing

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from landfall_audit.inspection import Findings
 
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import Kind, Server
+from landfall_audit.inspection import Findings
 from tests.support.independent_audit import landed_lines
 from tests.support.landing import Scene, wait_for
 from tests.support.processes import Processes

@@ -13,13 +13,12 @@ import pytest
 import zstandard
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
-from landfall_audit.avro_blocks import unzstd
-from landfall_audit.buckets import CannotCompare
-from landfall_audit.readers import FileRow
-from landfall_audit.sources import CannotCompare
 
 from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.formats.readers import reader_of
+from landfall_audit.avro_blocks import unzstd
+from landfall_audit.buckets import CannotCompare
+from landfall_audit.readers import FileRow
 from tests.support.audited_files import audited
 from tests.support.avro import Declared, schemas, values
 from tests.support.file_records import (

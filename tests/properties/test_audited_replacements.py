@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from landfall_audit.mixed_rows import MixedRecords, MixedRules, compare_mixed
 
 from landfall.ledger import object_names
 from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedObject
+from landfall_audit.mixed_rows import MixedRecords, MixedRules, compare_mixed
 from tests.support.audited_group import TP
 from tests.support.audited_replacing import END, EXTENSIONS, OTHER, Hour, all_rows
 from tests.support.examples import share

@@ -8,15 +8,15 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from landfall_audit import rows
-from landfall_audit.payloads import BadPayload, text_documents
-from landfall_audit.route_evaluator import RouteEvaluator
 
 from landfall import registry
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.task.partitioning import Partitioner
+from landfall_audit import rows
+from landfall_audit.payloads import BadPayload, text_documents
+from landfall_audit.route_evaluator import RouteEvaluator
 from tests.fuzz import texts
 from tests.fuzz.compared import BadError
 from tests.support.auditor_fakes import Message, of_messages

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from landfall_audit.rows import Order, rows_of
 
 from landfall.api.spec import parse_group
 from landfall.formats import Block
@@ -23,6 +22,7 @@ from landfall.pipeline.decoders.avro.reading import payload_data, read
 from landfall.pipeline.decoders.avro.schema import parse_schema
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import of_columns
+from landfall_audit.rows import Order, rows_of
 from tests.support.avro import Declared, columns, encoded, same, schemas, values
 from tests.support.groups import document
 from tests.support.slice_landing import TP

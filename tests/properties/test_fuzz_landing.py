@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from landfall_audit import PartitionResult, rows
-from landfall_audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
-from landfall_audit.payloads import Undecided
-from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.ledger import object_names
@@ -23,6 +19,10 @@ from landfall.registry import check_spec
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from landfall_audit import PartitionResult, rows
+from landfall_audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
+from landfall_audit.payloads import Undecided
+from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from tests.support.auditor_fakes import Message, of_messages
 from tests.support.examples import share
 from tests.support.stores import content

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from landfall_audit import rows as auditor_rows
 
 from landfall import ledger
 from landfall.api.group_file import expand
@@ -26,6 +25,7 @@ from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
+from landfall_audit import rows as auditor_rows
 from tests.support.examples import share
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys
 

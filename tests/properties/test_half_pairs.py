@@ -8,7 +8,6 @@ import duckdb
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from landfall_audit.rows import rows_of
 
 from landfall.cli.read_back import normalizer
 from landfall.ledger.task_results import LandedSlice
@@ -16,6 +15,7 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import as_list
 from landfall.pipeline.decoders.json import Json
 from landfall.store.memory import MemoryStore
+from landfall_audit.rows import rows_of
 from tests.support.auditor_fakes import Message
 from tests.support.slice_landing import MIDNIGHT, TP, content, group, land_rows, records_of
 

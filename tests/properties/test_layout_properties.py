@@ -1,8 +1,8 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from landfall_audit import basenames
 
 from landfall.ledger import object_names
+from landfall_audit import basenames
 
 topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(
     lambda t: t not in {".", "..", object_names.SYSTEM}

@@ -4,14 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from landfall.api.spec import Feed
+from landfall.formats.parts import FilePart
 from landfall_audit.buckets import FoundFile
 from landfall_audit.feed_lists import Part
 from landfall_audit.readers import FileRow
 from landfall_audit.readers.by_name import reader_of
-from landfall_audit.sources import FoundFile
-
-from landfall.api.spec import Feed
-from landfall.formats.parts import FilePart
 from tests.support.file_records import MemoryFile
 
 

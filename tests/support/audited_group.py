@@ -4,13 +4,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from landfall_audit import PartitionResult
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inspection import Findings, Scope, inspect
-
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
+from landfall_audit import PartitionResult
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inspection import Findings, Scope, inspect
 from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP, SampleLedger
 

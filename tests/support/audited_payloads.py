@@ -5,9 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from landfall_audit import Kind
-from landfall_audit.inspection import Findings
-
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.decoders import UsedSchema
@@ -17,6 +14,8 @@ from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from landfall_audit import Kind
+from landfall_audit.inspection import Findings
 from tests.support.audited_group import TP, Landed
 from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
 from tests.support.sample_ledger import GROUP, LANE

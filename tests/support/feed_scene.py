@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from landfall_audit import PartitionResult
-from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import inspect
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
@@ -23,6 +20,9 @@ from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import Feed, State
 from landfall.ledger.offsets import TopicPartition
+from landfall_audit import PartitionResult
+from landfall_audit.buckets import open_buckets
+from landfall_audit.inspection import inspect
 from tests.support.s3 import Bucket
 
 TOPIC = "hits"

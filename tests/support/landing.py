@@ -11,9 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 import yaml
-from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import Findings, inspect
-from landfall_audit.kafka_log import KafkaLog as AuditedLog
 from pyspark import SparkContext
 
 from landfall.api.contract import LANE, ExitCode, Status, Workers
@@ -40,6 +37,9 @@ from landfall.task import Batch
 from landfall.task.counting import Landed, Miscounted
 from landfall.task.merging import MergeResult, MergeShare
 from landfall.task.worker import land_bin, merge, read_back
+from landfall_audit.buckets import open_buckets
+from landfall_audit.inspection import Findings, inspect
+from landfall_audit.kafka_log import KafkaLog as AuditedLog
 from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket

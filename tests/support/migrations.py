@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from landfall import registry
+from landfall.api.group_text import as_yaml
+from landfall.api.spec import parse_group
 from landfall_migrate import connect, document, secor
 from landfall_migrate.connect import ConnectInput
 from landfall_migrate.properties import Line
 from landfall_migrate.report import Account, Report
 from landfall_migrate.secor import SecorInput, Wanted
-
-from landfall import registry
-from landfall.api.group_text import as_yaml
-from landfall.api.spec import parse_group
 
 PACKAGE = "com.pinterest.secor"
 SECOR = {

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.orc
 import thriftpy2
 import zstandard
-from landfall_audit import sequence_file
 from thriftpy2.utils import serialize
 
 from landfall.api.spec import Codec
+from landfall_audit import sequence_file
 from tests.support.avro import Declared, encoded
 from tests.support.protobuf_payloads import inline, message
 from tests.support.thrift_payloads import FACTORIES

@@ -14,7 +14,6 @@ from landfall.store.azure.client import container_client
 from landfall.store.azure.errors import code_of, translate_errors
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
-from landfall_audit.buckets.streams import stream_of
 
 _OTHER_VERSION = {"BlobNotFound", "ResourceNotFound", "ConditionNotMet", "InvalidRange"}
 

@@ -17,7 +17,6 @@ from landfall.store.gcs.client import bucket_client
 from landfall.store.gcs.errors import is_absent, translate_errors
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
-from landfall_audit.buckets.streams import stream_of
 
 PARTS = "_landfall/_parts/"
 """Prefix of what is being uploaded."""

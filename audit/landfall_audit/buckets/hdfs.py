@@ -12,7 +12,6 @@ from landfall.store.hdfs.client import client_options
 from landfall.store.hdfs.errors import translate_errors
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
-from landfall_audit.buckets.streams import stream_of
 
 STAGING = ".landfall-staging/"
 """Folder of what is not visible."""

@@ -6,11 +6,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import msgspec
-from landfall_audit import PartitionResult, Unchecked
-from landfall_audit.buckets import open_buckets
-from landfall_audit.feed_log import FeedFiles
-from landfall_audit.inspection import Findings, Scope, inspect
-from landfall_audit.kafka_log import KafkaLog
 from rich.console import Console
 from rich.markup import escape
 
@@ -22,6 +17,11 @@ from landfall.cli.group_store import explain_waits
 from landfall.cli.meter import advancing
 from landfall.driver.process.startup import check_secrets
 from landfall.errors import Reason, Stalled
+from landfall_audit import PartitionResult, Unchecked
+from landfall_audit.buckets import open_buckets
+from landfall_audit.feed_log import FeedFiles
+from landfall_audit.inspection import Findings, Scope, inspect
+from landfall_audit.kafka_log import KafkaLog
 
 MAX_SHOWN = 20
 """How many faults, and missing ranges per topic partition, are printed; ``--json`` has more."""

@@ -1,6 +1,6 @@
 """The arguments of ``landfall migrate``, and the help texts that explain them.
 
-Like ``landfall.cli.arguments``, this module imports nothing heavy.
+Like ``landfall.cli.arguments``, which calls ``add``, this module imports nothing heavy.
 """
 
 import argparse
@@ -23,7 +23,7 @@ supported or unknown, or something is missing: other things may then be landed t
 """
 
 
-def add_migrate(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
+def add(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
     """Add the command.
 
     Args:
@@ -63,7 +63,7 @@ examples:
   landfall migrate secor secor.properties --offsets offsets.txt --output group.yaml
 """,
     )
-    command.set_defaults(command="migrate", program="secor")
+    command.set_defaults(module="landfall_migrate.cli.command", command="migrate", program="secor")
     command.add_argument("file", metavar="FILE.properties", help="the file that -Dconfig names")
     _add_definitions(
         command,
@@ -111,7 +111,9 @@ examples:
   curl -s connect:8083/connectors/s3-sink > s3-sink.json
 """,
     )
-    command.set_defaults(command="migrate", program="connect")
+    command.set_defaults(
+        module="landfall_migrate.cli.command", command="migrate", program="connect"
+    )
     command.add_argument(
         "file", metavar="FILE", help="the .json, .properties, .yaml or .yml file of the connector"
     )
@@ -183,7 +185,7 @@ examples:
   landfall migrate check group.yaml --from s3://logs/backup --last 1 --format Text
 """,
     )
-    command.set_defaults(command="migrate", program="check")
+    command.set_defaults(module="landfall_migrate.cli.command", command="migrate", program="check")
     command.add_argument(
         "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
     )

@@ -6,9 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from landfall_migrate.join import Joint, ReadObject, Result, joints
-from landfall_migrate.new_objects import Beginning, Start, beginning
-from landfall_migrate.old_objects import OldObject, last_objects, parse
 from pydantic import ValidationError
 
 from landfall.api.contract import ExitCode
@@ -22,6 +19,9 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.registry import output_format
 from landfall.store import Store
 from landfall.store.urls import open_store
+from landfall_migrate.join import Joint, ReadObject, Result, joints
+from landfall_migrate.new_objects import Beginning, Start, beginning
+from landfall_migrate.old_objects import OldObject, last_objects, parse
 
 _CODECS = {".gz": "Gzip", ".zst": "Zstd"}
 _BY_EXTENSION = frozenset({"Text", "Json"})

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from landfall_migrate import connect, document, offsets, secor
-from landfall_migrate.cli.check import check
-from landfall_migrate.draft import Draft
-from landfall_migrate.properties import Line, UnreadableError, without_includes
-from landfall_migrate.secor import SecorInput, Wanted
-from landfall_migrate.settings import Settings
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import check_size
 from landfall.api.group_text import as_yaml
 from landfall.api.spec import parse_group
 from landfall.errors import Reason, Stalled
+from landfall_migrate import connect, document, offsets, secor
+from landfall_migrate.cli.check import check
+from landfall_migrate.draft import Draft
+from landfall_migrate.properties import Line, UnreadableError, without_includes
+from landfall_migrate.secor import SecorInput, Wanted
+from landfall_migrate.settings import Settings
 
 _NEED_FILES = ("file", "schemaFile")
 """Options of decoders that name files of the image, which are not here."""

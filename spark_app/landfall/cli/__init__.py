@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         # Each command's module is imported only when it runs: help texts must not wait for NumPy.
-        command = getattr(import_module(f"landfall.cli.{parsed.command}"), parsed.command)
+        module = getattr(parsed, "module", f"landfall.cli.{parsed.command}")
+        command = getattr(import_module(module), parsed.command)
         return ExitCode(command(parsed))
     except Stalled as stalled:
         console.print_error(stalled.reason, str(stalled))

@@ -9,11 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from landfall_migrate.cli.arguments import add_migrate
-
 from landfall import __version__
 from landfall.api.contract import LedgerAnchor
 from landfall.cli.backfill_arguments import add_backfill
+from landfall.cli.distributions import add_commands
 from landfall.cli.file_arguments import add_files
 from landfall.cli.init_arguments import add_init
 from landfall.cli.log_arguments import add_log, add_ls, add_top
@@ -69,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(
         title="commands", metavar="COMMAND", required=True, help="see below"
     )
-    for add in (_run, _check, _status, _audit, _verify, _fsck, _locate, _cat):
+    for add in (_run, _check, _status, _verify, _fsck, _locate, _cat):
         add(commands)
     add_init(partial(_command, commands))
     add_topic_commands(partial(_command, commands))
@@ -82,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     add_verbs(partial(_command, commands))
     add_files(partial(_command, commands), partial(partial, _command))
     add_backfill(partial(_command, commands), partial(partial, _command))
-    add_migrate(partial(_command, commands), partial(partial, _command))
+    add_commands(partial(_command, commands), partial(partial, _command))
     _completion(commands)
     _add_output(commands)
     root.epilog = (
@@ -461,57 +460,4 @@ examples:
         help="also read the landed ranges from Kafka and compare the payloads",
     )
     _add_topics(command)
-    _add_report_options(command)
-
-
-def _audit(commands: Any) -> None:
-    command = _command(
-        commands,
-        "audit",
-        "compare everything landed with Kafka, independently",
-        """\
-Read Kafka and the landed objects with libraries that the writer does not use, and compare
-them. For each topic partition audit counts the records that are
-
-  expected     in Kafka, within the committed offset ranges
-  found        of these, in an object or a dead letter
-  missing      of these, in no object
-  duplicate    rows beyond the first of a record
-  misplaced    in another output partition than their own
-  corrupted    landed with another payload than Kafka holds, or another value made of it
-  disordered   out of offset order
-  foreign      rows that match no record in Kafka
-  unchecked    not comparable: expired in Kafka, or changed by a transform, for example
-
-and it names lost, moved, damaged and extra objects. It works through one committed range at a
-time, so memory stays bounded however much was landed. Nothing is changed, and a driver may be
-running.
-
-Which check to use: fsck checks the rules of ledger and objects, and reads no records. verify
-reads the objects back and compares them with the ledger. audit compares them with Kafka.
-
-examples:
-  landfall audit group.yaml
-  landfall audit group.yaml clicks orders --partitions
-  landfall audit group.yaml --generation 3     # if earlier generations used another format
-  landfall audit group.yaml --allow-unchecked  # after transforms, which it cannot compare
-  landfall audit group.yaml --require-all      # nothing may have expired in Kafka
-  landfall audit group.yaml --json | jq .whole
-""",
-    )
-    _add_group(command)
-    _add_topics(command)
-    command.add_argument(
-        "--generation", type=natural, metavar="N", help="check only what generation N landed"
-    )
-    command.add_argument(
-        "--allow-unchecked",
-        action="store_true",
-        help="exit with 0 instead of 8 if there is no fault and some records are unchecked",
-    )
-    command.add_argument(
-        "--require-all",
-        action="store_true",
-        help="exit with 8 also if Kafka, or a file, no longer has records that landed",
-    )
     _add_report_options(command)

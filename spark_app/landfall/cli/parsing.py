@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         typed = list(sys.argv[1:] if args is None else args)
         typed[:1] = [RENAMED.get(word, word) for word in typed[:1]]
         parsed, unknown = self.parse_known_args(typed, namespace)
-        if unknown:
+        if unknown and not getattr(parsed, "any_option", False):
             command: Parser = getattr(parsed, "parser", self)
             command._refuse(unknown)
         return parsed

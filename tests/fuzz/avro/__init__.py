@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from fastavro.schema import SchemaParseException
 from hypothesis import strategies as st
-from landfall_audit.readers.avro_json import AvroJson
 
 from landfall.api.spec import Column
 from landfall.formats.columns import storable
@@ -26,6 +25,7 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from landfall.schemas.avro import Avro
+from landfall_audit.readers.avro_json import AvroJson
 from tests.fuzz.avro.payloads import payload
 from tests.fuzz.avro.reference import (
     BadError,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import pytest
 import zstandard
-from landfall_audit.readers import FileRow
 
 from landfall.formats.readers import reader_of
+from landfall_audit.readers import FileRow
 from tests.support.audited_files import audited
 from tests.support.file_records import PACKAGE, SYNC, MemoryFile, read_all, text
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
 
 from landfall.api.spec import Output
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from tests.support.sample_ledger import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)

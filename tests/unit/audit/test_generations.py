@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from landfall_audit import Unchecked
 
 from landfall.driver.core.stored_specs import store_spec
 from landfall.formats import Block
 from landfall.formats.parquet import Parquet
 from landfall.store.file import FileStore
+from landfall_audit import Unchecked
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_payloads import AuditedPayloads, declared, payloads
 from tests.support.auditor_fakes import GeneratedLog, of_messages

@@ -7,9 +7,6 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from landfall_audit import Kind, Unchecked
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
 from msgspec.structs import replace
 
 from landfall import ledger
@@ -17,6 +14,9 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
+from landfall_audit import Kind, Unchecked
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+
 from landfall_audit import PartitionResult, Unchecked
 from landfall_audit.judge import (
     DEAD_LETTERS,

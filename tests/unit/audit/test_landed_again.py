@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from landfall_audit import Kind, Unchecked
 from msgspec import structs
 
 from landfall.ledger import Drop, object_names, replacement_lists
 from landfall.ledger.replacement_lists import MadeBy
+from landfall_audit import Kind, Unchecked
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
 from tests.support.auditor_fakes import GeneratedLog

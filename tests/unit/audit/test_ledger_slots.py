@@ -7,6 +7,7 @@ from threading import Barrier
 from typing import BinaryIO
 
 import pytest
+
 from landfall_audit.ledger_slots import _AHEAD, _READERS, slots
 
 SLOTS = 3 * _AHEAD

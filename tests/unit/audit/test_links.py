@@ -4,13 +4,11 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from landfall_audit.buckets import CannotCompare
-from landfall_audit.buckets.folder import Folder
-from landfall_audit.sources import CannotCompare
-from landfall_audit.sources.folder import SourcePath
 
 from landfall.store.file import FileStore
 from landfall.store.folder_files import FolderFiles
+from landfall_audit.buckets import CannotCompare
+from landfall_audit.buckets.folder import Folder
 
 SECRET = b"sasl.password=planted"
 

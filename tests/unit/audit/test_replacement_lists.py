@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from landfall_audit import Kind
 from msgspec import structs
 
 from landfall.ledger.replacement_lists import Replaced, Section
+from landfall_audit import Kind
 from tests.support.audited_replacing import END, Hour
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge

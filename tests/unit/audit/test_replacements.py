@@ -5,15 +5,15 @@ from pathlib import Path
 from threading import Lock
 
 import pytest
-from landfall_audit import Kind, Unchecked
-from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import inspect
 from msgspec import structs
 
 from landfall.api.spec import parse_group
 from landfall.ledger import Drop, Purpose, Retired, object_names, retired_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replacement_lists import Replaced
+from landfall_audit import Kind, Unchecked
+from landfall_audit.buckets import open_buckets
+from landfall_audit.inspection import inspect
 from tests.support import older_names
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from landfall_audit import Fault, Kind
 
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice
@@ -13,6 +12,7 @@ from landfall.pipeline.records import Records
 from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from landfall_audit import Fault, Kind
 from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
 

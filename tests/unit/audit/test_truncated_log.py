@@ -3,12 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from landfall_audit import Unchecked
-
 from landfall import ledger
 from landfall.errors import Reason
 from landfall.ledger import Blocked
 from landfall.ledger.offsets import OffsetRange
+from landfall_audit import Unchecked
 from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, Message
 

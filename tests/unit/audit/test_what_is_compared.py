@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from landfall_audit.rows import rows_of
 
 from landfall.api.spec import ColumnType, parse_group
+from landfall_audit.rows import rows_of
 from tests.support.groups import document
 from tests.support.markdown import DOCS
 from tests.unit.audit.test_wrong_protobuf import descriptors

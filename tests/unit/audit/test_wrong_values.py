@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from landfall_audit import Unchecked
 
+from landfall_audit import Unchecked
 from tests.support.audited_payloads import AuditedPayloads, declared, payloads
 
 Tables = Callable[[pa.Table], pa.Table]

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from landfall_audit.cli import command
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall_audit.cli import command
 from tests.support.audited_group import message
 from tests.support.auditor_fakes import GeneratedLog
 from tests.support.sample_replacing import Merge

@@ -4,10 +4,10 @@ import itertools
 from pathlib import Path
 
 import pytest
-from landfall_migrate.cli.command import UnreadableError, _json, _yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall_migrate.cli.command import UnreadableError, _json, _yaml
 
 _LETTERS = "abcdefghi"
 LISTS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
 from landfall.checks import load_records
 from landfall.cli import main
 from landfall.publish.bigquery.loads import KEPT_LOADS
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from tests.support.bigquery import Warehoused
 from tests.support.lake import CLICKS, ORDERS
 from tests.support.sample_ledger import GROUP

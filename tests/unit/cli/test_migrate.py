@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from landfall_migrate.secor_keys import EXTRA_OPTIONS
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall_migrate.secor_keys import EXTRA_OPTIONS
 from tests.support.migrations import SECOR, SINK
 
 

@@ -6,9 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from landfall_audit import Fault, Kind
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
@@ -18,6 +15,9 @@ from landfall.ledger.schema_ids import latest_key
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.stored import StoredSchemas, registry_name
+from landfall_audit import Fault, Kind
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
 

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from landfall_audit import Fault, Kind
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
 
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
 from landfall.cli import main
 from landfall.driver.core.stored_specs import store_spec
 from landfall.ledger import object_names
+from landfall_audit import Fault, Kind
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import Landed
 

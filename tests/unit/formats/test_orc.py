@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from landfall_audit.rows import Order, rows_of
 from pyarrow import orc
 
 from landfall.api.spec import parse_group
@@ -15,6 +14,7 @@ from landfall.formats import Block
 from landfall.formats.orc import Orc
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import HEADERS, filled, of_columns
+from landfall_audit.rows import Order, rows_of
 from tests.support.groups import document
 from tests.support.slice_landing import TP
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from landfall_audit import gzip_members as of_auditor
-from landfall_audit import ledger_slots
 
 from landfall.discovery import stored
 from landfall.errors import Stalled
 from landfall.ledger import segments
 from landfall.ledger.gzip_members import unpack
+from landfall_audit import gzip_members as of_auditor
+from landfall_audit import ledger_slots
 
 LIMIT = 1 << 20
 unpackers = pytest.mark.parametrize("unpacked", [unpack, of_auditor.unpacked])

@@ -7,6 +7,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from landfall import registry
+from landfall.api.group_text import as_yaml
+from landfall.api.spec import parse_group
+from landfall.errors import Stalled
 from landfall_migrate import connect, connect_keys, document, secor, secor_keys
 from landfall_migrate.connect import ConnectInput
 from landfall_migrate.draft import Draft
@@ -16,11 +21,6 @@ from landfall_migrate.secor import Wanted
 from landfall_migrate.secor_files import EXTENSIONS, FORMATS
 from landfall_migrate.secor_records import PARSERS
 from landfall_migrate.settings import Settings, Variables, resolved
-
-from landfall import registry
-from landfall.api.group_text import as_yaml
-from landfall.api.spec import parse_group
-from landfall.errors import Stalled
 from tests.support.examples import share
 
 SECRET = "hush-hush-"

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+
 from landfall_migrate.dates import JODA, TO_READ, TO_WRITE, directives
 
 

@@ -6,18 +6,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
-from landfall_migrate import connect_files, connect_keys, connect_route, secor_files, secor_keys
-from landfall_migrate.join import ReadObject, joint
-from landfall_migrate.keys import Keys
-from landfall_migrate.new_objects import Start
-from landfall_migrate.old_objects import OldObject
-from landfall_migrate.secor_records import PARSERS
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
+from landfall_migrate import connect_files, connect_keys, connect_route, secor_files, secor_keys
+from landfall_migrate.join import ReadObject, joint
+from landfall_migrate.keys import Keys
+from landfall_migrate.new_objects import Start
+from landfall_migrate.old_objects import OldObject
+from landfall_migrate.secor_records import PARSERS
 from landfall_operator.api.crd import at
 from tests.support.crd_schema import group_schema
 from tests.support.markdown import DOCS, code

@@ -3,13 +3,13 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from landfall_migrate.join import Joint, ReadObject, Result, joint, joints
-from landfall_migrate.new_objects import Start
-from landfall_migrate.old_objects import OldObject, last_objects, parse
 
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
+from landfall_migrate.join import Joint, ReadObject, Result, joint, joints
+from landfall_migrate.new_objects import Start
+from landfall_migrate.old_objects import OldObject, last_objects, parse
 
 TP = TopicPartition("clicks", 3)
 

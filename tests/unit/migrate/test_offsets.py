@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from landfall_migrate.offsets import StoppedAt, parsed
 from landfall_migrate.properties import UnreadableError
 

@@ -1,6 +1,7 @@
 """Properties files are read as Apache commons-configuration 1.x and ``java.util`` read them."""
 
 import pytest
+
 from landfall_migrate.properties import (
     Line,
     UnreadableError,

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from landfall_migrate.report import Outcome
-from landfall_migrate.secor import SecorInput, Wanted
-from landfall_migrate.secor_keys import ENVIRONMENT, KEYS
 
 from landfall.api.spec import parse_group
 from landfall.errors import Stalled
+from landfall_migrate.report import Outcome
+from landfall_migrate.secor import SecorInput, Wanted
+from landfall_migrate.secor_keys import ENVIRONMENT, KEYS
 from tests.support.migrations import PACKAGE, of_files, of_secor
 
 NEW = "kafka.new.consumer"

@@ -3,17 +3,17 @@
 from typing import Any
 
 import pytest
-from landfall_migrate.keys import WITHOUT_EFFECT
-from landfall_migrate.report import Outcome
-from landfall_migrate.secor_files import FORMATS
-from landfall_migrate.secor_records import FIRST_FIELD, PARSERS
-from landfall_migrate.secor_topics import orc_columns
 
 from landfall import registry
 from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import filled
+from landfall_migrate.keys import WITHOUT_EFFECT
+from landfall_migrate.report import Outcome
+from landfall_migrate.secor_files import FORMATS
+from landfall_migrate.secor_records import FIRST_FIELD, PARSERS
+from landfall_migrate.secor_topics import orc_columns
 from tests.support.migrations import PACKAGE, Migrated, of_secor
 
 REGISTRY = {"schema.registry.url": "http://registry:8081"}

@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from landfall_audit.readers.avro_json import AvroJson
 
 from landfall.pipeline.decoders.avro.node import MAX_EMPTY_ITEMS, MAX_LEVELS
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.schema import parse_schema
+from landfall_audit.readers.avro_json import AvroJson
 from tests.support.avro import EVENT, Declared, columns, encoded, plain, reference
 
 NODE = {

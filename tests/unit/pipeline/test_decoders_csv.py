@@ -1,6 +1,5 @@
 import orjson
 import pytest
-from landfall_audit.payloads import text_documents
 
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
@@ -8,6 +7,7 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.csv import Csv
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
+from landfall_audit.payloads import text_documents
 
 AB = {"columns": ["a", "b"]}
 

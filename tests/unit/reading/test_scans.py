@@ -11,12 +11,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
 
 import landfall
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.reading import objects
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from tests.support.readable import BODIES, CLICKS, ORDERS, Readable, Row, parquet
 from tests.support.sample_ledger import GROUP
 

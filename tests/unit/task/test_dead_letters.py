@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from landfall_audit import rows as audited
 
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
@@ -21,6 +20,7 @@ from landfall.task.dead_letters import (
     kafka_timestamp,
 )
 from landfall.task.partitioning import BadRecord
+from landfall_audit import rows as audited
 
 TP = TopicPartition("clicks", 3)
 GOOD = 1_763_697_600_123

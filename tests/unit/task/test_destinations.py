@@ -5,8 +5,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
@@ -23,6 +21,8 @@ from landfall.task import Batch
 from landfall.task.destinations import Destinations
 from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
+from landfall_audit.buckets import open_bucket
+from landfall_audit.inventory import Inventory
 from tests.support.sample_ledger import GROUP, SampleLedger
 from tests.support.slice_landing import SLICE, TP, FakeReader, group
 

@@ -1,0 +1,1 @@
+"""``landfall audit``, which is ``landfall-audit`` where only the auditor is installed."""

@@ -1,0 +1,74 @@
+"""Commands that come with distributions of their own: ``landfall audit`` and ``landfall migrate``.
+
+What runs in pods needs neither. Where such a distribution is installed, it adds its command, with
+its arguments and help; elsewhere the command says what to install. Nothing of it is imported here
+by name, so the wheel of ``landfall`` is complete without it.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from landfall.api.contract import ExitCode
+from landfall.cli import console
+
+NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
+"""Adds a command, given its name, a summary and a description."""
+
+SUMMARIES: Mapping[str, str] = {
+    "audit": "compare everything landed with Kafka, independently",
+    "migrate": "make a group of another program's settings, and check the join",
+}
+"""The commands; the package of ``landfall COMMAND`` is ``landfall_COMMAND``."""
+_ABOUT = """\
+{summary}.
+
+This command is in a distribution of its own, landfall-{name}, which is not installed here. Install
+it into the same environment, as by
+
+  pip install ./{name}        # in a checkout
+
+examples:
+  landfall {name} --help      # once it is installed: its arguments
+"""
+
+
+def add_commands(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
+    """Add the commands of distributions that are installed, and say of others what to install.
+
+    Args:
+        new: adds a command.
+        nested: what adds commands below one, given its subparsers.
+    """
+    for name, summary in SUMMARIES.items():
+        if find_spec(f"landfall_{name}"):
+            import_module(f"landfall_{name}.cli.arguments").add(new, nested)
+        else:
+            _add_absent(new, name, summary)
+
+
+def _add_absent(new: NewCommand, name: str, summary: str) -> None:
+    sentence = summary[0].upper() + summary[1:]
+    command = new(
+        name,
+        f"{summary} (not installed: landfall-{name})",
+        _ABOUT.format(name=name, summary=sentence),
+    )
+    command.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    command.set_defaults(
+        command="not_installed", module=__name__, distribution=f"landfall-{name}", any_option=True
+    )
+
+
+def not_installed(arguments: argparse.Namespace) -> ExitCode:
+    """Print what to install."""
+    distribution: str = arguments.distribution
+    name = distribution.removeprefix("landfall-")
+    console.print_error(
+        "NotInstalled",
+        f"landfall {name} is in the distribution {distribution}, which is not installed here: "
+        f"install it into this environment, as by `pip install ./{name}` in a checkout",
+    )
+    return ExitCode.USAGE
