@@ -235,7 +235,7 @@ class Lake:
 
     def position(self) -> int:
         """See ``Publisher``."""
-        return self._cursor.read().through
+        return self._cursor.read().published
 
 
 def table_of(landed: LandedObject) -> str:

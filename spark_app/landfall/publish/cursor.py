@@ -18,16 +18,24 @@ class Position:
     """Where a publisher is.
 
     Attributes:
-        through: the last slot of which everything is published; -1 for none.
+        through: the last slot of which everything is published, but for ``lacking``; -1 for none.
         tables: for each table, the last of these slots that calls objects of it visible, or says
             that some have retired.
         emptied: where the ledger ended when everything was taken out of the tables; what had
             retired by then is in none of them. -1 if that was never done.
+        lacking: of tables that could not be brought up to ``through``, a slot before all that they
+            lack.
     """
 
     through: int = -1
     tables: Mapping[str, int] = field(default_factory=dict)
     emptied: int = -1
+    lacking: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def published(self) -> int:
+        """The last slot through which everything is published, in every table."""
+        return min((self.through, *self.lacking.values()))
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,6 +45,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     tables: dict[str, int]
     destination: str
     emptied: int = -1
+    lacking: dict[str, int] = {}
 
 
 class Cursor:
@@ -68,7 +77,7 @@ class Cursor:
             return Position()
         if found.destination != self._destination:
             return Position()
-        return Position(found.through, found.tables, found.emptied)
+        return Position(found.through, found.tables, found.emptied, found.lacking)
 
     def write(self, position: Position) -> None:
         """Keep a position, after everything through it is published.
@@ -76,8 +85,13 @@ class Cursor:
         Raises:
             Retry: the store does not answer.
         """
-        tables, emptied = dict(position.tables), position.emptied
-        stored = _Stored(position.through, tables, self._destination, emptied)
+        stored = _Stored(
+            through=position.through,
+            tables=dict(position.tables),
+            destination=self._destination,
+            emptied=position.emptied,
+            lacking=dict(position.lacking),
+        )
         self._slots.overwrite(self._key, msgspec.json.encode(stored))
 
 

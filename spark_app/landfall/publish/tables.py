@@ -168,35 +168,59 @@ class TablePublisher:
     def publish(self, follower: Follower) -> Published:
         """See ``Publisher``."""
         at = self.cursor.read()
-        done = Published(at.through)
+        done = Published(at.published)
         failures = _Failures(TOLERATED_SILENCE * self.workers)
         nothing = _Part(Stretch(at.through, at.through, ()), at)
         reached: list[int] = [at.through]
+        lacking = dict(at.lacking)
 
         def refill(table: str) -> None:
             reached.append(through := self.tables.through(table))
-            if through < at.tables[table] and self._append(table, nothing):
-                done.refilled.append(table)
+            if through < at.tables[table]:
+                lacking[table] = through
+                if self._append(table, nothing):
+                    done.refilled.append(table)
+            lacking.pop(table, None)
 
         self._for_each(at.tables, refill, failures)
+        if lacking != at.lacking:
+            at = replace(at, lacking=dict(lacking))
+            self.cursor.write(at)
+            done.through = at.published
         if max(reached) > at.through:  # by another publisher, or of another ledger
             self.new_follower().check(max(reached))
         for stretch in follower.remaining(at.through):
             by_table = self._by_table(stretch, at.emptied)
-            done.objects += self._append_all(by_table, at, failures)
-            last_slots = {name: _last_slot(part) for name, part in by_table.items()}
-            at = replace(at, through=stretch.through, tables={**at.tables, **last_slots})
+            done.objects += self._append_all(by_table, at, failures, lacking)
+            at = replace(
+                at,
+                through=stretch.through,
+                tables={**at.tables, **{name: _last_slot(part) for name, part in by_table.items()}},
+                lacking=dict(lacking),
+            )
             self.cursor.write(at)
-            done.through, done.slots = at.through, done.slots + stretch.through - stretch.after
+            done.through = at.published
+            done.slots += stretch.through - stretch.after
         failures.check()
         return done
 
-    def _append_all(self, parts: Mapping[str, Stretch], at: Position, failures: _Failures) -> int:
-        """Append parts of a stretch to their tables; returns how many objects that were."""
+    def _append_all(
+        self,
+        parts: Mapping[str, Stretch],
+        at: Position,
+        failures: _Failures,
+        lacking: dict[str, int],
+    ) -> int:
+        """Append parts of a stretch to their tables; returns how many objects that were.
+
+        ``lacking`` has the tables that do not have their part then; see ``Position``.
+        """
         counts: list[int] = []
 
         def append(table: str) -> None:
+            lacking.setdefault(table, parts[table].after)
             self._append(table, _Part(parts[table], at))
+            del lacking[table]
             counts.append(len(parts[table].objects))
 
         self._for_each(parts, append, failures)
@@ -218,8 +242,8 @@ class TablePublisher:
                 pass
 
     def position(self) -> int:
-        """See ``Publisher``."""
-        return self.cursor.read().through
+        """See ``Publisher``. A table that failed holds it back: it may still name what retired."""
+        return self.cursor.read().published
 
     def preview(self, follower: Follower) -> Iterator[str]:
         """See ``Publisher``."""

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from msgspec import structs
 
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Finalize, Horizon
 from landfall.ledger.replacement_lists import NewObject, RetiringObject
@@ -24,6 +24,7 @@ from landfall.publish.events import EventKind, Events
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
 from landfall.publish.steps import StepPublisher
+from landfall.publish.tables import Next
 from tests.support.carried_out import WholeMerge
 from tests.support.event_ledger import EventLedger
 from tests.support.fakes import group
@@ -294,6 +295,53 @@ def test_delta_is_whole_wherever_it_was(tmp_path: Path, *, is_behind: bool) -> N
     landed.publisher(lake.connect()).reset(landed.follower())
     lake.publish()
     assert lake.is_whole()
+
+
+class OneAway(MemoryTables):
+    """Of these tables the destination does not answer for some."""
+
+    away: frozenset[str] = frozenset()
+
+    def append(self, table: str, after: Next) -> int:
+        if table in self.away:
+            raise Retry(f"{table}: no answer")
+        return super().append(table, after)
+
+
+def test_a_table_that_failed_holds_the_position_back(tmp_path: Path) -> None:
+    """What it still names must not be deleted, though the other tables have followed."""
+    landed = Landed(tmp_path).land(CLICKS, ORDERS).settle()
+    tables = OneAway(landed.store.read)
+    run = landed.publisher(tables)
+    before = run.publish(landed.follower()).through
+    landed.land(CLICKS, ORDERS).settle()
+    tables.away = frozenset({"lake.clicks"})
+
+    with pytest.raises(Retry, match=r"lake\.clicks"):
+        run.publish(landed.follower())
+    behind = run.position()
+    tables.away = frozenset()
+    after = run.publish(landed.follower()).through
+
+    assert behind == before < after == run.position()
+    assert tables.tables["lake.clicks"].rows == [*range(20)]
+
+
+def test_a_table_that_is_dropped_holds_the_position_back_until_it_is_filled(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS, ORDERS).settle()
+    tables = OneAway(landed.store.read)
+    run = landed.publisher(tables)
+    through = run.publish(landed.follower()).through
+    tables.clear("lake.clicks")
+    tables.away = frozenset({"lake.clicks"})
+
+    with pytest.raises(Retry, match=r"lake\.clicks"):
+        run.publish(landed.follower())
+    behind = run.position()
+    tables.away = frozenset()
+
+    assert (behind, run.publish(landed.follower()).through) == (-1, through)
+    assert run.position() == through
 
 
 def test_what_takes_the_place_of_others_is_not_late() -> None:

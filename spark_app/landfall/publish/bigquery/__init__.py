@@ -69,7 +69,7 @@ class BigQuery:
 
     def position(self) -> int:
         """See ``Publisher``."""
-        return self._cursor().read().through
+        return self._cursor().read().published
 
     def preview(self, follower: Follower) -> "Iterator[str]":
         """See ``Publisher``."""
