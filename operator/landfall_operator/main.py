@@ -25,7 +25,7 @@ from landfall import __version__
 from landfall.api.contract import ExitCode
 from landfall.clock import SteadyClock
 from landfall.errors import Fenced, LandfallError, Retry
-from landfall_operator import logs
+from landfall.logs import JsonFormatter, TextFormatter
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.core.claims import Claim
 from landfall_operator.runtime import http, watcher
@@ -35,7 +35,6 @@ from landfall_operator.runtime.backfills import Backfills, Scope
 from landfall_operator.runtime.control_port import ControlPort, Signer
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
-from landfall_operator.runtime.first_lists import FirstLists
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
 from landfall_operator.runtime.leader_election import Lease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
@@ -44,6 +43,7 @@ from landfall_operator.runtime.promotions import HttpPromotionClient
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from landfall_operator.runtime.signing_keys import SigningKeys
 from landfall_operator.runtime.trial_lists import TrialLists
+from landfall_operator.runtime.watcher import FirstLists
 from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
 
@@ -57,18 +57,48 @@ RESYNC_SECONDS = 600.0
 """Time between two lists of all objects, which find changes that the watches missed."""
 LEASE_REQUEST_SECONDS = 3.0
 """Timeout of requests for the lease: short, so that there is time to retry before it expires."""
+_LIBRARY_LEVELS = {
+    "kopf": logging.WARNING,
+    "kubernetes": logging.WARNING,
+    # urllib3 warns about every connection that it opens again; failed requests are logged by us.
+    "urllib3": logging.ERROR,
+    "asyncio": logging.WARNING,
+}
+"""The lowest level at which each library may log, unless the operator's own level is higher."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a signal arrives; returns the exit code, see ``landfall.api.contract.ExitCode``."""
     settings = read(sys.argv[1:] if arguments is None else arguments, os.environ)
-    logs.configure(settings.log_format, settings.log_level)
+    configure_logs(settings.log_format, settings.log_level)
     disable_created_metrics()
     code = asyncio.run(_exit_code(settings))
     logging.shutdown()
     # Not sys.exit(): it waits for threads, and one that waits for a response must not keep alive a
     # process that has stopped acting.
     os._exit(code)
+
+
+def configure_logs(log_format: str, level: str) -> None:
+    """Log to standard error.
+
+    Args:
+        log_format: ``text`` or ``json``.
+        level: The lowest level that is logged, as ``logging`` names it.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.addFilter(drop_kopf_fields)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for name, lowest in _LIBRARY_LEVELS.items():
+        logging.getLogger(name).setLevel(max(lowest, logging.getLogger().level))
+
+
+def drop_kopf_fields(record: logging.LogRecord) -> bool:
+    """Remove kopf's ``k8s_…`` attributes, which hold whole objects; no record is dropped."""
+    for name in [name for name in vars(record) if name.startswith("k8s_")]:
+        delattr(record, name)
+    return True
 
 
 async def _exit_code(settings: Settings) -> ExitCode:

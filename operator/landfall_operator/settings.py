@@ -15,8 +15,7 @@ from uuid import uuid4
 
 from landfall import __version__
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Pod
-from landfall_operator.core.claims import Claims
-from landfall_operator.core.label_selector import parse_selector
+from landfall_operator.core.claims import Claims, parse_selector
 from landfall_operator.objects.names import OPERATOR, SIGNING_KEY, is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext

@@ -24,8 +24,7 @@ from landfall.api.compaction_status import CompactionStatus
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
-from landfall_operator.api.publisher_status import PublisherStatus
-from landfall_operator.api.status import RateStatus
+from landfall_operator.api.status import PublisherStatus, RateStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
 from landfall_operator.runtime.group_metrics import GroupSnapshot

@@ -5,7 +5,7 @@ from datetime import timedelta
 from hypothesis import strategies as st
 
 from landfall.api.run_status import RunStatus, ScheduleStatus
-from landfall_operator.api.schedule_status import IdleStatus
+from landfall_operator.api.status import IdleStatus
 from tests.support.cluster_model import START
 
 _TIMES = st.integers(-1000, 100_000).map(lambda seconds: START + timedelta(seconds=seconds))

@@ -14,18 +14,64 @@ from landfall.api.spec import GroupSpec, s3
 from landfall.api.spec.roots import URL_PATTERN
 from landfall.api.spec.stores import PLACE_SECTIONS
 from landfall.api.values import GROUP_NAME, GROUP_NAME_FORM
-from landfall_operator.api.compact_rules import COMPACT_RULES
-from landfall_operator.api.definition import definition, resource_schema
-from landfall_operator.api.feed_rules import FEED_RULES
+from landfall_operator.api.definition import definition, resource_schema, yaml_text
 from landfall_operator.api.schema import (
     Schema,
     rule,
     with_constraints,
     without_rules,
 )
-from landfall_operator.api.source_rules import LATER_SOURCES, ONE_SOURCE, ONE_WAY_TO_NAME_TOPICS
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.api.yaml_text import yaml_text
+
+LATER_SOURCES = (
+    "spec.source.files",
+    "spec.source.landed",
+    "spec.source.kafka.onDataLoss",
+)
+"""Sections that came after the first release, as in ``crd.LATER_SECTIONS``."""
+
+ONE_SOURCE: tuple[str, str] = (
+    (
+        "(has(self.kafka) ? 1 : 0) + (has(self.files) && size(self.files) > 0 ? 1 : 0)"
+        " + (has(self.landed) ? 1 : 0) == 1"
+    ),
+    "exactly one of kafka, files and landed is needed",
+)
+ONE_WAY_TO_NAME_TOPICS: tuple[str, str] = (
+    (
+        "(has(self.topics) && size(self.topics) > 0)"
+        " != (has(self.topicPattern) && size(self.topicPattern) > 0)"
+    ),
+    "exactly one of topics and topicPattern is needed",
+)
+
+
+FEED_RULES: tuple[tuple[str, str], ...] = (
+    (
+        (
+            "self.all(now, !oldSelf.exists(was, was.topic == now.topic && "
+            "(has(was.process) && was.process == 'External') != "
+            "(has(now.process) && now.process == 'External')))"
+        ),
+        (
+            "process cannot be changed, because files that are numbered for one purpose are "
+            "counted for it; give the files another topic"
+        ),
+    ),
+)
+
+
+COMPACT_RULES: tuple[tuple[str, str], ...] = (
+    (
+        (
+            "!has(self.below) || !has(self.target)"
+            " || !isQuantity(string(self.below)) || !isQuantity(string(self.target))"
+            " || quantity(string(self.below)).compareTo(quantity(string(self.target))) <= 0"
+        ),
+        "below must not exceed target",
+    ),
+)
+
 
 KIND = "ConsumerGroup"
 PLURAL = "consumergroups"

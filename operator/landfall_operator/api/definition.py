@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import yaml
 from pydantic import BaseModel
 
 from landfall_operator.api.schema import Schema, of_status, structural
@@ -76,3 +77,27 @@ def resource_schema(description: str, spec: type[BaseModel], status: type[BaseMo
 def _column(name: str, kind: str, path: str, description: str, priority: int) -> dict[str, Any]:
     made = {"name": name, "type": kind, "jsonPath": path, "description": description}
     return {**made, "priority": priority} if priority else made
+
+
+def yaml_text(document: Any, *, flow: bool | None = False) -> str:
+    """The document as YAML, with its keys in their order.
+
+    Args:
+        document: plain mappings, lists and scalars.
+        flow: PyYAML's ``default_flow_style``; None writes the innermost collections on one line.
+    """
+    return yaml.dump(
+        document,
+        Dumper=_Dumper,
+        sort_keys=False,
+        default_flow_style=flow,
+        width=120,
+        allow_unicode=True,
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes shared values out instead of as aliases, so the text depends on values alone."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML's signature
+        return True

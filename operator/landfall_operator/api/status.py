@@ -11,13 +11,248 @@ from enum import StrEnum
 from typing import Literal
 
 from landfall.api.pod_spec import Model
-from landfall_operator.api.compaction_status import CompactionStatus
-from landfall_operator.api.feed_status import FeedStatus
-from landfall_operator.api.publisher_status import PublisherStatus
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
-from landfall_operator.api.schedule_status import IdleStatus, RunStatus, ScheduleStatus
 from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration, Text
-from landfall_operator.api.trial_status import TrialStatus
+
+MAX_SAMPLE = 6
+"""Rows of a comparison that the status keeps."""
+MAX_SAMPLE_TEXT = 240
+"""Characters of each."""
+
+
+class TrialResult(StrEnum):
+    """What came of a trial."""
+
+    PENDING = "Pending"
+    """The revision is being tried."""
+    PASSED = "Passed"
+    """Nothing speaks against the revision; it takes over."""
+    REFUSED = "Refused"
+    """The comparison speaks against the revision; it does not take over."""
+    FAILED = "Failed"
+    """The trial did not end, or not in time; the revision does not take over."""
+    SKIPPED = "Skipped"
+    """There is nothing to try the revision by; it takes over."""
+    OVERRULED = "Overruled"
+    """The user goes on with the revision, whatever its trial says."""
+    ABORTED = "Aborted"
+    """The user gave the trial up, or asks for another revision."""
+
+
+class TrialRows(Model):
+    """Rows that both revisions landed of the same offsets."""
+
+    old: Count
+    """Rows by the revision that was active when they were landed."""
+    new: Count
+    """Rows by the revision that is tried."""
+    only_old: Count
+    """Rows that only the former has."""
+    only_new: Count
+    """Rows that only the latter has."""
+
+
+class TrialDeadLetters(Model):
+    """Records of the same offsets that became dead letters."""
+
+    old: Count
+    """By the revision that was active when they were landed."""
+    new: Count
+    """By the revision that is tried."""
+
+
+class TrialComparison(Model):
+    """What the trial was judged by."""
+
+    rows: TrialRows
+    """Rows that both revisions landed."""
+    dead_letters: TrialDeadLetters
+    """Records that became dead letters."""
+    records_per_second: Count
+    """How fast the new revision landed them."""
+    sample: tuple[str, ...] = ()
+    """Some rows that only one of the two has."""
+
+
+class TrialStatus(Model):
+    """A trial of a revision by strategy Shadow or Canary."""
+
+    revision: str
+    """The revision that is tried."""
+    terms: str
+    """What it is judged by, as it was asked for when the trial began."""
+    since: Moment
+    """When the trial began."""
+    backfill: str = ""
+    """The Backfill that lands again what was landed; empty if there is none."""
+    result: TrialResult = TrialResult.PENDING
+    """What came of it."""
+    reason: Reason | None = None
+    """Why the revision does not take over, in one word."""
+    message: Text = ""
+    """Why."""
+    comparison: TrialComparison | None = None
+    """What both revisions landed."""
+
+
+class RunResult(StrEnum):
+    """Whether a range was landed."""
+
+    LANDED = "Landed"
+    """Everything that the topics had in it."""
+    LEFT = "Left"
+    """Something of it is not landed: ``left`` names the topics."""
+
+
+class RunStatus(Model):
+    """A run: a closed range of the topics that has ended."""
+
+    until: Moment
+    """End of the range, by the Kafka timestamps of its records."""
+    began: Moment
+    """When a driver began to land the range."""
+    ended: Moment
+    """When all of it was visible to readers."""
+    seconds: Count
+    """Seconds that this took."""
+    records: Count
+    """Records landed since the run before."""
+    bad_records: Count = 0
+    """Records kept as dead letters since the run before."""
+    bad_ratio: str = "0"
+    """Share of these in all records, such as 0.0012."""
+    objects: Count
+    """Objects landed since the run before."""
+    bytes: Count
+    """Size of these objects."""
+    batches: Count = 0
+    """Batches in which they were landed, each decided by one COMMIT."""
+    slices: Count | None = None
+    """Pieces of topic partitions that the tasks landed, cut to take about the same time; absent for
+    the first run.
+    """
+    task_seconds: Count | None = None
+    """Seconds that tasks took for these, together."""
+    longest_slice: Count | None = None
+    """Seconds that the longest of these took."""
+    result: RunResult
+    """Landed, or Left if something of the range is not landed."""
+    left: tuple[str, ...] = ()
+    """Topics of which something is not landed, at most twenty."""
+    left_topics: Count = 0
+    """Number of such topics."""
+
+
+class ScheduleStatus(Model):
+    """Where a group with spec.schedule is."""
+
+    sleeping: bool
+    """Whether no driver runs because no range is due."""
+    next: Moment | None = None
+    """When the next range will be due; absent while the group is suspended."""
+    last: Moment | None = None
+    """End of the range that was landed last; absent before the first run."""
+    until: Moment | None = None
+    """End of the oldest range that is due; absent while none is."""
+    due_since: Moment | None = None
+    """Since when that range has been due."""
+
+
+class IdleStatus(Model):
+    """Where a group with spec.idle is."""
+
+    sleeping: bool
+    """Whether no driver runs because the topics are quiet."""
+    since: Moment | None = None
+    """Since when a group that sleeps has landed nothing; absent while it has a driver."""
+    next_look: Moment | None = None
+    """When a driver is started to look for new records; absent while there is one."""
+
+
+class PublisherState(StrEnum):
+    """Whether a publisher keeps up with what lands."""
+
+    STARTING = "Starting"
+    """It has not ended a pass yet, as long as nothing waits for too long."""
+    CURRENT = "Current"
+    """It keeps up."""
+    BEHIND = "Behind"
+    """Something waits for longer than three times ``minInterval``, and than five minutes."""
+    FAILING = "Failing"
+    """Two passes or more have failed in a row; it tries again by itself."""
+    BLOCKED = "Blocked"
+    """Somebody has to change something before it publishes again."""
+
+
+class PublisherStatus(Model):
+    """A publisher, as the driver that lands reported it last."""
+
+    name: str
+    """Name of the publisher."""
+    type: str
+    """Type of the publisher."""
+    state: PublisherState
+    """Whether the publisher keeps up with what lands."""
+    slot: Count | None = None
+    """Last slot of the ledger that is published; absent if none is."""
+    lag_seconds: Count
+    """Age of the oldest object that is visible and not published, in seconds."""
+    lag_text: str
+    """The seconds in short form, such as 5m; with the age of the number when it is old."""
+    failures: Count
+    """Passes that failed since the present driver started."""
+    blocked: str | None = None
+    """Reason for which the publisher is blocked; absent while it is not."""
+    problem: Text = ""
+    """What is wrong and what to do; empty while nothing is."""
+    details: Text = ""
+    """What the type has to say, such as which topic partition holds an hour open."""
+    last_time: Moment | None = None
+    """When a pass last ended well."""
+    time: Moment
+    """When the driver reported this."""
+
+
+class FeedStatus(Model):
+    """The files of a feed."""
+
+    topic: str
+    """Topic that the rows of the files are landed as."""
+    pending_files: Count
+    """Files that are found and not landed, without those that are parked."""
+    pending_bytes: Count
+    """Size of what is not landed of them."""
+    landed_parts: Count
+    """Parts of files that are landed; most files have one part."""
+    parked_parts: Count
+    """Parts that could not be read. They are tried again until maxAttempts, and then wait for
+    somebody; the files after them are landed meanwhile.
+    """
+    ignored_parts: Count
+    """Parts that somebody has given up."""
+    error: Text = ""
+    """What is wrong with the first of those that are parked, or with files written anew."""
+    last_look: Moment | None = None
+    """When the driver last looked for new files; absent before it has."""
+
+
+class CompactionStatus(Model):
+    """What is to be merged of small objects, and what was since the driver started."""
+
+    waiting_folders: Count
+    """Folders with objects to merge, now or once they are complete."""
+    waiting_objects: Count
+    """Objects of those folders that are complete."""
+    merged_objects: Count
+    """Objects that were merged."""
+    new_objects: Count
+    """Objects that took their place."""
+    merged_bytes: Count
+    """Size of these objects."""
+    duplicates: Count
+    """Rows that were left out as duplicates."""
+    problem: Text = ""
+    """Why something was not merged the last time; absent if nothing was in the way."""
 
 
 class Worst(Model):

@@ -23,11 +23,11 @@ from landfall_operator.api.validation import Claimant, ClaimConflict, parsed, re
 from landfall_operator.api.verbs import PREFIX
 from landfall_operator.core.ownership import applied_fields
 from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
-from landfall_operator.core.slim import slim_deployment, slim_pod
 from landfall_operator.core.snapshot import RecordedSpec
 from landfall_operator.core.trial_backfills import trial_backfill_of
 from landfall_operator.objects import names
 from landfall_operator.objects.overlay import Json
+from landfall_operator.objects.pod_templates import CONFIG_VOLUME, CONTROL_VOLUME, KEYS_VOLUME
 
 Key = tuple[str, str]
 """Namespace and name of a group."""
@@ -38,6 +38,7 @@ _KEPT = ("name", "namespace", "resourceVersion", "creationTimestamp", *_LIFE)
 """The metadata that is kept as it is; of annotations, only the operator's are kept."""
 _REQUESTED = (*_LIFE, "annotations", "labels")
 """The metadata that users, and not the operator, decide."""
+_VOLUMES = frozenset({CONFIG_VOLUME, CONTROL_VOLUME, KEYS_VOLUME})
 _MAX_DELETED = 16384
 """How many uids of deleted objects the cache remembers: those of a thousand groups with all of
 their objects.
@@ -405,6 +406,59 @@ def _resource(metadata: Json, spec: object) -> Json:
 def _as_text(value: object) -> bytes:
     """JSON that is the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def slim_deployment(body: Mapping[str, Any]) -> Json:
+    """The fields of a Deployment that ``parsing.driver_of`` reads."""
+    spec = body["spec"]
+    containers = [
+        {"name": c["name"], "image": c.get("image", "")}
+        for c in spec["template"]["spec"]["containers"]
+    ]
+    volumes = spec["template"]["spec"].get("volumes", [])
+    conditions = body.get("status", {}).get("conditions", [])
+    failures = [
+        _pick(c, "type", "status", "message") for c in conditions if c["type"] == "ReplicaFailure"
+    ]
+    return {
+        "metadata": _pick(body["metadata"], "name", "labels", "annotations", "deletionTimestamp"),
+        "spec": {
+            "replicas": spec.get("replicas", 1),
+            "template": {
+                "spec": {
+                    **_pick(spec["template"]["spec"], "serviceAccountName"),
+                    "containers": containers,
+                    "volumes": [v for v in volumes if v["name"] in _VOLUMES],
+                }
+            },
+        },
+        "status": {"conditions": failures},
+    }
+
+
+def slim_pod(body: Mapping[str, Any]) -> Json:
+    """The fields of a driver's pod that ``parsing`` reads."""
+    status = body.get("status", {})
+    conditions = [
+        _pick(c, "type", "status", "reason", "message") for c in status.get("conditions", [])
+    ]
+    drivers = [c for c in status.get("containerStatuses", []) if c["name"] == "driver"]
+    return {
+        "metadata": _pick(
+            body["metadata"], "name", "uid", "creationTimestamp", "deletionTimestamp"
+        ),
+        "status": {
+            **_pick(status, "phase", "podIP"),
+            "conditions": [c for c in conditions if c["type"] in {"PodScheduled", "Ready"}],
+            "containerStatuses": [
+                _pick(c, "name", "restartCount", "ready", "state", "lastState") for c in drivers
+            ],
+        },
+    }
+
+
+def _pick(mapping: Mapping[str, Any], *names: str) -> Json:
+    return {name: mapping[name] for name in names if name in mapping}
 
 
 def _cached_object(kind: str, body: Mapping[str, Any]) -> CachedObject:

@@ -27,8 +27,8 @@ from landfall_operator.api.status import Stage
 from landfall_operator.api.verbs import Verb, annotation
 from landfall_operator.core import actions, trials
 from landfall_operator.core.actions import Action
-from landfall_operator.core.desired_state import DesiredState
-from landfall_operator.core.known_ledger import (
+from landfall_operator.core.desired_state import (
+    DesiredState,
     anchor_for_drivers,
     is_accepted,
     position_for_drivers,

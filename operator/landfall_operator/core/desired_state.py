@@ -11,22 +11,178 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from landfall.api.contract import Phase
+from landfall.api.contract import LedgerAnchor, LedgerPosition, Phase, is_sha256
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.change_impact import Difference, difference
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import Reason, is_environment
 from landfall_operator.api.revisions import digest_of, generation_of
-from landfall_operator.api.status import LedgerStatus, PlanStatus, Rejected, RolloutStatus, Stage
+from landfall_operator.api.status import (
+    Crashes,
+    Held,
+    LedgerStatus,
+    PlanStatus,
+    Rejected,
+    RolloutStatus,
+    Stage,
+)
+from landfall_operator.api.status_values import whole_seconds
 from landfall_operator.core import trials
 from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, bounded, scale
-from landfall_operator.core.driver_health import driver_failure, held_for, time_in_stage
+from landfall_operator.core.driver_health import (
+    STARTING,
+    driver_failure,
+    has_committed,
+    held_for,
+    judged_driver,
+    obstacle,
+    time_in_stage,
+)
 from landfall_operator.core.idling import LOOK_PATIENCE, IdleState, idle_state
-from landfall_operator.core.known_ledger import known_ledger
-from landfall_operator.core.progress import with_progress
 from landfall_operator.core.requests import Answer, answer
-from landfall_operator.core.rollout import Event, is_rollback, next_event, transition
+from landfall_operator.core.rollout import Event, forgive, is_rollback, next_event, transition
 from landfall_operator.core.schedules import ScheduleState, schedule_state
 from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
+from landfall_operator.core.trials import is_outdated, with_result
+from landfall_operator.objects.names import ACCEPT_LEDGER
+
+
+def with_progress(observed: GroupObservation, rollout: RolloutStatus) -> RolloutStatus:
+    """The rollout with what this observation adds; its stage and its roles stay the same."""
+    rollout = _with_present_names(observed, _without_outdated_rejection(observed, rollout))
+    driver = judged_driver(observed, rollout)
+    held = _held(observed, rollout, driver)
+    ended = rollout.held is not None and held is None
+    committed = _committed(observed, rollout)
+    first_commit = rollout.stage is Stage.WATCHING and committed != rollout.committed
+    updates = {
+        "held": held,
+        "committed": committed,
+        "crashes": _crashes(observed, rollout, driver),
+        "resumed": whole_seconds(observed.now) if ended or first_commit else rollout.resumed,
+    }
+    return with_result(observed, rollout.model_copy(update=updates))
+
+
+def _without_outdated_rejection(
+    observed: GroupObservation, rollout: RolloutStatus
+) -> RolloutStatus:
+    """Drops the rejection once the user asks for another spec, which then gets its own attempt.
+
+    A spec that the environment kept from starting gets another attempt when it is due.
+    """
+    if rollout.rejected is None or observed.spec is None:
+        return rollout
+    if digest_of(observed.spec) != rollout.rejected.digest or is_outdated(rollout, observed.spec):
+        return forgive(rollout)
+    active = observed.record(rollout.active)
+    went_back = active is not None and active.digest != rollout.rejected.digest
+    due = rollout.retry is not None and observed.now >= rollout.retry.time
+    if went_back and due and not rollout.target and is_environment(rollout.rejected.reason):
+        return rollout.model_copy(update={"rejected": None})
+    return rollout
+
+
+def _with_present_names(observed: GroupObservation, rollout: RolloutStatus) -> RolloutStatus:
+    """The roles, under the names that revisions of the former scheme get when they start again."""
+
+    def present(revision: str | None) -> str | None:
+        record = None if observed.driver(revision) else observed.record(revision)
+        return record.revision if record else revision
+
+    roles = ("active", "target", "previous", "committed")
+    return rollout.model_copy(update={role: present(getattr(rollout, role)) for role in roles})
+
+
+def _held(observed: GroupObservation, rollout: RolloutStatus, driver: Driver | None) -> Held | None:
+    found = obstacle(observed, driver)
+    if found is None:
+        return None
+    since = rollout.held.since if rollout.held else whole_seconds(observed.now)
+    return Held(reason=found.reason, since=since)
+
+
+def _committed(observed: GroupObservation, rollout: RolloutStatus) -> str | None:
+    active = observed.driver(rollout.active)
+    return rollout.active if active and has_committed(observed, active) else rollout.committed
+
+
+def _crashes(
+    observed: GroupObservation, rollout: RolloutStatus, driver: Driver | None
+) -> Crashes | None:
+    """The crashes of the judged driver since its last commit; None while there are none."""
+    if driver is None:
+        return None
+    known = rollout.crashes
+    if known is None or known.revision != driver.revision:
+        # A driver that is watched may have crashed before it was: these are not counted.
+        seen = 0 if rollout.stage in STARTING else driver.restarts
+        known = Crashes(revision=driver.revision, pod=driver.pod, restarts=seen, count=0)
+    if not driver.pod:
+        return known if known.count else None
+    seen = known.restarts if known.pod == driver.pod else 0
+    cause = driver.pod_failure or driver.last_exit
+    own = cause is None or not is_environment(cause.reason)
+    count = known.count + (max(0, driver.restarts - seen) if own else 0)
+    if has_committed(observed, driver):
+        count = 0
+    if not driver.restarts and not count:
+        return None
+    return Crashes(revision=driver.revision, pod=driver.pod, restarts=driver.restarts, count=count)
+
+
+_WORTH_A_WRITE = 10
+"""The slot is kept anew when it has grown by one in so many: a write per commit costs too much."""
+
+
+def known_ledger(observed: GroupObservation, active: str | None) -> LedgerStatus | None:
+    """What the group's ledger has reached at least; None if no driver has said so yet."""
+    known, driver = observed.status.ledger, observed.driver(active)
+    status = driver.fresh_status(observed.now) if driver else None
+    if not driver or not status or not driver.lands(observed.now) or status.slot < 0:
+        return known
+    sha256 = status.tip if is_sha256(status.tip) else None
+    if known and known.epoch == status.epoch and (known.sha256 or not sha256):
+        growth = status.slot - known.slot
+        if growth == 0 or 0 < _WORTH_A_WRITE * growth < known.slot:
+            return known
+    return LedgerStatus(epoch=status.epoch, slot=status.slot, sha256=sha256)
+
+
+def position_for_drivers(observed: GroupObservation, ledger: LedgerStatus | None) -> str:
+    """The position that drivers which start now are given; empty for none."""
+    return "" if ACCEPT_LEDGER in observed.annotations else position(ledger)
+
+
+def is_accepted(observed: GroupObservation, ledger: LedgerStatus | None) -> bool:
+    """Whether the annotation has done its work: a driver lands that was given no position.
+
+    Its ledger is behind the one that was known, or as long and has another history. The latter
+    shows by the driver's OPEN, which raises the epoch.
+    """
+    before = observed.status.ledger
+    return (
+        ACCEPT_LEDGER in observed.annotations
+        and ledger is not None
+        and before is not None
+        and (ledger.epoch > before.epoch or not _position(ledger).reaches(_position(before)))
+    )
+
+
+def position(ledger: LedgerStatus | None) -> str:
+    """The position as text; empty for None."""
+    return str(_position(ledger)) if ledger else ""
+
+
+def anchor_for_drivers(observed: GroupObservation, ledger: LedgerStatus | None) -> str:
+    """The anchor that drivers which start now are given; empty for none."""
+    if ledger is None or not ledger.sha256 or ACCEPT_LEDGER in observed.annotations:
+        return ""
+    return str(LedgerAnchor(_position(ledger), ledger.sha256))
+
+
+def _position(ledger: LedgerStatus) -> LedgerPosition:
+    return LedgerPosition(ledger.epoch, ledger.slot)
+
 
 IN_TRANSITION = frozenset(
     {Stage.WARMING, Stage.YIELDING, Stage.DRAINING, Stage.OPENING, Stage.SUSPENDING}

@@ -9,8 +9,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.images import followed
-from landfall_operator.core.mounts import with_field
-from landfall_operator.core.parsing import driver_of, pod_failure_of, volume_of
+from landfall_operator.core.parsing import driver_of, pod_failure_of, volume_of, with_field
 from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import (
     Driver,

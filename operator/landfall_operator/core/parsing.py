@@ -4,21 +4,36 @@ Each parser reads only the fields that decisions need, so the cache can drop all
 field is normal: Kubernetes omits empty ones.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from landfall.api.contract import OLDEST_VERSION, VERSION, ExitCode, Status
+from landfall.api.contract import (
+    OLDEST_VERSION,
+    VERSION,
+    ExecutorProblem,
+    ExitCode,
+    Status,
+    Workers,
+)
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import BY_WORD, Reason
 from landfall_operator.api.revisions import parse_group_file
 from landfall_operator.api.status import GroupStatus
-from landfall_operator.core.snapshot import Driver, PodFailure, RecordedSpec, StatusReport
+from landfall_operator.core.snapshot import (
+    Driver,
+    ExecutorPods,
+    GroupObservation,
+    PodFailure,
+    RecordedSpec,
+    StatusReport,
+)
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
@@ -283,3 +298,131 @@ def _replica_failure(deployment: Json) -> PodFailure | None:
 
 def _short(text: str) -> str:
     return shortened(text, MAX_MESSAGE_LENGTH)
+
+
+STARTUP = timedelta(minutes=2)
+"""How long an executor may take to start."""
+
+_WORST_FIRST = (
+    Reason.OUT_OF_MEMORY,
+    Reason.IMAGE_PULL,
+    Reason.CONFIG_ERROR,
+    Reason.POD_REFUSED,
+    Reason.UNSCHEDULABLE,
+)
+"""Reasons in the order in which one of them is shown; all others come later."""
+
+
+def executor_pods_of(pods: Iterable[Json]) -> ExecutorPods:
+    """What matters of the executors' pods."""
+    alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    failures = [found for pod in alive if (found := pod_failure_of(pod, "executor"))]
+    return ExecutorPods(len(alive), min(failures, key=_severity, default=None))
+
+
+def _severity(failure: PodFailure) -> int:
+    known = failure.reason in _WORST_FIRST
+    return _WORST_FIRST.index(failure.reason) if known else len(_WORST_FIRST)
+
+
+def missing_since(observed: GroupObservation, workers: Workers | None) -> datetime | None:
+    """Since when fewer executors run than are wanted; None while all do.
+
+    Without an answer of the driver, what was known before stays.
+    """
+    before = observed.status.executors.missing_since if observed.status.executors else None
+    if workers is None:
+        return before
+    return (before or observed.now) if workers.registered < workers.wanted else None
+
+
+def executor_failure(observed: GroupObservation, workers: Workers) -> PodFailure | None:
+    """Why executors are missing, or keep being killed; None if that is not so, or may pass."""
+    problem = _reported(workers.problem)
+    if problem and problem.reason is Reason.OUT_OF_MEMORY:
+        return problem
+    since = missing_since(observed, workers)
+    if since is None or observed.now - since < STARTUP:
+        return None
+    pods = observed.executor_pods
+    found = (pods.failure if pods else None) or problem
+    text = f"{workers.registered} of {workers.wanted} executors run"
+    if found:
+        return PodFailure(found.reason, f"{text}: {found.message}")
+    if pods and pods.count < workers.wanted:
+        text = f"{text}, and Spark has not created the pods of all: the driver's log says why"
+    return PodFailure(Reason.EXECUTORS_MISSING, text)
+
+
+def _reported(problem: ExecutorProblem | None) -> PodFailure | None:
+    """The driver's problem; a newer driver may have words that this release does not know."""
+    if problem is None:
+        return None
+    known = problem.reason in {reason.value for reason in _WORST_FIRST}
+    reason = Reason(problem.reason) if known else Reason.EXECUTORS_MISSING
+    return PodFailure(reason, problem.message)
+
+
+FAILED_MOUNT = "FailedMount"
+"""The reason of these Events."""
+_MAX_LENGTH = 300
+_MISSING = re.compile(r'\b(secret|configmap) "([^"]+)" not found')
+_MISSING_KEY = re.compile(r"references non-existent (secret|config) key: (\S+)")
+_REFERENCES = re.compile(r"[sS]ecretRef$")
+"""Fields of a spec that refer to a Secret."""
+
+
+def mount_failure(events: Iterable[Json]) -> PodFailure | None:
+    """What is missing, from the newest Event that says so; None if none does."""
+    newest_first = sorted(events, key=_time, reverse=True)
+    return next(filter(None, (_failure(str(e.get("message", ""))) for e in newest_first)), None)
+
+
+def with_field(failure: PodFailure, group: ConsumerGroup | None) -> PodFailure:
+    """The failure with the field of the spec that names the Secret, if one does."""
+    if failure.reason is not Reason.SECRET_MISSING or group is None:
+        return failure
+    for name, path in _references(_document(group), "spec"):
+        if failure.message == _text("Secret", name):
+            return PodFailure(failure.reason, f"Secret {name} of {path} does not exist")
+    return failure
+
+
+def _failure(message: str) -> PodFailure | None:
+    if found := _MISSING.search(message):
+        is_secret = found[1] == "secret"
+        reason = Reason.SECRET_MISSING if is_secret else Reason.CONFIG_ERROR
+        return PodFailure(reason, _text("Secret" if is_secret else "ConfigMap", found[2]))
+    if found := _MISSING_KEY.search(message):
+        reason = Reason.SECRET_MISSING if found[1] == "secret" else Reason.CONFIG_ERROR
+        return PodFailure(reason, shortened(f"a volume of the pod {found[0]}", _MAX_LENGTH))
+    return None
+
+
+def _text(kind: str, name: str) -> str:
+    return shortened(f"{kind} {name} does not exist", _MAX_LENGTH)
+
+
+def _time(event: Mapping[str, Any]) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _document(group: ConsumerGroup) -> Json:
+    return group.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _references(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The names of Secrets in a spec, each with its path."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _references(item, f"{path}[{index}]")
+    if not isinstance(value, Mapping):
+        return
+    for key, item in value.items():
+        at = f"{path}.{key}"
+        if isinstance(item, str) and key in {"secret", "secretName"}:
+            yield item, at
+        elif isinstance(item, Mapping) and _REFERENCES.search(key) and "name" in item:
+            yield str(item["name"]), at
+        else:
+            yield from _references(item, at)

@@ -24,9 +24,9 @@ from landfall_operator.api.status import (
     RequestStatus,
     RolloutStatus,
     Stage,
+    TrialResult,
 )
 from landfall_operator.api.status_values import whole_seconds
-from landfall_operator.api.trial_status import TrialResult
 from landfall_operator.api.verbs import Verb, still_answered
 from landfall_operator.core import trials
 from landfall_operator.core.rollout import forgive, is_rollback

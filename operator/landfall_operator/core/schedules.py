@@ -17,8 +17,7 @@ from datetime import datetime, timedelta
 from landfall.api.contract import Phase, Status
 from landfall.api.run_status import RunStatus as ReportedRun
 from landfall.api.spec import ConsumerGroup, ScheduledRange
-from landfall_operator.api.schedule_status import RunResult, RunStatus
-from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.api.status import RolloutStatus, RunResult, RunStatus, Stage
 from landfall_operator.core.snapshot import GroupObservation
 
 AWAKE = timedelta(minutes=5)

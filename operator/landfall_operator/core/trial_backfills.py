@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from landfall_operator.api.trial_status import MAX_SAMPLE, MAX_SAMPLE_TEXT, TrialComparison
+from landfall_operator.api.status import MAX_SAMPLE, MAX_SAMPLE_TEXT, TrialComparison
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.names import COMPONENT, TRIAL
 

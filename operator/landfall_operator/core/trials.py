@@ -2,7 +2,7 @@
 
 With strategy Shadow or Canary, a Backfill lands again, by the spec that the user asks for, what the
 active revision has landed last. It does so in a side lane: whatever it lands, no reader sees it and
-nothing of it stays (docs/adr/0030). ``trial_results`` judges what it has compared.
+nothing of it stays (docs/adr/0030). What it has compared is judged here.
 
 A trial never holds a change up for ever. Where there is nothing to try a revision by, it takes over
 without one, and ``status.rollout.trial`` says why. One that has not ended within ``trialTimeout``
@@ -13,18 +13,32 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from landfall.api.spec import ConsumerGroup
-from landfall.api.values import duration_text
+from landfall.api.values import duration_text, percent_text, plural
 from landfall_operator.api.change_impact import Change, difference, weight
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import BY_WORD, Reason, is_environment
 from landfall_operator.api.revisions import revision_with
-from landfall_operator.api.status import RolloutStatus, Stage
+from landfall_operator.api.status import (
+    RolloutStatus,
+    Stage,
+    TrialComparison,
+    TrialResult,
+    TrialStatus,
+)
 from landfall_operator.api.status_values import whole_seconds
-from landfall_operator.api.trial_status import TrialResult, TrialStatus
-from landfall_operator.api.trial_terms import STRATEGIES, terms_of, window_of
-from landfall_operator.core import trial_backfills, trial_results
+from landfall_operator.core import trial_backfills
 from landfall_operator.core.rollout import Event, is_rollback
 from landfall_operator.core.snapshot import GroupObservation
-from landfall_operator.objects.trials import backfill_name
+from landfall_operator.core.trial_backfills import Backfill
+from landfall_operator.humanize import shortened
+from landfall_operator.objects.trials import STRATEGIES, backfill_name, terms_of, window_of
+
+MAX_MESSAGE = 500
+"""Characters of what is concluded."""
+
+NOTHING_CHOSEN = ("NothingChosen", "NothingToCheck")
+"""Reasons of a Backfill for which nothing was landed in its time (``landfall backfill land``)."""
+IN_WORK = ("Landing", "Comparing")
+"""Phases of a Backfill that does something."""
 
 _GOES_ON = frozenset({TrialResult.PASSED, TrialResult.SKIPPED, TrialResult.OVERRULED})
 _CHANGES = frozenset({Event.CHANGE_TRY, Event.CHANGE_WARM, Event.CHANGE_DRAIN})
@@ -178,19 +192,17 @@ def _judged(observed: GroupObservation, trial: TrialStatus, group: ConsumerGroup
         return trial
     found = observed.backfills.get(trial.backfill)
     if found and found.terminating:
-        return trial_results.failed(
-            trial, Reason.TRIAL_FAILED, f"Backfill {found.name} was deleted"
-        )
+        return failed(trial, Reason.TRIAL_FAILED, f"Backfill {found.name} was deleted")
     if found and found.phase == trial_backfills.FAILED:
-        return trial_results.of_failure(trial, found, group)
+        return of_failure(trial, found, group)
     if found and found.comparison:
-        return trial_results.of_comparison(trial, found.comparison, found, group)
+        return of_comparison(trial, found.comparison, found, group)
     limit = group.spec.upgrade.trial_timeout
     if observed.now - trial.since <= limit:
         return trial
     state = progress_text(found) if found else "was not created"
     message = f"not judged within {duration_text(limit)}: Backfill {trial.backfill} {state}"
-    return trial_results.failed(trial, trial_results.cause_of_delay(found), message)
+    return failed(trial, cause_of_delay(found), message)
 
 
 def progress_text(found: trial_backfills.Backfill | None) -> str:
@@ -256,3 +268,109 @@ def kept_backfill(rollout: RolloutStatus) -> str:
     if trial is None:
         return ""
     return trial.backfill if rollout.stage is Stage.TRYING or is_rejected(rollout) else ""
+
+
+# --------------------------------------------------------------------------- the judgment
+
+
+def failed(trial: TrialStatus, reason: Reason, message: str) -> TrialStatus:
+    """The trial without an answer."""
+    return _with(trial, TrialResult.FAILED, message, reason)
+
+
+def of_failure(trial: TrialStatus, found: Backfill, group: ConsumerGroup) -> TrialStatus:
+    """What follows from a Backfill that failed: whether that is the revision's fault."""
+    if found.reason in NOTHING_CHOSEN:
+        message = f"not tried: nothing was landed within {duration_text(window_of(group))}"
+        return _with(trial, TrialResult.SKIPPED, message)
+    if found.reason == Reason.DATA_LOSS:
+        message = f"not tried: Kafka does not have the records any more: {found.message}"
+        return _with(trial, TrialResult.SKIPPED, message)
+    reason = BY_WORD.get(found.reason, Reason.TRIAL_FAILED)
+    message = f"Backfill {found.name} failed: {found.message or found.reason or 'unknown'}"
+    if reason is Reason.BAD_RECORDS:
+        return _with(trial, TrialResult.REFUSED, message, Reason.TRIAL_REFUSED)
+    return failed(trial, reason if is_environment(reason) else Reason.TRIAL_FAILED, message)
+
+
+def cause_of_delay(found: Backfill | None) -> Reason:
+    """Why a trial has not ended in time; what is not the revision's fault is tried again."""
+    if found is None or found.phase not in IN_WORK or found.reason:
+        known = BY_WORD.get(found.reason, Reason.UNKNOWN) if found else Reason.UNKNOWN
+        return known if is_environment(known) else Reason.DEPENDENCY_UNAVAILABLE
+    return Reason.TRIAL_TIMED_OUT
+
+
+def of_comparison(
+    trial: TrialStatus, compared: TrialComparison, found: Backfill, group: ConsumerGroup
+) -> TrialStatus:
+    """What follows from what a Backfill has compared; ``group`` says what is tolerated."""
+    trial = trial.model_copy(update={"comparison": compared})
+    rows, letters = compared.rows, compared.dead_letters
+    if not (rows.old or rows.new or letters.old or letters.new):
+        return _with(trial, TrialResult.SKIPPED, "not tried: there were no rows to compare")
+    if group.spec.upgrade.strategy == "Canary":
+        objections = list(_of_canary(compared, found, group))
+    else:
+        objections = list(_of_shadow(compared, group))
+    if objections:
+        return _with(trial, TrialResult.REFUSED, "; ".join(objections), Reason.TRIAL_REFUSED)
+    both = f"{_amounts(rows.new, letters.new)}, and {_amounts(rows.old, letters.old)} before"
+    return _with(trial, TrialResult.PASSED, f"tried: {both}")
+
+
+def _of_shadow(compared: TrialComparison, group: ConsumerGroup) -> Iterator[str]:
+    tolerated = group.spec.upgrade.shadow.tolerate
+    rows, letters = compared.rows, compared.dead_letters
+    differing, most = max(rows.only_old, rows.only_new), max(rows.old, rows.new)
+    if differing > tolerated.rows * most:
+        counts = f"{rows.only_old} of {rows.old} old and {rows.only_new} of {rows.new} new rows"
+        yield f"{counts} differ{_tolerated(tolerated.rows)}"
+    more = letters.new - letters.old
+    if more > tolerated.dead_letters * max(_records(compared)):
+        counts = f"{letters.new} records became dead letters, {letters.old} before"
+        yield f"{counts}{_tolerated(tolerated.dead_letters)}"
+
+
+def _of_canary(compared: TrialComparison, found: Backfill, group: ConsumerGroup) -> Iterator[str]:
+    canary, letters = group.spec.upgrade.canary, compared.dead_letters
+    old, new = _records(compared)
+    if old and not new:
+        yield f"it landed nothing of {old} records"
+    elif letters.new > canary.bad_records * new and letters.new * old > letters.old * new:
+        share = _share_text(letters.new / new)
+        before = f"{_share_text(letters.old / old)} before" if old else "none before"
+        counts = f"{share} of the records are bad ({letters.new} of {new}), {before}"
+        yield f"{counts}{_tolerated(canary.bad_records)}"
+    speed = (found.offsets or 0) / window_of(group).total_seconds()
+    # A group that lands less than a record per second says nothing about speed.
+    if compared.records_per_second < canary.min_throughput * speed and speed >= 1:
+        yield (
+            f"it landed {compared.records_per_second} records per second, of which the running "
+            f"revision landed {speed:.0f}; {percent_text(canary.min_throughput)} of that are needed"
+        )
+
+
+def _records(compared: TrialComparison) -> tuple[int, int]:
+    """The records that became rows or dead letters, by the running and by the new revision."""
+    rows, letters = compared.rows, compared.dead_letters
+    return rows.old + letters.old, rows.new + letters.new
+
+
+def _amounts(rows: int, dead_letters: int) -> str:
+    return f"{plural(rows, 'row')} and {plural(dead_letters, 'dead letter')}"
+
+
+def _tolerated(share: float) -> str:
+    return f"; {percent_text(share)} may" if share else "; none may"
+
+
+def _share_text(share: float) -> str:
+    return "less than 0.01%" if 0 < share < 0.0001 else f"{share:.2%}"
+
+
+def _with(
+    trial: TrialStatus, result: TrialResult, message: str, reason: Reason | None = None
+) -> TrialStatus:
+    update = {"result": result, "reason": reason, "message": shortened(message, MAX_MESSAGE)}
+    return trial.model_copy(update=update)

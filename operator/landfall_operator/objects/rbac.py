@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from landfall_operator.api.backfill import PLURAL as BACKFILLS
 from landfall_operator.api.crd import PLURAL
-from landfall_operator.api.definition import GROUP
-from landfall_operator.api.yaml_text import yaml_text
+from landfall_operator.api.definition import GROUP, yaml_text
 from landfall_operator.objects import names
 from landfall_operator.objects.manifests import DRIVER_RULES
 from landfall_operator.objects.names import OPERATOR

@@ -7,6 +7,7 @@ reason names the section of the troubleshooting guide to read.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import NamedTuple
 
 from landfall import errors
 from landfall.api.contract import Phase as DriverPhase
@@ -15,18 +16,165 @@ from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
 from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionType, Reason
-from landfall_operator.api.status import Condition, RolloutStatus, Stage
+from landfall_operator.api.revisions import revision_with
+from landfall_operator.api.status import (
+    Condition,
+    ConditionStatus,
+    Rejected,
+    RolloutStatus,
+    Stage,
+    TrialStatus,
+)
 from landfall_operator.api.verbs import PAUSE
+from landfall_operator.core import trials
 from landfall_operator.core.desired_state import DesiredState, is_queued
-from landfall_operator.core.driver_health import driver_failure
-from landfall_operator.core.executors import executor_failure
+from landfall_operator.core.driver_health import driver_failure, held_for, judged_driver, obstacle
 from landfall_operator.core.insecure import secrets_over_plain_http
-from landfall_operator.core.snapshot import GroupObservation, PodFailure
+from landfall_operator.core.parsing import executor_failure
+from landfall_operator.core.rollout import is_rollback
+from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
+from landfall_operator.objects.names import revision_name
 from landfall_operator.reporting import schedules
-from landfall_operator.reporting.changes import STAGES, held_up, rejected_text, upgrading
-from landfall_operator.reporting.feeds import parked_files
-from landfall_operator.reporting.findings import NEEDS_USER, Finding, View, next_command
 from landfall_operator.reporting.publishers import condition_of, publisher_statuses
+
+NEEDS_USER = frozenset({*(Reason(reason.value) for reason in errors.Reason), Reason.SECRET_MISSING})
+"""Reasons that do not go away before a user acts."""
+
+
+class View(NamedTuple):
+    """What conditions are derived from; ``status`` is None unless the active driver's is fresh."""
+
+    observed: GroupObservation
+    desired: DesiredState
+    driver: Driver | None
+    status: Status | None
+
+
+class Finding(NamedTuple):
+    """A condition without its type and times."""
+
+    status: ConditionStatus
+    reason: Reason
+    message: str = ""
+
+
+def next_command(view: View, step: str) -> str:
+    """What to type, as the end of a message; ``step`` is a driver's next step, perhaps empty.
+
+    A driver names the command as it is typed beside a file of the group. In the driver's pod, the
+    command knows the group and asks the driver.
+    """
+    if not step or view.driver is None:
+        return ""
+    deployment = revision_name(view.observed.name, view.driver.revision)
+    command = step.replace(f" {FILE_PLACEHOLDER}", "")
+    return f"; next: kubectl -n {view.observed.namespace} exec deploy/{deployment} -- {command}"
+
+
+def parked_files(view: View) -> Finding | None:
+    """The files that stay parked until somebody decides, if there are any."""
+    feeds = view.status.feeds if view.status else ()
+    waiting = [feed for feed in feeds if feed.undecided_parts]
+    if not waiting:
+        return None
+    first, count = waiting[0], sum(feed.undecided_parts for feed in waiting)
+    message = (
+        f"{plural(count, 'part')} of files could not be read, however often "
+        f"{'it was' if count == 1 else 'they were'} tried; {first.topic}: {first.error}"
+        f"{next_command(view, first.next_step)}"
+    )
+    return Finding("True", Reason.FILE_UNREADABLE, message)
+
+
+STAGES: Mapping[Stage, Reason] = {
+    Stage.TRYING: Reason.TRYING,
+    Stage.WARMING: Reason.WARMING,
+    Stage.YIELDING: Reason.HANDING_OVER,
+    Stage.DRAINING: Reason.DRAINING,
+    Stage.OPENING: Reason.HANDING_OVER,
+    Stage.WATCHING: Reason.WATCHING,
+    Stage.SUSPENDING: Reason.DRAINING,
+    Stage.SUSPENDED: Reason.SUSPENDED,
+    Stage.DELETING: Reason.DELETING,
+    Stage.DELETED: Reason.DELETING,
+}
+"""The reason of conditions during a stage."""
+
+
+def upgrading(view: View) -> Finding:
+    """Whether one revision takes over from another, or is watched after it did."""
+    rollout = view.desired.rollout
+    if trial := trials.present_trial(rollout):
+        return Finding("True", Reason.TRYING, _trial_text(view, trial))
+    between = rollout.target or rollout.previous
+    if not between or rollout.stage in {Stage.SETTLED, Stage.SUSPENDING, Stage.SUSPENDED}:
+        return Finding("False", Reason.AS_EXPECTED)
+    reason = STAGES[rollout.stage]
+    if is_rollback(rollout) or _next_rollback(rollout):
+        reason = Reason.ROLLING_BACK
+    if rollout.held:
+        return Finding("True", rollout.held.reason, f"{_roles_text(rollout)}; {_wait_text(view)}")
+    return Finding("True", reason, _roles_text(rollout))
+
+
+def _trial_text(view: View, trial: TrialStatus) -> str:
+    """Which revision is tried, and how far that is."""
+    found = (view.observed.backfills or {}).get(trial.backfill)
+    progress = f"Backfill {trial.backfill} {trials.progress_text(found)}"
+    return f"trying {trial.revision} beside {view.desired.rollout.active}: {progress}"
+
+
+def _roles_text(rollout: RolloutStatus) -> str:
+    if rollout.target:
+        return f"changing from {rollout.active} to {rollout.target}"
+    return _next_rollback(rollout) or f"watching {rollout.active} before it is settled"
+
+
+def _next_rollback(rollout: RolloutStatus) -> str:
+    """When a rollback that failed is tried again; empty if none is to be."""
+    if not rollout.retry or not rollout.rejected or not rollout.previous or rollout.target:
+        return ""
+    times = plural(rollout.retry.attempts, "time")
+    return (
+        f"the rollback from {rollout.active} to {rollout.previous} has failed {times} and is tried "
+        f"again at {rollout.retry.time:%H:%M:%S} UTC: {rollout.retry.message}"
+    )
+
+
+def _wait_text(view: View) -> str:
+    """What the judged driver waits for."""
+    rollout = view.desired.rollout
+    found = obstacle(view.observed, judged_driver(view.observed, rollout))
+    return f"{rollout.target or rollout.active} waits: {found.message if found else 'unknown'}"
+
+
+def held_up(view: View) -> Finding | None:
+    """The obstacle that a rollout waits for, if it does not end by itself or has not for long."""
+    rollout = view.desired.rollout
+    if rollout.held is None or view.desired.group is None:
+        return None
+    patience = view.desired.group.spec.upgrade.rollback.ready_in
+    long = held_for(view.observed, rollout) > patience
+    if not long and rollout.held.reason not in NEEDS_USER:
+        return None
+    return Finding("True", rollout.held.reason, _wait_text(view))
+
+
+def rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
+    """Why the spec that the user asks for does not land, and when it is tried again."""
+    revision = revision_with(rejected.generation, rejected.digest)
+    if trials.is_rejected(rollout):
+        why = (
+            f"{revision} was tried, and has landed nothing ({rejected.reason}): {rejected.message}"
+        )
+    else:
+        why = f"{revision} was rolled back ({rejected.reason}): {rejected.message}"
+    if pending := _next_rollback(rollout):
+        return f"{why}; {pending}"
+    if rollout.retry:
+        return f"{why}; it is tried again at {rollout.retry.time:%H:%M:%S} UTC"
+    return why
+
 
 FAILURE_THRESHOLD = 2
 """Consecutive commit failures that a condition reports: a single one may be transient."""

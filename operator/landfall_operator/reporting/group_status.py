@@ -6,9 +6,10 @@ with their age in the text; they never look fresh. All numbers are rounded to tw
 ``status_writes`` decides when a status that differs is written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
+from landfall.api import feed_status
 from landfall.api.contract import Status
 from landfall.api.spec import ConsumerGroup
 from landfall.api.status_summary import WORST, how_bad, totals_of
@@ -17,9 +18,11 @@ from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.status import (
     AutoscalingStatus,
     CommitsStatus,
+    CompactionStatus,
     Condition,
     ExecutorsStatus,
     FailureStatus,
+    FeedStatus,
     GroupStatus,
     LagStatus,
     Outcome,
@@ -31,19 +34,17 @@ from landfall_operator.api.status import (
 )
 from landfall_operator.core import autoscaler, trials
 from landfall_operator.core.desired_state import DesiredState
-from landfall_operator.core.executors import missing_since
 from landfall_operator.core.images import newer_image
+from landfall_operator.core.parsing import missing_since
 from landfall_operator.core.requests import answered_requests
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
 from landfall_operator.humanize import aged, count_text, rough, shortened
 from landfall_operator.objects import names
-from landfall_operator.reporting.bounds import bounded
-from landfall_operator.reporting.compaction import compaction_status
 from landfall_operator.reporting.conditions import acted_on, conditions
-from landfall_operator.reporting.feeds import feed_statuses, files_text
 from landfall_operator.reporting.publishers import published_text, publisher_statuses
 from landfall_operator.reporting.schedules import idle_status, run_statuses, schedule_status
+from landfall_operator.reporting.status_writes import bounded
 
 MAX_WORST = WORST
 """Topic partitions that ``status.lag.worst`` lists."""
@@ -271,3 +272,62 @@ def _outcome(observed: GroupObservation, rollout: RolloutStatus, record: Recorde
     trial = trials.present_trial(rollout)
     pending = rollout.target or (trial.revision if trial else None)
     return "Pending" if record == observed.record(pending) else "Superseded"
+
+
+def compaction_status(observed: GroupObservation, desired: DesiredState) -> CompactionStatus | None:
+    """What the active driver reports, or the last status had; None if the group merges nothing."""
+    driver = observed.driver(desired.rollout.active)
+    answer = driver.report if driver else None
+    if answer is None:
+        return observed.status.compaction
+    found = answer.status.compaction
+    if found is None:
+        return None
+    return CompactionStatus(
+        waiting_folders=rough(found.waiting_folders),
+        waiting_objects=rough(found.waiting_objects),
+        merged_objects=rough(found.merged_objects),
+        new_objects=rough(found.new_objects),
+        merged_bytes=rough(found.merged_bytes),
+        duplicates=rough(found.duplicates),
+        problem=shortened(found.problem, MAX_MESSAGE_LENGTH),
+    )
+
+
+MAX_FEEDS = 20
+"""Feeds that ``status.feeds`` lists, those with an error first."""
+
+
+def feed_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[FeedStatus, ...]:
+    """The feeds that the active driver reports, or that the last status had."""
+    driver = observed.driver(desired.rollout.active)
+    answer = driver.report if driver else None
+    if answer is None or not answer.status.feeds:
+        return observed.status.feeds or ()
+    worst_first = sorted(answer.status.feeds, key=lambda feed: (not feed.error, feed.topic))
+    return tuple(map(_feed_status, worst_first[:MAX_FEEDS]))
+
+
+def files_text(feeds: Collection[FeedStatus]) -> str | None:
+    """How many files are pending, and how many parts parked; None without feeds."""
+    if not feeds:
+        return None
+    pending, parked = (
+        sum(feed.pending_files for feed in feeds),
+        sum(feed.parked_parts for feed in feeds),
+    )
+    text = f"{count_text(pending)} pending"
+    return f"{text}, {count_text(parked)} parked" if parked else text
+
+
+def _feed_status(feed: feed_status.FeedStatus) -> FeedStatus:
+    return FeedStatus(
+        topic=feed.topic,
+        pending_files=rough(feed.pending_files),
+        pending_bytes=rough(feed.pending_bytes),
+        landed_parts=rough(feed.landed_parts),
+        parked_parts=rough(feed.parked_parts),
+        ignored_parts=rough(feed.ignored_parts),
+        error=shortened(feed.error, MAX_MESSAGE_LENGTH),
+        last_look=datetime.fromisoformat(feed.looked) if feed.looked else None,
+    )

@@ -10,9 +10,13 @@ from operator import attrgetter
 
 from landfall.api import contract
 from landfall.api.values import plural, time_text
-from landfall_operator.api.publisher_status import PublisherState, PublisherStatus
 from landfall_operator.api.reasons import BY_WORD, Reason
-from landfall_operator.api.status import ConditionStatus, GroupStatus
+from landfall_operator.api.status import (
+    ConditionStatus,
+    GroupStatus,
+    PublisherState,
+    PublisherStatus,
+)
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import FRESH, GroupObservation

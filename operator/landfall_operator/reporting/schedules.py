@@ -10,8 +10,16 @@ from datetime import datetime
 from landfall.api.contract import Status
 from landfall.api.values import plural
 from landfall_operator.api.reasons import ConditionType, Reason
-from landfall_operator.api.schedule_status import IdleStatus, RunResult, RunStatus, ScheduleStatus
-from landfall_operator.api.status import Condition, ConditionStatus, GroupStatus, Stage
+from landfall_operator.api.status import (
+    Condition,
+    ConditionStatus,
+    GroupStatus,
+    IdleStatus,
+    RunResult,
+    RunStatus,
+    ScheduleStatus,
+    Stage,
+)
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.schedules import ScheduleState

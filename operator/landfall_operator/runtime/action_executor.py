@@ -9,6 +9,7 @@ import asyncio
 import base64
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -28,14 +29,12 @@ from landfall_operator.core.cache import (
     Resource,
     minimal_body,
 )
-from landfall_operator.core.executors import executor_pods_of
-from landfall_operator.core.mounts import FAILED_MOUNT, mount_failure
+from landfall_operator.core.parsing import FAILED_MOUNT, executor_pods_of, mount_failure
 from landfall_operator.core.snapshot import ExecutorPods, PodFailure
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.control_port import Bearer, Credentials
-from landfall_operator.runtime.drift import AT_ONCE, INTERVAL, DriftLimit
 from landfall_operator.runtime.driver_client import (
     Command,
     DriverClient,
@@ -44,6 +43,44 @@ from landfall_operator.runtime.driver_client import (
 )
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
+
+REPAIRS_AT_ONCE = 3
+"""How often an object is put back at once."""
+REPAIR_INTERVAL = 600.0
+"""Seconds between two repairs of an object after that, and until the count begins anew."""
+
+
+@dataclass(slots=True)
+class _Repairs:
+    count: int
+    last: float
+
+
+class DriftLimit:
+    """Counts, for each object, how often it was put back."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` gives the time in seconds."""
+        self._clock = clock
+        self._repairs: dict[tuple[Key, str], _Repairs] = {}
+
+    def count(self, key: Key, name: str) -> int:
+        """Count a repair of an object; returns how many there were in a row, 0 if it must wait."""
+        now = self._clock()
+        known = self._repairs.get((key, name))
+        waited = known is None or now - known.last >= REPAIR_INTERVAL
+        if known is None or (waited and known.count < REPAIRS_AT_ONCE):
+            self._repairs[key, name] = _Repairs(1, now)
+            return 1
+        if known.count >= REPAIRS_AT_ONCE and not waited:
+            return 0
+        known.count, known.last = known.count + 1, now
+        return known.count
+
+    def forget(self, key: Key) -> None:
+        """Forget the objects of a group."""
+        self._repairs = {at: value for at, value in self._repairs.items() if at[0] != key}
+
 
 log = logging.getLogger(__name__)
 
@@ -304,11 +341,12 @@ class ActionExecutor:
     async def _announce_drift(self, target: Target, name: str, repairs: int) -> None:
         """Say that an object is put back; after some repairs in a row, that somebody insists."""
         reason, message = "PutBack", f"{name} was changed by somebody else, and is put back"
-        if repairs >= AT_ONCE:
+        if repairs >= REPAIRS_AT_ONCE:
             reason = "Contested"
             message = (
                 f"{name} is changed again and again by somebody else, and is put back every"
-                f" {INTERVAL / 60:.0f} minutes from now on; its metadata.managedFields say by whom"
+                f" {REPAIR_INTERVAL / 60:.0f} minutes from now on;"
+                " its metadata.managedFields say by whom"
             )
         await self.emit_event(target, actions.EmitEvent("Warning", reason, message))
 

@@ -39,7 +39,7 @@ from landfall_operator.objects.backfill_pods import Lander
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
-from landfall_operator.reporting.bounds import bounded
+from landfall_operator.reporting.status_writes import bounded
 from landfall_operator.runtime.action_executor import difference, token_of
 from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import DriverClient

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall_operator.api.backfill import KIND
 from landfall_operator.core.backfill_snapshot import RETRY, status_of
-from landfall_operator.core.backfill_states import is_settled
+from landfall_operator.core.backfills import is_settled
 from landfall_operator.objects.names import is_reserved
 from landfall_operator.objects.overlay import Json
-from landfall_operator.runtime.backfill_metrics import BackfillSnapshot
 from landfall_operator.runtime.backfill_pass import BackfillPass
 from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
-from landfall_operator.runtime.metrics import Metrics
+from landfall_operator.runtime.metrics import BackfillSnapshot, Metrics
 
 log = logging.getLogger(__name__)
 

@@ -20,13 +20,15 @@ from landfall.api.contract import (
     TryAgain,
 )
 from landfall.errors import Retry
-from landfall_operator.runtime.control_port import ControlPort, Credentials, why_refused
-from landfall_operator.runtime.driver_answers import (
+from landfall_operator.runtime.control_port import (
+    ControlPort,
+    Credentials,
     body_of,
     cautious,
     is_success,
     outcome_of,
     url_of,
+    why_refused,
 )
 from landfall_operator.runtime.metrics import Metrics
 

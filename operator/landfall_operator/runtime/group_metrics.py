@@ -13,10 +13,8 @@ from datetime import datetime
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from landfall_operator.api.publisher_status import PublisherState
 from landfall_operator.api.reasons import Phase
-from landfall_operator.api.status import GroupStatus
-from landfall_operator.api.trial_status import TrialResult
+from landfall_operator.api.status import GroupStatus, PublisherState, TrialResult
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import GroupObservation
 

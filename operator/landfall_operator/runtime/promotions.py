@@ -14,8 +14,13 @@ import aiohttp
 
 from landfall_operator.core.backfill_snapshot import PromotionAnswer, PromotionOutcome
 from landfall_operator.objects.names import OPERATOR
-from landfall_operator.runtime.control_port import ControlPort, Credentials, why_refused
-from landfall_operator.runtime.driver_answers import body_of, outcome_of
+from landfall_operator.runtime.control_port import (
+    ControlPort,
+    Credentials,
+    body_of,
+    outcome_of,
+    why_refused,
+)
 from landfall_operator.runtime.metrics import Metrics
 
 PATH = "/control/promote"

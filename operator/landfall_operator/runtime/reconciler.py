@@ -29,7 +29,7 @@ from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, de
 from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.rollout import Event, is_changing
-from landfall_operator.core.sample_history import SampleHistory
+from landfall_operator.core.samples import SampleHistory
 from landfall_operator.core.snapshot import (
     ExecutorPods,
     GroupObservation,

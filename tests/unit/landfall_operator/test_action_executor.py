@@ -13,9 +13,13 @@ from landfall.api.signatures import Addressee
 from landfall_operator.core.actions import Apply, EmitEvent, RemoveAnnotation, SendTakeOver
 from landfall_operator.core.cache import GROUP, ObjectCache
 from landfall_operator.objects.manifests import LiveSettings, Owner, live_settings, shared_objects
-from landfall_operator.runtime.action_executor import ActionExecutor, Target, difference
+from landfall_operator.runtime.action_executor import (
+    REPAIRS_AT_ONCE,
+    ActionExecutor,
+    Target,
+    difference,
+)
 from landfall_operator.runtime.control_port import Bearer, Credentials
-from landfall_operator.runtime.drift import AT_ONCE
 from landfall_operator.runtime.kube_client import KINDS, RequestRejected
 from tests.support.api_objects import KEY, OWNER, resource
 from tests.support.cluster_model import SITE, group
@@ -183,12 +187,15 @@ def test_what_somebody_keeps_changing_is_put_back_only_so_often() -> None:
     cache.put("Role", api.store(f"{KINDS['Role'].path('logs')}/clicks-driver", role))
     actions = ActionExecutor(api, cache, cast("Any", Drivers()), cast("Any", events), POOL)
 
-    for _ in range(AT_ONCE + 2):
+    for _ in range(REPAIRS_AT_ONCE + 2):
         asyncio.run(actions.execute(target(), Apply(role)))
         asyncio.run(actions.has_token(target()))  # a look at the token forgets no repair
 
-    assert api.asked("apply", "Role") == AT_ONCE
-    assert [event.reason for event in events.posted] == [*["PutBack"] * (AT_ONCE - 1), "Contested"]
+    assert api.asked("apply", "Role") == REPAIRS_AT_ONCE
+    assert [event.reason for event in events.posted] == [
+        *["PutBack"] * (REPAIRS_AT_ONCE - 1),
+        "Contested",
+    ]
     assert events.posted[0].message.startswith("Role/clicks-driver was changed by somebody else")
 
 
@@ -196,10 +203,10 @@ def test_what_the_operator_itself_changes_is_no_repair() -> None:
     events, api, cache = Events(), FakeApi(), ObjectCache()
     actions = ActionExecutor(api, cache, cast("Any", Drivers()), cast("Any", events), POOL)
 
-    for executors in range(AT_ONCE + 2):
+    for executors in range(REPAIRS_AT_ONCE + 2):
         asyncio.run(
             actions.execute(target(), Apply(live_settings(OWNER, group(), LiveSettings(executors))))
         )
 
-    assert api.asked("apply", "ConfigMap") == AT_ONCE + 2
+    assert api.asked("apply", "ConfigMap") == REPAIRS_AT_ONCE + 2
     assert events.posted == []

@@ -26,8 +26,7 @@ from landfall_operator.core.backfill_snapshot import (
     PromotionOutcome,
     observation,
 )
-from landfall_operator.core.backfill_states import is_settled
-from landfall_operator.core.backfills import decide
+from landfall_operator.core.backfills import decide, is_settled
 from tests.support.seen_backfills import (
     COMPARED,
     LANDING,

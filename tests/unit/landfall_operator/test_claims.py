@@ -9,12 +9,10 @@ import pytest
 
 from landfall_operator.core.actions import Apply
 from landfall_operator.core.cache import ObjectCache
-from landfall_operator.core.claims import Claim, Claims
-from landfall_operator.core.label_selector import parse_selector
+from landfall_operator.core.claims import Claim, Claims, parse_selector
 from landfall_operator.objects.manifests import shared_objects
 from landfall_operator.objects.names import OPERATOR_ANNOTATION
-from landfall_operator.runtime.action_executor import ActionExecutor, Target
-from landfall_operator.runtime.drift import AT_ONCE
+from landfall_operator.runtime.action_executor import REPAIRS_AT_ONCE, ActionExecutor, Target
 from landfall_operator.runtime.kube_client import KINDS
 from landfall_operator.runtime.metrics import Metrics
 from landfall_operator.runtime.reconciler import ReconcilerSettings
@@ -204,12 +202,12 @@ def test_what_another_operator_writes_again_and_again_is_put_back_only_so_often(
     group = Target(KEY, cache.groups[KEY], {})
     with ThreadPoolExecutor(1) as pool:
         one = ActionExecutor(api, cache, cast("Any", None), cast("Any", events), pool)
-        for number in range(AT_ONCE + 4):
+        for number in range(REPAIRS_AT_ONCE + 4):
             asyncio.run(one.execute(group, Apply(role)))
             cache.put("Role", api.store(path, with_hash(role, f"other-{number}")))
 
-    assert api.asked("apply", "Role") == AT_ONCE + 1
-    assert events.reasons == [*["PutBack"] * (AT_ONCE - 1), "Contested"]
+    assert api.asked("apply", "Role") == REPAIRS_AT_ONCE + 1
+    assert events.reasons == [*["PutBack"] * (REPAIRS_AT_ONCE - 1), "Contested"]
 
 
 def with_hash(manifest: dict[str, Any], value: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.compaction_status import CompactionStatus
-from landfall_operator.api import compaction_status
+from landfall_operator.api import status as written
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.status_writes import NUMBERS, write_interval
 from tests.support.cluster_model import World, group
@@ -32,7 +32,7 @@ def reporting(running: GroupObservation, merging: CompactionStatus | None) -> Gr
 def test_numbers_are_rounded_and_the_problem_is_named(running: GroupObservation) -> None:
     found = status_of(reporting(running, MERGING)).compaction
 
-    assert found == compaction_status.CompactionStatus(
+    assert found == written.CompactionStatus(
         waiting_folders=2,
         waiting_objects=1300,
         merged_objects=5700,

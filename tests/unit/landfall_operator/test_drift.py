@@ -14,7 +14,7 @@ from landfall_operator.core.ownership import applied_fields, is_intact
 from landfall_operator.objects import manifests
 from landfall_operator.objects.names import OPERATOR
 from landfall_operator.objects.pod_templates import driver_template
-from landfall_operator.runtime.drift import AT_ONCE, INTERVAL, DriftLimit
+from landfall_operator.runtime.action_executor import REPAIR_INTERVAL, REPAIRS_AT_ONCE, DriftLimit
 from tests.support.api_objects import KEY, OWNER, deployed, resource, stored
 from tests.support.cluster_model import SITE, START, World, decided, group
 
@@ -173,12 +173,12 @@ def test_repairs_in_a_row_are_limited() -> None:
     now = 0.0
     limit = DriftLimit(lambda: now)
 
-    counts = [limit.count(KEY, "Role/a") for _ in range(AT_ONCE + 2)]
-    now = INTERVAL
+    counts = [limit.count(KEY, "Role/a") for _ in range(REPAIRS_AT_ONCE + 2)]
+    now = REPAIR_INTERVAL
     later = [limit.count(KEY, "Role/a") for _ in range(2)]
 
     assert counts == [1, 2, 3, 0, 0]
-    assert later == [AT_ONCE + 1, 0]
+    assert later == [REPAIRS_AT_ONCE + 1, 0]
     assert limit.count(KEY, "Role/b") == 1
 
 
@@ -187,6 +187,6 @@ def test_repairs_long_after_each_other_are_not_in_a_row() -> None:
     limit = DriftLimit(lambda: now)
     limit.count(KEY, "Role/a")
 
-    now = INTERVAL
+    now = REPAIR_INTERVAL
 
     assert limit.count(KEY, "Role/a") == 1

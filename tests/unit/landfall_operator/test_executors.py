@@ -10,7 +10,7 @@ from landfall.api.contract import ExecutorProblem, Workers
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.status import Condition, ExecutorsStatus, GroupStatus
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.executors import STARTUP, executor_pods_of
+from landfall_operator.core.parsing import STARTUP, executor_pods_of
 from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, PodFailure
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.feed_status import FeedStatus
-from landfall_operator.api import feed_status
+from landfall_operator.api import status as written
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.snapshot import GroupObservation
@@ -35,7 +35,7 @@ def reporting(running: GroupObservation, *feeds: FeedStatus) -> GroupObservation
     return with_driver(running, report=replace(driver.report, status=status))
 
 
-def feeds_of(status: GroupStatus) -> list[feed_status.FeedStatus]:
+def feeds_of(status: GroupStatus) -> list[written.FeedStatus]:
     return list(status.feeds or ())
 
 

@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
-from landfall_operator.runtime import first_lists, watcher
-from landfall_operator.runtime.first_lists import FirstLists
+from landfall_operator.runtime import watcher
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected, Unavailable
+from landfall_operator.runtime.watcher import FirstLists
 from tests.support.api_objects import KEY, resource
 
 pytestmark = pytest.mark.asyncio
@@ -26,8 +26,8 @@ class Lists:
         self.woken: list[Key] = []
         self.cache = ObjectCache()
         monkeypatch.setattr(watcher, "resync", self._resync)
-        monkeypatch.setattr(first_lists, "RETRY_SECONDS", 0.0)
-        monkeypatch.setattr(first_lists, "REPEAT_SECONDS", 0.0)
+        monkeypatch.setattr(watcher, "RETRY_SECONDS", 0.0)
+        monkeypatch.setattr(watcher, "REPEAT_SECONDS", 0.0)
         self.lists = FirstLists(cast("KubeClient", None), self.cache, self.woken.append)
 
     async def _resync(

@@ -7,9 +7,8 @@ import pytest
 
 from landfall.api.spec import Autoscaling
 from landfall_operator.api.status import IneffectiveScaleUp
-from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, scale
+from landfall_operator.core.autoscaler import PAUSE, Scaling, ScalingContext, ScalingReason, scale
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.ineffective import PAUSE
 from landfall_operator.core.samples import Sample
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.group_status import report

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from landfall_operator import logs
+from landfall_operator.main import configure_logs
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def restored_logging() -> Iterator[None]:
 def test_a_json_line_has_the_fields_but_not_those_of_kopf(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    logs.configure("json", "INFO")
+    configure_logs("json", "INFO")
 
     extra = {"group": "logs/clicks", "replicas": 3, "k8s_ref": {"kind": "Pod"}}
     logging.getLogger("x").info("scaled to %d", 3, extra=extra)
@@ -44,7 +44,7 @@ def test_a_json_line_has_the_fields_but_not_those_of_kopf(
 
 
 def test_a_text_line_begins_with_the_group(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("text", "INFO")
+    configure_logs("text", "INFO")
 
     logging.getLogger("x").info("scaled", extra={"group": "logs/clicks"})
 
@@ -52,7 +52,7 @@ def test_a_text_line_begins_with_the_group(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_libraries_log_warnings_only(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.configure("text", "INFO")
+    configure_logs("text", "INFO")
 
     logging.getLogger("kopf").info("resuming is handled")
 

@@ -16,9 +16,13 @@ from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.backfill_metrics import BACKFILL_FAMILIES, BackfillSnapshot
 from landfall_operator.runtime.group_metrics import GROUP_FAMILIES, GroupSnapshot, group_snapshot
-from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from landfall_operator.runtime.metrics import (
+    BACKFILL_FAMILIES,
+    BackfillSnapshot,
+    Metrics,
+    OperatorSnapshot,
+)
 from tests.support.cluster_model import START, World, group
 from tests.support.seen_backfills import compared
 

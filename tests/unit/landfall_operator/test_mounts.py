@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from landfall_operator.api.reasons import Reason
-from landfall_operator.core.mounts import mount_failure, with_field
+from landfall_operator.core.parsing import mount_failure, with_field
 from landfall_operator.core.snapshot import PodFailure
 from tests.support.cluster_model import START, group
 from tests.support.reconciled import Reconciled

@@ -13,6 +13,7 @@ from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.validation import conflict, parsed
+from landfall_operator.core.cache import slim_deployment, slim_pod
 from landfall_operator.core.parsing import (
     driver_of,
     hashes_of,
@@ -21,7 +22,6 @@ from landfall_operator.core.parsing import (
     report_of,
     status_of,
 )
-from landfall_operator.core.slim import slim_deployment, slim_pod
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
 from tests.support.api_objects import OWNER, deployed

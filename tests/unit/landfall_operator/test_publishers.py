@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.api.contract import PublisherStatus
-from landfall_operator.api.publisher_status import PublisherState
-from landfall_operator.api.publisher_status import PublisherStatus as StoredStatus
 from landfall_operator.api.reasons import ConditionType, Reason
-from landfall_operator.api.status import Condition, GroupStatus
+from landfall_operator.api.status import Condition, GroupStatus, PublisherState
+from landfall_operator.api.status import PublisherStatus as StoredStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import FRESH, GroupObservation

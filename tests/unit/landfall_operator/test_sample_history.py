@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall_operator.core.sample_history import INTERVAL, KEPT, SampleHistory
-from landfall_operator.core.samples import Sample
+from landfall_operator.core.samples import INTERVAL, KEPT, Sample, SampleHistory
 from tests.support.cluster_model import START
 
 COUNTS = st.integers(0, 2**53)

@@ -6,10 +6,8 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.run_status import RunStatus as ReportedRun
-from landfall_operator.api.publisher_status import PublisherState
 from landfall_operator.api.reasons import ConditionType, Reason
-from landfall_operator.api.schedule_status import RunResult
-from landfall_operator.api.status import Condition
+from landfall_operator.api.status import Condition, PublisherState, RunResult
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.schedules import run_status
 from landfall_operator.reporting.event_texts import condition_events

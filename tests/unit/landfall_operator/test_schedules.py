@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import Phase
-from landfall_operator.api.schedule_status import RunResult
-from landfall_operator.api.status import AutoscalingStatus, GroupStatus, Stage
+from landfall_operator.api.status import AutoscalingStatus, GroupStatus, RunResult, Stage
 from landfall_operator.api.verbs import PAUSE, Verb
 from landfall_operator.core.autoscaler import ScalingReason
 from landfall_operator.core.desired_state import desired_state

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.trial_status import TrialResult, TrialStatus
+from landfall_operator.api.status import TrialResult, TrialStatus
 from landfall_operator.api.verbs import Verb
 from landfall_operator.core.trials import needless
 from tests.support.cluster_model import World, group

@@ -6,8 +6,8 @@ import pytest
 
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.reasons import Reason
-from landfall_operator.api.trial_status import TrialResult, TrialStatus
-from landfall_operator.core import trial_results
+from landfall_operator.api.status import TrialResult, TrialStatus
+from landfall_operator.core import trials
 from landfall_operator.core.trial_backfills import Backfill, trial_backfill_of
 from tests.support.cluster_model import START, group
 
@@ -41,7 +41,7 @@ def backfill(
 
 def judged(found: Backfill, asked: ConsumerGroup) -> TrialStatus:
     assert found.comparison
-    return trial_results.of_comparison(TRIAL, found.comparison, found, asked)
+    return trials.of_comparison(TRIAL, found.comparison, found, asked)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_why_a_backfill_failed_decides_what_becomes_of_the_revision(
 ) -> None:
     found = Backfill("b", "Failed", reason, "why")
 
-    judged = trial_results.of_failure(TRIAL, found, shadow())
+    judged = trials.of_failure(TRIAL, found, shadow())
 
     assert (judged.result, judged.reason) == (result, said)
 
@@ -173,7 +173,7 @@ def test_why_a_backfill_failed_decides_what_becomes_of_the_revision(
     ],
 )
 def test_what_kept_a_trial_from_ending(found: Backfill | None, reason: Reason) -> None:
-    assert trial_results.cause_of_delay(found) is reason
+    assert trials.cause_of_delay(found) is reason
 
 
 @pytest.mark.parametrize(

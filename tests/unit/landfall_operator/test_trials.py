@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from landfall_operator.api.reasons import ConditionType, Reason
-from landfall_operator.api.status import Stage
-from landfall_operator.api.trial_status import TrialResult, TrialStatus
+from landfall_operator.api.status import Stage, TrialResult, TrialStatus
 from tests.support.cluster_model import World, group
 from tests.support.cluster_model_trials import ROWS
 
