@@ -38,12 +38,12 @@ from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
 from landfall_operator.runtime.leader_election import Lease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
-from landfall_operator.runtime.namespaces import Namespaces, run_kopf
+from landfall_operator.runtime.namespaces import Namespaces
 from landfall_operator.runtime.promotions import HttpPromotionClient
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from landfall_operator.runtime.signing_keys import SigningKeys
 from landfall_operator.runtime.trial_lists import TrialLists
-from landfall_operator.runtime.watcher import FirstLists
+from landfall_operator.runtime.watcher import FirstLists, run_kopf
 from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
 

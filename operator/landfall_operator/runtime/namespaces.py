@@ -21,8 +21,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
-import kopf
-
 from landfall.errors import Retry
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.core.backfill_snapshot import FINALIZER as DISCARD
@@ -319,36 +317,3 @@ class Namespaces:
         }
         self._kube.merge(kind, metadata["namespace"], metadata["name"], patch)
         log.info("%s %s/%s released", kind, metadata["namespace"], metadata["name"])
-
-
-async def run_kopf(
-    registry: kopf.OperatorRegistry,
-    namespaces: tuple[str, ...],
-    changed: asyncio.Event,
-    on_start: Callable[[], None],
-) -> None:
-    """Watch until ``changed`` is set; only kopf's own tasks end then.
-
-    ``kopf.operator`` would also cancel every task that was created meanwhile, such as the passes.
-    ``on_start`` is called when kopf has installed its signal handlers.
-    """
-    tasks = await kopf.spawn_tasks(
-        registry=registry,
-        settings=watcher.settings(),
-        memories=watcher.NoMemories(),
-        standalone=True,
-        clusterwide=not namespaces,
-        namespaces=namespaces,
-        stop_flag=changed,
-    )
-    on_start()
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        # kopf kills the process some time after its tasks are canceled, unless this is set.
-        changed.set()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

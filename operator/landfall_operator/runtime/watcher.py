@@ -2,12 +2,13 @@
 
 Nothing is decided here, and only event handlers of kopf are used. Thus kopf writes nothing: no
 annotations, no finalizers, no Events. It gets the exact namespaces and may not scan for others, so
-it needs no right except list and watch on the watched kinds.
+it needs no right except list and watch on the watched kinds. Of kopf, only what it exports is used
+(docs/adr/0082): what it remembers of each object, 0.8 kB, is the price of that.
 
-``resync`` lists everything: when the watches begin (``landfall_operator.runtime.watcher``), and
-from time to time for what kopf misses when a watch restarts. Index functions of kopf would do the
-former too, but they keep every listed object in memory until all are indexed, and the time that
-they take grows with the square of the number of objects.
+``resync`` lists everything: when the watches begin (``FirstLists``), and from time to time for what
+kopf misses when a watch restarts. Index functions of kopf would do the former too, but they keep
+every listed object in memory until all are indexed, and the time that they take grows with the
+square of the number of objects.
 """
 
 import asyncio
@@ -17,7 +18,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kopf
-from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 from kubernetes.client import Configuration
 
 from landfall.errors import Retry
@@ -90,18 +90,6 @@ def _name(body: Mapping[str, Any]) -> str:
     return f"{body['kind']} {body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
-class NoMemories(ResourceMemories):
-    """What kopf remembers of objects between two events, which event handlers do not need: nothing.
-
-    It would be 10 kB for each group. kopf takes such an object as an argument, but has no public
-    class to derive from.
-    """
-
-    async def recall(self, *arguments: Any, **options: Any) -> ResourceMemory:
-        """A new memory for each event."""
-        return await super().recall(*arguments, **{**options, "ephemeral": True})
-
-
 def settings() -> kopf.OperatorSettings:
     """Kopf's settings: no Events, no scanning for namespaces, timeouts on all requests."""
     made = kopf.OperatorSettings()
@@ -119,6 +107,38 @@ def settings() -> kopf.OperatorSettings:
         if selector:
             made.watching.label_selectors[served.group, served.version, served.plural] = selector
     return made
+
+
+async def run_kopf(
+    registry: kopf.OperatorRegistry,
+    namespaces: tuple[str, ...],
+    changed: asyncio.Event,
+    on_start: Callable[[], None],
+) -> None:
+    """Watch until ``changed`` is set; only kopf's own tasks end then.
+
+    ``kopf.operator`` would also cancel every task that was created meanwhile, such as the passes.
+    ``on_start`` is called when kopf has installed its signal handlers.
+    """
+    tasks = await kopf.spawn_tasks(
+        registry=registry,
+        settings=settings(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=changed,
+    )
+    on_start()
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        # kopf kills the process some time after its tasks are canceled, unless this is set.
+        changed.set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
 
 
 def credentials(configuration: Configuration) -> kopf.ConnectionInfo:

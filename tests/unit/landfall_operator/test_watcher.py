@@ -10,7 +10,7 @@ import pytest
 from landfall_operator.core.cache import Key, ObjectCache
 from landfall_operator.objects.manifests import config_map
 from landfall_operator.runtime.kube_client import KubeClient, Page
-from landfall_operator.runtime.watcher import NoMemories, resync
+from landfall_operator.runtime.watcher import resync
 from tests.support.api_objects import KEY, OWNER, resource, stored
 from tests.support.cluster_model import SITE, group
 
@@ -120,11 +120,3 @@ async def test_groups_in_namespaces_of_kubernetes_are_left_alone() -> None:
 
     assert await resynced(cache, lists) == {KEY}
     assert list(cache.groups) == [KEY]
-
-
-async def test_kopf_remembers_no_object_after_its_event() -> None:
-    memories = NoMemories()
-
-    await memories.recall(resource(1), noticed_by_listing=True)
-
-    assert not list(memories.iter_all_memories())
