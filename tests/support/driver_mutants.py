@@ -20,6 +20,7 @@ from landfall.driver.landing.lost_uploads import LostUploads
 from landfall.driver.landing.recovery import LostSlice, Remade
 from landfall.driver.landing.segment_rolling import SegmentRolling
 from landfall.driver.process.loop import Driver
+from landfall.driver.process.passes import BatchStarts, DriverParts
 from landfall.driver.requests.replay import Landed, Replayer
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.lane import Read
@@ -97,7 +98,8 @@ class ListsWhileItLands(Driver):
 
     def _list_fenced_uploads(self) -> None:
         now = self.deps.clock()
-        self._housekeeping.begin_first_sweep(self._is_ours, self._completer.decided, now)
+        uploads = self._completer.protected_uploads
+        self._housekeeping.begin_first_sweep(self._store_upkeep.is_ours, uploads, now)
 
 
 class TakesItsOwnForAnothers(Driver):
@@ -114,14 +116,26 @@ class TakesItsOwnForAnothers(Driver):
 class WaitsForEveryLeader(Driver):
     """One Kafka partition without a leader makes all others wait."""
 
-    def _start_batches(self, now: datetime) -> None:
-        if not self.deps.observer.view.unavailable:
-            super()._start_batches(now)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._starts.__class__ = _WaitsForEveryLeader
+
+
+class _WaitsForEveryLeader(BatchStarts):
+    def _start(self, now: datetime) -> None:
+        if not self.parts.deps.observer.view.unavailable:
+            super()._start(now)
 
 
 class NeverComesBack(Driver):
     """A Kafka partition that was once without a leader stays blocked."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._parts.__class__ = _NeverComesBack
+
+
+class _NeverComesBack(DriverParts):
     def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
         self._once = {**vars(self).get("_once", {}), **super().stalled_partitions()}
         return self._once

@@ -23,11 +23,11 @@ class RetiresFirst(Driver):
 
 
 class _RetiresFirst(Replacements):
-    def advance(self, now: datetime, *, begins: bool) -> None:
+    def _proceed(self, now: datetime, *, begins: bool) -> None:
         for slot, running in self._running.items():
             if running.record is not None:
                 self._cleaning_up.begin(slot, running.pending)
-        super().advance(now, begins=begins)
+        super()._proceed(now, begins=begins)
 
 
 class ForgetsWhatRetires(Driver):

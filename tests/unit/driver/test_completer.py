@@ -142,7 +142,7 @@ def test_what_a_repair_made_again_is_doubted_anew(time: Time) -> None:
     completer.apply(3, [again])
 
     assert completer.lost() == {}
-    assert completer.decided == {again.upload.upload_id}
+    assert completer.protected_uploads == {again.upload.upload_id}
 
 
 def test_a_start_lands_while_it_is_not_known_yet_whether_uploads_are_lost() -> None:

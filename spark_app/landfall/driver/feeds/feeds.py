@@ -25,6 +25,7 @@ from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import Look
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
+from landfall.driver.core.parts import Part
 from landfall.driver.decide.file_requests import FilesPlan
 from landfall.driver.decide.requests import Refusal
 from landfall.driver.feeds.feed_failures import FeedFailures
@@ -56,7 +57,7 @@ MAX_LOOKS = 16
 """How many feeds are looked at at once, so that some that do not answer keep no other waiting."""
 
 
-class Feeds:
+class Feeds(Part):
     """The feeds of a group; none if it lands topics of Kafka. Used by the driver's thread alone."""
 
     def __init__(
@@ -79,8 +80,11 @@ class Feeds:
                 ends when it has caught up leaves them to the next one, or it would end with parts
                 that are neither landed nor parked, and call that success.
         """
-        self._group, self._deps, self._append = group.metadata.name, deps, append
-        self._wake, self._retries_own = wake, retries_own
+        self._group = group.metadata.name
+        self._deps = deps
+        self._append = append
+        self._wake = wake
+        self._retries_own = retries_own
         self._specs = {TopicPartition(f.topic, 0): f for f in group.spec.source.files}
         self._open: dict[TopicPartition, OpenFeed] = {}
         self._pool = deps.background.pool(min(max(1, len(self._specs)), MAX_LOOKS), "discovery")

@@ -13,7 +13,9 @@ from itertools import chain
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.core.deps import DriverDeps, record_failure
+from landfall.driver.core.deps import Append, DriverDeps, record_failure
+from landfall.driver.core.merged_first import ReadyTopics, all_at_once
+from landfall.driver.core.parts import Part
 from landfall.driver.decide import membership
 from landfall.driver.decide.bad_records import BadRecordHistory
 from landfall.driver.decide.batch_results import (
@@ -60,8 +62,26 @@ class BackgroundWork:
     housekeeping: Housekeeping
 
 
+@dataclass(frozen=True)
+class LaneAppender:
+    """Appends records, each of which says up to which slot everything is visible.
+
+    Attributes:
+        writer: the right to append to the lane.
+        completer: knows what is visible.
+    """
+
+    writer: LaneWriter
+    completer: Completer
+
+    def append(self, record: Callable[..., ledger.Record]) -> ledger.State:
+        """Append the record that ``record(header=…)`` makes; see ``LaneWriter.append``."""
+        applied_through = self.completer.applied_through
+        return self.writer.append(lambda header: record(header=header), applied_through)
+
+
 @dataclass
-class BatchCommitter:
+class BatchCommitter(Part):
     """Commits finished batches; used by the driver's thread alone.
 
     Attributes:
@@ -70,9 +90,11 @@ class BatchCommitter:
         deps: what the driver works with.
         batches: those in flight.
         background: completes what is committed, and aborts what is not.
+        append: appends a record.
         blocked: topic partitions whose batches cannot be committed until somebody acts, and why.
         park: moves the checkpoint past parts of files that could not be read.
         is_awaited: whether something waits for what is visible to be recorded as that.
+        merged_first: see ``Planner``; topics of which something is to be merged wait for that.
     """
 
     group: ConsumerGroup
@@ -80,28 +102,25 @@ class BatchCommitter:
     deps: DriverDeps
     batches: InFlightBatches
     background: BackgroundWork
+    append: Append
     blocked: dict[TopicPartition, Stalled] = field(default_factory=dict)
     park: Park = lambda state, _: state
     is_awaited: Callable[[], bool] = lambda: False
+    merged_first: ReadyTopics = all_at_once
 
     def __post_init__(self) -> None:
         self._bad_records = BadRecordHistory(self.group.spec.bad_records)
         self._denied: dict[TopicPartition, datetime] = {}
         self._unreadable: dict[TopicPartition, PartUnreadable] = {}
-        self.finalizing = Finalizing(self.group, self.deps.observer, self.append)
+        self.finalizing = Finalizing(self.group, self.deps.observer, self.append, self.merged_first)
         self._unrecorded_since: datetime | None = None
 
-    def append(self, record: Callable[..., ledger.Record]) -> ledger.State:
-        """Append the record that ``record(header=…)`` makes; see ``LaneWriter.append``."""
-        applied_through = self.background.completer.applied_through
-        return self.writer.append(lambda header: record(header=header), applied_through)
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no batch is in flight."""
+        return not self.batches
 
-    def count_refusal(self) -> None:
-        """Count a completion that the store denied; it is tried again meanwhile."""
-        if refused := self.background.completer.take_refusal():
-            record_failure(self.deps, cause(refused, "Complete"), refused)
-
-    def commit_finished(self, now: datetime) -> None:
+    def advance(self, now: datetime) -> None:
         """Commit what came back from every finished batch, as far as it may be committed.
 
         Raises:
@@ -133,6 +152,11 @@ class BatchCommitter:
             self.park(self.writer.state, unreadable)
         except Retry as error:  # what cannot be read fails again
             record_failure(self.deps, cause(error, "ParkFailed"), error)
+
+    def stop(self) -> None:
+        """Abort the uploads of batches in flight: no COMMIT names them, and none ever will."""
+        for results in self.batches.stop():
+            self.background.housekeeping.abort_results(results)
 
     def hand_over(self, reason: str, now: datetime) -> None:
         """Append YIELD, and before it what topics are complete up to, as far as it is known.

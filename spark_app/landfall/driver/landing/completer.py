@@ -24,9 +24,10 @@ from threading import Event
 import stamina
 
 from landfall import ledger
-from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.deps import DriverDeps, record_failure
+from landfall.driver.core.parts import Part
 from landfall.driver.core.retry_backoff import wait_after
-from landfall.errors import AccessDenied, LettersDenied, Retry, StoreDenied
+from landfall.errors import AccessDenied, LettersDenied, Retry, StoreDenied, cause
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
@@ -73,12 +74,15 @@ class _Completion:
         return done.done() and not done.cancelled() and isinstance(done.exception(), UploadLost)
 
 
-class Completer:
+class Completer(Part):
     """Completes the objects of COMMITs; called from one thread, works in many."""
 
     def __init__(self, deps: DriverDeps, wake: Callable[[], None]) -> None:
         """``wake`` is called, from any thread, when one ``apply`` is done or an object failed."""
-        self._uploads, self._wake, self._clock = deps.store, wake, deps.clock
+        self._deps = deps
+        self._uploads = deps.store
+        self._clock = deps.clock
+        self._wake = wake
         self._pool = deps.background.pool(THREADS, "complete")
         self._replacing_pool = deps.background.pool(REPLACING_THREADS, "complete-replacing")
         self._stopped = Event()
@@ -161,10 +165,11 @@ class Completer:
     def _should_retry(self, error: Exception) -> bool:
         return isinstance(error, Retry) and not self._stopped.is_set()
 
-    def take_refusal(self) -> AccessDenied | None:
-        """The last refusal since this was asked before, for the status; it is tried again."""
+    def advance(self, now: datetime) -> None:  # noqa: ARG002  # of every part
+        """Count the last refusal since the pass before; it is tried again meanwhile."""
         refused, self._refused = self._refused, None
-        return refused
+        if refused:
+            record_failure(self._deps, cause(refused, "Complete"), refused)
 
     def lost(self) -> dict[int, list[LandedObject]]:
         """Forget what is complete, and return the objects whose uploads are gone, by COMMIT's slot.
@@ -258,7 +263,7 @@ class Completer:
         return slot not in self._pending
 
     @property
-    def decided(self) -> frozenset[str]:
+    def protected_uploads(self) -> frozenset[str]:
         """Ids of uploads that a COMMIT names and that may still be open."""
         return frozenset(
             c.landed.upload.upload_id
@@ -293,6 +298,12 @@ class Completer:
         """Those of them that COMMITs have decided: nobody waits for a REPLACE."""
         of_commits = (p for slot, p in self._pending.items() if slot not in self._held)
         return frozenset(map(topic_partition, chain.from_iterable(of_commits)))
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no object will be visible before a Kafka partition answers that does not."""
+        away = self._deps.observer.view.unavailable.keys()
+        return self.completing == 0 and self.awaited <= away
 
     @property
     def applied_through(self) -> int:

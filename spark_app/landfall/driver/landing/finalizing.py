@@ -41,7 +41,13 @@ class Finalizing:
         merged_first: see ``Planner``; topics of which something is to be merged wait for that.
     """
 
-    def __init__(self, group: ConsumerGroup, observer: Observer, append: Append) -> None:
+    def __init__(
+        self,
+        group: ConsumerGroup,
+        observer: Observer,
+        append: Append,
+        merged_first: ReadyTopics = all_at_once,
+    ) -> None:
         """Nothing is decided for a group without ``spec.completeness``, or without a delay.
 
         Without one, only the ends of closed ranges say when an hour is over: a topic partition that
@@ -51,14 +57,15 @@ class Finalizing:
         completeness = group.spec.completeness
         decides = completeness and completeness.delay and not group.spec.source.files
         self._completeness = completeness if decides else None
-        self._observer, self._append = observer, append
+        self._observer = observer
+        self._append = append
         self._calendars = Calendars(group.spec)
         self._idle_since: dict[TopicPartition, datetime] = {}
         self._seen: Mapping[TopicPartition, int] | None = None
         self._decided_at: datetime | None = None
         self._waits = False
         self.held: tuple[HeldTopic, ...] = ()
-        self.merged_first: ReadyTopics = all_at_once
+        self.merged_first = merged_first
 
     def _note_look(self, now: datetime) -> None:
         """Remember what the last look at the log showed, if it was after the last pass."""

@@ -28,6 +28,7 @@ from itertools import chain
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
+from landfall.driver.core.parts import Part
 from landfall.driver.core.retry_backoff import wait_after
 from landfall.driver.core.stored_specs import stored_spec
 from landfall.driver.landing.completer import Completer
@@ -89,7 +90,7 @@ class _Job:
 
 
 @dataclass
-class LostUploads:
+class LostUploads(Part):
     """Used by the driver's thread alone; the jobs run in a thread of their own.
 
     Attributes:
@@ -121,9 +122,9 @@ class LostUploads:
         return self._waiting.total()
 
     @property
-    def topic_partitions(self) -> Collection[TopicPartition]:
-        """Topic partitions of those objects."""
-        return self._waiting.keys()
+    def is_at_rest(self) -> bool:
+        """Whether what is lost waits for Kafka partitions that do not answer."""
+        return self._waiting.keys() <= self.deps.observer.view.unavailable.keys()
 
     @property
     def missing(self) -> frozenset[TopicPartition]:
@@ -147,15 +148,14 @@ class LostUploads:
         if lost and not self._job and (self._wait_until is None or now >= self._wait_until):
             self._start(lost, now)
 
-    def stop(self) -> list[Upload]:
-        """Start no more jobs; returns uploads of a job that has ended and was not recorded."""
+    def stop(self) -> None:
+        """Start no more jobs; uploads of a job that has ended and was not recorded are aborted."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         job = self._job
         if job is None or not job.results.done() or job.results.cancelled():
-            return []
-        if job.results.exception():
-            return []
-        return _uploads(job.results.result())
+            return
+        if not job.results.exception():
+            self.abort(_uploads(job.results.result()))
 
     def _lost(self) -> dict[int, list[LandedObject]]:
         """By slot, the objects to be made again: lost ones, and missing ones that may be tried."""

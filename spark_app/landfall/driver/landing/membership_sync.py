@@ -16,6 +16,7 @@ from operator import is_, is_not
 from landfall import ledger
 from landfall.api.spec import Source
 from landfall.driver.core.observer import Observer
+from landfall.driver.core.parts import Part
 from landfall.driver.decide import deleted, membership
 from landfall.driver.landing.existing_objects import ExistingObjects
 from landfall.driver.landing.lost_ranges import LostRanges
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 Append = Callable[[Callable[..., ledger.Record]], State]
 
 
-class MembershipSync:
+class MembershipSync(Part):
     """Used by the driver's thread alone.
 
     Attributes:
@@ -52,8 +53,11 @@ class MembershipSync:
         existing: ExistingObjects,
         lost_ranges: LostRanges,
     ) -> None:
-        self._source, self._observer, self._append = source, observer, append
-        self._existing, self.lost_ranges = existing, lost_ranges
+        self._source = source
+        self._observer = observer
+        self._append = append
+        self._existing = existing
+        self.lost_ranges = lost_ranges
         self.absent: tuple[Stalled, ...] = ()
         self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
         self.leaving: tuple[TopicPartition, ...] = ()
@@ -119,6 +123,11 @@ class MembershipSync:
         }
         observer.record_arrivals(state.checkpoint, now)
         self._aim(state)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the members are as the log is: what was missing in an old look may be there."""
+        return not (self._observer.must_discover or self.leaving)
 
     @property
     def note(self) -> str:

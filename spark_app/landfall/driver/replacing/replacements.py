@@ -33,6 +33,8 @@ from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import PromoteRequest, UndoRequest
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
+from landfall.driver.core.draining import Draining
+from landfall.driver.core.parts import Part
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.retry_backoff import wait_after
 from landfall.driver.core.steps import Steps
@@ -105,7 +107,7 @@ class _Running:
 
 
 @dataclass
-class Replacements:
+class Replacements(Part):
     """Used by the driver's thread alone; the work is done in threads of its own.
 
     Attributes:
@@ -115,6 +117,7 @@ class Replacements:
         completer: makes new objects visible.
         wake: called, from any thread, when something has ended.
         abort: aborts uploads that nobody needs.
+        draining: says whether the driver must end, so that nothing new is recorded.
         retain: how long what retired can be brought back.
         keep: how long old objects stay where they are.
         positions: of publishers that must have followed before old objects are deleted.
@@ -126,6 +129,7 @@ class Replacements:
     completer: Completer
     wake: Callable[[], object]
     abort: Abort
+    draining: Draining
     retain: timedelta
     keep: timedelta = timedelta(0)
     positions: Positions = field(default_factory=dict)
@@ -152,7 +156,7 @@ class Replacements:
             reading = self._submit(self._readers, self._read, slot)
             self._running[slot] = _Running(pending, self.deps.clock(), reading)
 
-    def finish(self, *, merges: bool) -> bool:
+    def finish_merging(self, *, merges: bool) -> bool:
         """Whether something is under way that a driver waits for before it ends.
 
         Args:
@@ -321,7 +325,7 @@ class Replacements:
         return frozenset().union(*self._reserved.values())
 
     @property
-    def protected(self) -> frozenset[str]:
+    def protected_uploads(self) -> frozenset[str]:
         """Ids of uploads that are perhaps to be recorded."""
         taken = self._plan.uploads if self._plan else ()
         return self.planner.protected.union(upload.upload_id for upload in taken)
@@ -333,23 +337,23 @@ class Replacements:
             Stalled: a list is missing or damaged.
         """
         while True:
-            self.advance(self.deps.clock(), begins=False)
+            self._proceed(self.deps.clock(), begins=False)
             if all(running.record is not None for running in self._running.values()):
                 return
             report()
             wait()
 
-    def advance(self, now: datetime, *, begins: bool) -> None:
-        """Go on with every REPLACE that is not applied, and record what is planned.
-
-        Args:
-            now: the current time.
-            begins: whether anything new may be recorded.
+    def advance(self, now: datetime) -> None:
+        """Continue every REPLACE that is not applied, and record what is planned.
 
         Raises:
             Stalled: a foreign object is at a key; a list is missing or damaged.
             Fenced: another driver has opened the lane.
         """
+        self._proceed(now, begins=not self.draining.must_end)
+
+    def _proceed(self, now: datetime, *, begins: bool) -> None:
+        """Take the steps of a pass; with ``begins``, those too that record something new."""
         refused, self._refused = self._refused, None
         if refused:
             record_failure(self.deps, cause(refused, "Replace"), refused)

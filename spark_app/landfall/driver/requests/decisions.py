@@ -30,6 +30,7 @@ from landfall.api.verbs import (
 )
 from landfall.driver.core.deps import Append
 from landfall.driver.core.observer import Observer
+from landfall.driver.core.parts import Part
 from landfall.driver.core.steps import Steps
 from landfall.driver.decide.requests import (
     LedgerRequest,
@@ -60,7 +61,7 @@ def decision_of(request: Request, now: datetime) -> Decision:
 
 
 @dataclass(frozen=True)
-class DriverParts:
+class DriverLane:
     """What requests see of a driver, and what they make it forget.
 
     Attributes:
@@ -144,7 +145,7 @@ class _RunningRequest:
 
 
 @dataclass
-class Decisions:
+class Decisions(Part):
     """Used by the driver's thread; ``pending.submit`` is for any thread.
 
     Attributes:
@@ -154,7 +155,7 @@ class Decisions:
         pending: requests that wait to be carried out.
     """
 
-    parts: DriverParts
+    parts: DriverLane
     replayer: Replayer
     pool: Executor
     pending: PendingRequests
@@ -174,6 +175,11 @@ class Decisions:
     def is_carrying_out(self) -> bool:
         """Whether a replay, or another request of several steps, has begun and not ended."""
         return bool(self._running)
+
+    def advance(self, now: datetime) -> None:
+        """Carry out what waits; see ``carry_out``."""
+        committer = self.parts.committer
+        self.carry_out(lambda: committer.writer.state, committer.batches.in_flight(), now)
 
     def carry_out(
         self, state: Callable[[], State], in_flight: Collection[TopicPartition], now: datetime
