@@ -92,7 +92,7 @@ class Asking:
         driver = process.contender._driver
         assert driver
         self._schedule.say(f"{me.name} asks {process.name}: {request}")
-        pending = driver._decisions.pending
+        pending = driver._requests.pending
         said = pending.submit(request, timedelta(0))
         if said.outcome is not Outcome.WAITING:
             return said

@@ -126,7 +126,7 @@ class MergeSchedule(Schedule):
         if slots and owners:
             request = UndoRequest(who="on call", why="a test", slot=self.dice.choice(slots))
             self.say(f"a driver is asked to undo slot {request.slot}")
-            self.dice.choice(owners)._decisions.pending.submit(request, timedelta(0))
+            self.dice.choice(owners)._requests.pending.submit(request, timedelta(0))
 
     def findings(self) -> Iterable[str]:
         """What is wrong in the end."""

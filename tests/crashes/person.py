@@ -48,7 +48,7 @@ def asked(schedule: "Schedule", driver: Driver) -> Driver:
         for topic in ("a", "b"):
             schedule.say(f"{driver.writer.state.writer} is asked to replay {topic}")
             request = ReplayRequest(who="on call", why="mended", topic=topic)
-            driver._decisions.pending.submit(request, timedelta(0))
+            driver._requests.pending.submit(request, timedelta(0))
     return driver
 
 

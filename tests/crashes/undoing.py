@@ -56,7 +56,7 @@ class Undoing:
             return
         slot, some = self._wanted[-1]
         request = UndoRequest(who="on call", why="a test", slot=slot, output_partitions=some)
-        pending = schedule.dice.choice(owners)._decisions.pending
+        pending = schedule.dice.choice(owners)._requests.pending
         schedule.say(f"a driver is asked to undo slot {slot} {some or ''}")
         pending.submit(request, timedelta(0))
         answers = (each.answer for each in pending.waiting() if each.request == request)

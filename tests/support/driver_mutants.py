@@ -223,8 +223,9 @@ class CompletesReplaysFirst(Driver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        replayer = self._decisions.replayer
-        self._decisions.replayer = _CompletesReplaysFirst(
+        executor = self._requests.executor
+        replayer = executor.replayer
+        executor.replayer = _CompletesReplaysFirst(
             replayer.group, replayer.store, replayer.runner, replayer.new_name
         )
 

@@ -163,7 +163,7 @@ def test_a_request_waits_for_the_batch_in_flight_of_its_topic_partition(
     thread = DriverThread(store, log, "r", runner=runner).start()
     thread.until(lambda s: any(p.in_round for p in s.partitions), "a batch is in flight")
     request = DropRequest(**BY, id="one")
-    pending: PendingRequests = thread.contender._driver._decisions.pending  # type: ignore[union-attr]
+    pending: PendingRequests = thread.contender._driver._requests.pending  # type: ignore[union-attr]
 
     assert pending.submit(request, timedelta(milliseconds=50)).outcome is Outcome.WAITING
     assert ledger_state(store).checkpoint[A0] == 0

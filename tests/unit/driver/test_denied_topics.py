@@ -11,7 +11,7 @@ from landfall.api.contract import ExitCode
 from landfall.driver.core.observer import Observer
 from landfall.driver.http.status import DriverProgress
 from landfall.driver.process.loop import Driver
-from landfall.driver.requests.decisions import observe
+from landfall.driver.requests.executor import observe
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.source import Watermarks

@@ -304,6 +304,18 @@ class BatchCommitter(Part):
         for reason, why in messages.items():
             log.warning("landing failed", extra={"reason": reason, "why": why})
 
+    def try_again(self, tp: TopicPartition) -> None:
+        """Forget why a topic partition is stopped or waits, as far as no record says so."""
+        self.blocked.pop(tp, None)
+        self.batches.backoff.forget()
+
+    def try_all_again(self) -> int:
+        """Forget it for every topic partition; returns how many were stopped or waiting."""
+        waiting = {*self.blocked, *self.batches.backoff.apart()}
+        self.blocked.clear()
+        self.batches.backoff.forget()
+        return len(waiting)
+
     def _try_denied_again(self, now: datetime) -> None:
         """Free what the source denied a while ago: nobody says when access is granted."""
         for tp in [tp for tp, since in self._denied.items() if now - since >= DENIED_PAUSE]:

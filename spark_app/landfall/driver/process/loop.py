@@ -29,6 +29,7 @@ from landfall.driver.core.draining import Draining
 from landfall.driver.core.messages import list_errors, not_landed, work_beside_landing
 from landfall.driver.core.parts import Part
 from landfall.driver.feeds.feeds import Feeds
+from landfall.driver.feeds.leases import Leases
 from landfall.driver.http.status import DriverProgress
 from landfall.driver.landing.commits import BackgroundWork, BatchCommitter, LaneAppender
 from landfall.driver.landing.completer import Completer
@@ -50,7 +51,8 @@ from landfall.driver.process.passes import (
 )
 from landfall.driver.process.publishing import published_positions
 from landfall.driver.replacing.replacements import Replacements
-from landfall.driver.requests.decisions import Decisions, DriverLane
+from landfall.driver.requests.driver_requests import DriverLane, DriverRequests
+from landfall.driver.requests.executor import RequestExecutor
 from landfall.driver.requests.pending_requests import PendingRequests
 from landfall.driver.requests.replay import Replayer
 from landfall.errors import Fenced, LandfallError, Retry, Stalled
@@ -147,17 +149,25 @@ class Driver:
             )
         )
         replays = deps.background.pool(1, "replay")
-        self._decisions = Decisions(
-            parts=DriverLane(
+        self._requests = DriverRequests(
+            executor=RequestExecutor(
+                leases=Leases(group, deps.store),
+                replayer=Replayer(group, deps.store, deps.runner, deps.new_name),
+            ),
+            lane=DriverLane(
+                group=group,
+                writer=writer,
+                append=append,
                 observer=deps.observer,
                 committer=self._committer,
                 membership=self._membership,
+                lost_ranges=self._batches.lost_ranges,
                 completer=self._completer,
                 feeds=self._feeds,
                 replacements=self._replacements,
+                pool=replays,
             ),
-            replayer=Replayer(group, deps.store, deps.runner, deps.new_name),
-            pool=replays,
+            batches=self._batches,
             pending=PendingRequests(wake),
         )
         expiry = DeadLetterExpiry(
@@ -180,7 +190,7 @@ class Driver:
             feeds=self._feeds,
             replacements=self._replacements,
             goal=self._goal,
-            decisions=self._decisions,
+            requests=self._requests,
             rolling=self._rolling,
             housekeeping=self._housekeeping,
             expiry=expiry,
@@ -196,7 +206,7 @@ class Driver:
             self._replacements,
             GoalCheck(parts),
             self._completer,  # counts what was refused to the steps before
-            self._decisions,
+            self._requests,
             self._starts,  # after the requests, which keep topic partitions from being landed
             LaneUpkeep(parts),
             self._store_upkeep,
@@ -211,7 +221,7 @@ class Driver:
 
     def decide(self, request: Request) -> Answer:
         """Let the driver carry a request out; returns its answer. From any thread."""
-        return self._decisions.pending.submit(request)
+        return self._requests.pending.submit(request)
 
     def check_owner(self, read: Read) -> None:
         """End the driver soon if another one has opened the lane; from any thread.
@@ -249,7 +259,7 @@ class Driver:
             log.error("dependency unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
             return ExitCode.UNAVAILABLE
         finally:
-            self._decisions.close(f"the driver has stopped: {self.phase}")
+            self._requests.close(f"the driver has stopped: {self.phase}")
             for step in self._steps:
                 step.stop()
             # Those that come last do what the others have left to them, such as aborting uploads.

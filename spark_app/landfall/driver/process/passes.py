@@ -26,7 +26,7 @@ from landfall.driver.landing.membership_sync import MembershipSync
 from landfall.driver.landing.orphan_uploads import is_of_landed_range, is_ours
 from landfall.driver.landing.segment_rolling import SegmentRolling
 from landfall.driver.replacing.replacements import Replacements
-from landfall.driver.requests.decisions import Decisions
+from landfall.driver.requests.driver_requests import DriverRequests
 from landfall.errors import Retry, Stalled, cause
 from landfall.lane import LaneWriter
 from landfall.ledger import State
@@ -59,7 +59,7 @@ class DriverParts:
         feeds: find files.
         replacements: replace objects by others.
         goal: what to land before the driver ends.
-        decisions: carries out requests.
+        requests: carries out requests.
         rolling: rolls up old slots.
         housekeeping: mirrors offsets and aborts uploads.
         expiry: deletes dead letters that have expired.
@@ -77,7 +77,7 @@ class DriverParts:
     feeds: Feeds
     replacements: Replacements
     goal: Goal
-    decisions: Decisions
+    requests: DriverRequests
     rolling: SegmentRolling
     housekeeping: Housekeeping
     expiry: DeadLetterExpiry
@@ -240,7 +240,7 @@ class BatchStarts(Part):
         backlogs = parts.goal.due.within(parts.deps.observer.backlogs(checkpoint, skip, now))
         backlogs = parts.feeds.with_parts(parts.state, backlogs)
         flush = self.until_caught_up or parts.goal.due.is_closing
-        stalled = parts.stalled_partitions().keys() | parts.decisions.held
+        stalled = parts.stalled_partitions().keys() | parts.requests.held
         parts.batches.start(backlogs, stalled, now, flush=flush)
 
 
@@ -294,7 +294,7 @@ class StoreUpkeep(Part):
             age=parts.group.spec.tuning.orphan_age,
             is_discarded=self._discarded_lanes().have,
         )
-        is_replaying = parts.decisions.is_carrying_out
+        is_replaying = parts.requests.is_carrying_out
         parts.expiry.start_if_due(parts.state, now, is_replaying=is_replaying)
 
     def mirror(self) -> None:

@@ -7,10 +7,9 @@ and is restarted by its Deployment. Nothing is landed here but what a request la
 
 import logging
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from itertools import chain
 
 import msgspec
@@ -24,7 +23,6 @@ from landfall.api.verbs import (
     LeaseRequest,
     Outcome,
     PromoteRequest,
-    ReplayRequest,
     Request,
     RetryRequest,
     UndoRequest,
@@ -34,24 +32,24 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.runner import Runner
 from landfall.driver.core.steps import Steps, run
 from landfall.driver.core.stored_specs import store_spec
-from landfall.driver.decide.requests import LedgerRequest, Refusal, decide_request
+from landfall.driver.decide.requests import Observed, Refusal
 from landfall.driver.feeds.file_requests import (
     AskedOfFiles,
     discovered,
     feed_looker,
-    plan_files,
     prepare_files,
     why_no_feed,
 )
+from landfall.driver.feeds.leases import Leases
 from landfall.driver.landing.letters_places import check_letters_places
 from landfall.driver.landing.lost_ranges import lost_end
 from landfall.driver.replacing.giving_up import given_up, why_not_given_up
 from landfall.driver.replacing.promoting import Promoting, promote
 from landfall.driver.replacing.restoring import Restoring, read_list
 from landfall.driver.replacing.undo import ReplacingEffects, undo
-from landfall.driver.requests.decisions import append_all, decision_of, observe
-from landfall.driver.requests.lease_sessions import SESSION, carry_out_lease
-from landfall.driver.requests.replay import ReplayEffects, Replayer, replay
+from landfall.driver.requests.executor import RequestExecutor, observe
+from landfall.driver.requests.lease_sessions import SESSION, LeaseSession
+from landfall.driver.requests.replay import Replayer
 from landfall.errors import Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Decision, LaneOwnership, Record, State
@@ -109,18 +107,41 @@ class LaneSession:
             Stalled: the store or the log denies access, or the ledger is broken.
         """
         if isinstance(request, LeaseRequest):
-            return carry_out_lease(self, request, take_over=take_over)
+            return LeaseSession(
+                group=self.group,
+                store=self.store,
+                lane=self.lane,
+                clock=self.clock,
+                new_name=self.new_name,
+                request=request,
+                take_over=take_over,
+            ).run()
         state = self.lane.read()
         if refusal := self._why_not(state, request, take_over=take_over):
             return Answer(Outcome.REFUSED, message=refusal)
-        if isinstance(request, ReplayRequest):
-            return self._replay(state, request)
-        if isinstance(request, UndoRequest | PromoteRequest):
-            return self._replace(state, request)
-        if isinstance(request, FilesRequest):
-            return self._decide_files(state, request)
-        assert not isinstance(request, RetryRequest)
-        return self._decide(state, request)
+        executor = RequestExecutor(
+            leases=Leases(self.group, self.store),
+            replayer=Replayer(self.group, self.store, self.runner, self.new_name),
+        )
+        why = f"{verb_of(request)} by {request.who}"
+        with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(THREADS) as copiers:
+            lane = _SessionLane(session=self, read=state, why=why, pool=pool, copiers=copiers)
+            if isinstance(request, UndoRequest | PromoteRequest):
+                # Copying takes hours: the lane is opened to record what was copied, and no sooner.
+                return run(executor.execute(request, lane, self.clock()))
+            # Tried before the lane is opened: nobody is fenced for a request that is refused.
+            dry = msgspec.structs.replace(request, dry_run=True)
+            planned = run(executor.execute(dry, lane, self.clock()))
+            if request.dry_run or planned.outcome is not Outcome.DRY_RUN:
+                return planned
+            lane.open()
+            try:
+                answer = run(executor.execute(request, lane, self.clock()))
+                if answer.outcome is Outcome.REFUSED:
+                    lane.why = answer.message
+                return answer
+            finally:
+                lane.hand_over()
 
     def append(self, make: Callable[[State], tuple[Callable[..., Record], ...]], why: str) -> State:
         """Open the lane, append the records that ``make`` returns for its state, and hand it over.
@@ -128,14 +149,14 @@ class LaneSession:
         Raises:
             Fenced, Retry, Stalled: as ``carry_out``.
         """
-        writer = self._open(self.lane.read())
+        writer = self.open(self.lane.read())
         for record in make(writer.state):
             _append(writer, record)
         return _hand_over(writer, why)
 
     def as_opened(self, state: State) -> State:
         """The state as if this session had opened the lane."""
-        return replace(state, generation=self._generation(state))
+        return replace(state, generation=self.generation(state))
 
     def _why_not(self, state: State, request: Request, *, take_over: bool) -> str:
         if isinstance(request, RetryRequest):
@@ -154,138 +175,198 @@ class LaneSession:
             )
         return ""
 
-    def _decide(self, state: State, request: LedgerRequest) -> Answer:
-        tp = TopicPartition(request.topic, request.partition)
-        unapplied = chain.from_iterable(state.unapplied.values())
-        is_due = any(topic_partition(o.upload.key) == tp for o in unapplied)
-        seen = observe(self.source, tp)
-        lost = lost_end(self.backup, state, tp, seen.marks)
-        observed = replace(seen, is_due=is_due, lost_end=lost)
-        decision = decision_of(request, self.clock())
-        # Decided before the lane is opened, too: nobody is fenced for a request that is refused.
-        plan = decide_request(self.as_opened(state), request, observed, decision)
-        if isinstance(plan, Refusal):
-            return Answer(Outcome.REFUSED, message=plan.message)
-        if request.dry_run:
-            return Answer(Outcome.DRY_RUN, tuple(planned.text for planned in plan))
-        writer = self._open(state)
-        plan = decide_request(writer.state, request, observed, decision)
-        if isinstance(plan, Refusal):
-            _hand_over(writer, plan.message)
-            return Answer(Outcome.REFUSED, message=plan.message)
-        append_all(plan, partial(_append, writer))
-        _hand_over(writer, f"{decision.verb} by {decision.who}")
-        return Answer(Outcome.DONE, tuple(planned.text for planned in plan))
-
-    def _decide_files(self, state: State, request: FilesRequest) -> Answer:
-        feeds, tp = self.group.spec.source.files, TopicPartition(request.topic, 0)
-        if refusal := why_no_feed(state, feeds, request.topic):
-            return Answer(Outcome.REFUSED, message=refusal)
-        if request.id and request.id in state.decision_ids:
-            return Answer(Outcome.DONE, message=f"recorded before, under the id {request.id}")
-        spec = next(feed for feed in feeds if feed.topic == request.topic)
-        name, source = self.group.metadata.name, self.open_files(spec)
-        # Planned before the lane is opened: nobody is fenced for a request that is refused.
-        looker = feed_looker(name, self.store, spec, source)
-        plan = plan_files(looker, state.feeds[tp], request)
-        if isinstance(plan, Refusal):
-            return Answer(Outcome.REFUSED, message=plan.message)
-        if request.dry_run:
-            return Answer(Outcome.DRY_RUN, (plan.text,))
-        writer, decision = self._open(state), decision_of(request, self.clock())
-        # Another one: the feed may have more files, and another index, than it had before.
-        looker = feed_looker(name, self.store, spec, source)
-        asked = AskedOfFiles(request, decision, Future())
-        prepared = prepare_files(looker, writer.state.feeds[tp], asked)
-        if isinstance(prepared.plan, Refusal):
-            _hand_over(writer, prepared.plan.message)
-            return Answer(Outcome.REFUSED, message=prepared.plan.message)
-        _append(writer, discovered(tp.topic, prepared.plan, prepared.listed, decision))
-        _hand_over(writer, f"{decision.verb} by {decision.who}")
-        return Answer(Outcome.DONE, (prepared.plan.text,))
-
-    def _replace(self, state: State, request: UndoRequest | PromoteRequest) -> Answer:
-        """Record it. The next driver makes visible what is new, and deletes the rest.
-
-        What a promotion is made after, objects that are cut, is made visible here.
-        """
-        why = f"{verb_of(request)} by {request.who}"
-        now = state
-
-        def record(plan: PlannedReplacement, decision: Decision | None) -> State:
-            nonlocal now
-            writer = self._open(now)
-            if refusal := plan.why_not(writer.state, writer.state.applied_through):
-                _hand_over(writer, refusal)
-                raise Retry(refusal)
-            before = writer.state
-            named = plan.stored(self.store, self.lane)
-            after = _append(writer, plan.record(named, decision=decision))
-            visible = _Visible(self.store, clean=not (before.unapplied or before.replacing))
-            if decision is None:
-                visible.apply(after.seq, (new.landed for new in plan.listed.objects))
-            now = _hand_over(writer, why, visible.through)
-            return after
-
-        def give_up(slot: int, decision: Decision) -> State:
-            writer = self._open(now)
-            if why := why_not_given_up(writer.state, slot, writer.state.applied_through):
-                _hand_over(writer, why)
-                raise Retry(why)
-            before, _ = read_list(self.lane, writer.state, slot)
-            make = given_up(self.store, self.lane, before, self.new_name(), decision)
-            after = _append(writer, make)
-            _hand_over(writer, f"{decision.verb} by {decision.who}")
-            return after
-
-        with ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(THREADS) as copiers:
-            effects = ReplacingEffects(
-                lambda: now, lambda _: "", record, pool, copiers, give_up=give_up
-            )
-            return run(self._steps(state, request, effects))
-
-    def _steps(
-        self, state: State, request: UndoRequest | PromoteRequest, effects: ReplacingEffects
-    ) -> Steps:
-        decision, token = decision_of(request, self.clock()), self.new_name()
-        if isinstance(request, UndoRequest):
-            restoring = Restoring(self.store, self.lane, state, token, state.applied_through)
-            return undo(request, lambda: restoring, decision, effects)
-        # What the record needs to be there: the lane is opened for it, by this spec.
-        specs = {self._generation(state): store_spec(self.store, self.group, self.lane.name)}
-        promoting = Promoting(self.group, self.store, self.lane, token, self.runner, specs)
-        return promote(request, promoting, decision, effects)
-
-    def _replay(self, state: State, request: ReplayRequest) -> Answer:
-        decision = decision_of(request, self.clock())
-        replayer = Replayer(self.group, self.store, self.runner, self.new_name)
-        with ThreadPoolExecutor(1) as pool:
-            # Tried before the lane is opened: nobody is fenced for a request that is refused.
-            nothing = ReplayEffects(_append_nothing, lambda *_: None, pool)
-            dry = msgspec.structs.replace(request, dry_run=True)
-            planned = run(replay(replayer, dry, decision, self.as_opened(state), nothing))
-            if request.dry_run or planned.outcome is Outcome.REFUSED:
-                return planned
-            writer = self._open(state)
-            before = writer.state
-            visible = _Visible(self.store, clean=not (before.unapplied or before.replacing))
-            effects = ReplayEffects(partial(_append, writer), visible.apply, pool)
-            try:
-                return run(replay(replayer, request, decision, writer.state, effects))
-            finally:
-                _hand_over(writer, f"{verb_of(request)} by {request.who}", visible.through)
-
-    def _generation(self, state: State) -> int:
+    def generation(self, state: State) -> int:
+        """The generation that this session opens the lane with."""
         return max(state.generation, self.group.spec.generation)
 
-    def _open(self, state: State) -> LaneWriter:
+    def open(self, state: State) -> LaneWriter:
+        """Open the lane, whose state was read before.
+
+        Raises:
+            Fenced, Retry, Stalled: as ``carry_out``.
+        """
         check_letters_places(state, self.group.spec)
         # The owner's revision: a driver that is restarted after this may open the lane by itself.
         spec = store_spec(self.store, self.group, self.lane.name)
         request = OpenRequest(
-            SESSION + self.new_name(), self._generation(state), __version__, state.revision, spec
+            SESSION + self.new_name(), self.generation(state), __version__, state.revision, spec
         )
         return LaneWriter.open(self.lane, request, self.clock, _log_retry, state)
+
+
+@dataclass
+class _SessionLane:
+    """A ``RequestLane``: as it will be when the session has opened it, and then as it is.
+
+    Attributes:
+        session: what carries the request out.
+        read: the state before the lane is opened, or after it was handed over.
+        why: what the ledger says when the lane is handed over.
+        pool: runs the steps of a request.
+        copiers: make copies.
+    """
+
+    session: LaneSession
+    read: State
+    why: str
+    pool: Executor
+    copiers: Executor
+    _opened: "_Opened | None" = None
+    _observed: dict[TopicPartition, Observed] = field(default_factory=dict)
+
+    def open(self) -> LaneWriter:
+        """Open the lane; ``hand_over`` follows."""
+        writer = self.session.open(self.read)
+        before = writer.state
+        is_clean = not (before.unapplied or before.replacing)
+        self._opened = _Opened(writer, _Visible(self.session.store, clean=is_clean))
+        return writer
+
+    def hand_over(self) -> State:
+        """Let a driver open the lane."""
+        opened = self._now_open
+        self.read = _hand_over(opened.writer, self.why, opened.visible.through)
+        self._opened = None
+        return self.read
+
+    @property
+    def _now_open(self) -> "_Opened":
+        assert self._opened, "a dry run records nothing"
+        return self._opened
+
+    @property
+    def state(self) -> State:
+        """See ``RequestLane``."""
+        return self._opened.writer.state if self._opened else self.session.as_opened(self.read)
+
+    def append(self, make: Callable[..., Record]) -> State:
+        """See ``RequestLane``."""
+        return _append(self._now_open.writer, make)
+
+    def is_fenced(self) -> bool:
+        """See ``RequestLane``."""
+        return self._now_open.writer.is_fenced()
+
+    def apply(self, slot: int, objects: Iterable[LandedObject]) -> None:
+        """See ``RequestLane``."""
+        self._now_open.visible.apply(slot, objects)
+
+    def observed(self, tp: TopicPartition) -> Observed:
+        """See ``RequestLane``; the log is asked once, before the lane is opened."""
+        if tp not in self._observed:
+            unapplied = chain.from_iterable(self.read.unapplied.values())
+            is_due = any(topic_partition(o.upload.key) == tp for o in unapplied)
+            seen = observe(self.session.source, tp)
+            lost = lost_end(self.session.backup, self.read, tp, seen.marks)
+            self._observed[tp] = replace(seen, is_due=is_due, lost_end=lost)
+        return self._observed[tp]
+
+    def forget(self, tp: TopicPartition) -> None:
+        """See ``RequestLane``; a session remembers nothing."""
+
+    def ask_files(self, request: FilesRequest, decision: Decision) -> "Future[Answer]":
+        """See ``RequestLane``."""
+        answer = Future[Answer]()
+        answer.set_result(self._ask_files(request, decision))
+        return answer
+
+    def _ask_files(self, request: FilesRequest, decision: Decision) -> Answer:
+        feeds = self.session.group.spec.source.files
+        tp = TopicPartition(request.topic, 0)
+        if refusal := why_no_feed(self.state, feeds, request.topic):
+            return Answer(Outcome.REFUSED, message=refusal)
+        spec = next(feed for feed in feeds if feed.topic == request.topic)
+        source = self.session.open_files(spec)
+        # One for each time: the feed may have more files, and another index, once the lane is open.
+        looker = feed_looker(self.session.group.metadata.name, self.session.store, spec, source)
+        asked = AskedOfFiles(request, decision, Future())
+        prepared = prepare_files(looker, self.state.feeds[tp], asked)
+        if isinstance(prepared.plan, Refusal):
+            return Answer(Outcome.REFUSED, message=prepared.plan.message)
+        if request.dry_run:
+            return Answer(Outcome.DRY_RUN, (prepared.plan.text,))
+        self.append(discovered(tp.topic, prepared.plan, prepared.listed, decision))
+        return Answer(Outcome.DONE, (prepared.plan.text,))
+
+    def undo(self, request: UndoRequest, decision: Decision) -> Steps:
+        """See ``RequestLane``."""
+        session, state = self.session, self.read
+        token = session.new_name()
+        through = state.applied_through
+        restoring = Restoring(session.store, session.lane, state, token, through)
+        return undo(request, lambda: restoring, decision, self._effects)
+
+    def promote(self, request: PromoteRequest, decision: Decision) -> Steps:
+        """See ``RequestLane``."""
+        session = self.session
+        token = session.new_name()
+        # What the record needs to be there: the lane is opened for it, by this spec.
+        spec = store_spec(session.store, session.group, session.lane.name)
+        promoting = Promoting(
+            group=session.group,
+            store=session.store,
+            lane=session.lane,
+            token=token,
+            runner=session.runner,
+            specs={session.generation(self.read): spec},
+        )
+        return promote(request, promoting, decision, self._effects)
+
+    @property
+    def _effects(self) -> ReplacingEffects:
+        return ReplacingEffects(
+            state=lambda: self.read,
+            why_not=lambda _: "",
+            record=self._replace,
+            pool=self.pool,
+            copiers=self.copiers,
+            give_up=self._give_up,
+        )
+
+    def _replace(self, plan: PlannedReplacement, decision: Decision | None) -> State:
+        """Record it. The next driver makes visible what is new, and deletes the rest.
+
+        What a promotion is made after, objects that are cut, is made visible here.
+        """
+        writer = self.open()
+        if refusal := plan.why_not(writer.state, writer.state.applied_through):
+            raise self._refused(refusal)
+        named = plan.stored(self.session.store, self.session.lane)
+        after = self.append(plan.record(named, decision=decision))
+        if decision is None:
+            self.apply(after.seq, (new.landed for new in plan.listed.objects))
+        self.hand_over()
+        return after
+
+    def _give_up(self, slot: int, decision: Decision) -> State:
+        writer = self.open()
+        if refusal := why_not_given_up(writer.state, slot, writer.state.applied_through):
+            raise self._refused(refusal)
+        session = self.session
+        before, _ = read_list(session.lane, writer.state, slot)
+        token = session.new_name()
+        after = self.append(given_up(session.store, session.lane, before, token, decision))
+        self.hand_over()
+        return after
+
+    def _refused(self, why: str) -> Retry:
+        """Hand the lane over; returns the error that says why nothing is recorded."""
+        self.why = why
+        self.hand_over()
+        return Retry(why)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A lane that is open.
+
+    Attributes:
+        writer: the right to append to it.
+        visible: makes objects visible.
+    """
+
+    writer: LaneWriter
+    visible: "_Visible"
 
 
 class _Visible:
@@ -293,7 +374,8 @@ class _Visible:
 
     def __init__(self, store: Store, *, clean: bool) -> None:
         """``clean`` says whether everything decided before is visible."""
-        self._store, self._clean = store, clean
+        self._store = store
+        self._clean = clean
         self.through = -1
 
     def apply(self, slot: int, objects: Iterable[LandedObject]) -> None:
@@ -315,10 +397,6 @@ class _Visible:
 
 def _append(writer: LaneWriter, make: Callable[..., Record]) -> State:
     return writer.append(lambda header: make(header=header))
-
-
-def _append_nothing(_: Callable[..., Record]) -> State:
-    raise AssertionError("a dry run records nothing")
 
 
 def _hand_over(writer: LaneWriter, why: str, applied_through: int = -1) -> State:

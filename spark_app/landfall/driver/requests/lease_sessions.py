@@ -9,19 +9,18 @@ again: its request has an id, by which it finds what it has recorded.
 import logging
 import time
 from collections.abc import Callable
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from landfall import __version__, ledger
+from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, LeaseAnswer, LeaseRequest, Outcome, verb_of
 from landfall.driver.decide.leases import expirations
 from landfall.driver.feeds.leases import Leases
 from landfall.errors import Fenced, Retry
-from landfall.lane import LaneWriter, OpenRequest
+from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import LaneOwnership, Record, State
-
-if TYPE_CHECKING:
-    from landfall.driver.requests.lane_session import LaneSession
+from landfall.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -41,26 +40,42 @@ class _LaneNeeded(Exception):  # noqa: N818  # stays in this module
     """A record would be needed; the lane is not open."""
 
 
-def carry_out_lease(session: "LaneSession", request: LeaseRequest, *, take_over: bool) -> Answer:
-    """Carry a request out as soon as no other session has the lane.
+@dataclass
+class LeaseSession:
+    """Carries a request out as soon as no other session has the lane.
 
-    Raises:
-        Retry: the store does not answer, or others had the lane for too long.
-        Stalled: the store denies access, or the ledger is broken.
+    Attributes:
+        group: the resource.
+        store: holds the ledger and the lists of files.
+        lane: the ledger.
+        clock: the current time.
+        new_name: returns a name that nobody has used before.
+        request: what is asked for.
+        take_over: open the lane even if a driver owns it.
     """
-    return _LeaseSession(session, request, take_over=take_over).run()
 
+    group: ConsumerGroup
+    store: Store
+    lane: Lane
+    clock: Callable[[], datetime]
+    new_name: Callable[[], str]
+    request: LeaseRequest
+    take_over: bool
 
-class _LeaseSession:
-    def __init__(self, session: "LaneSession", request: LeaseRequest, *, take_over: bool) -> None:
-        self.session, self.request, self.take_over = session, request, take_over
-        self.leases = Leases(session.group, session.store)
-        self._seen: tuple[int, float] = (-1, 0.0)
+    def __post_init__(self) -> None:
+        self._leases = Leases(self.group, self.store)
+        self._seen: tuple[int, float] | None = None
 
     def run(self) -> Answer:
+        """Carry it out.
+
+        Raises:
+            Retry: the store does not answer, or others had the lane for too long.
+            Stalled: the store denies access, or the ledger is broken.
+        """
         began = time.monotonic()
         while time.monotonic() - began < MAX_WAIT.total_seconds():
-            state = self.session.lane.read()
+            state = self.lane.read()
             if answer := self._without_lane(state):
                 return answer
             if self._is_busy(state):
@@ -71,20 +86,19 @@ class _LeaseSession:
                     return answer
             except Fenced as fenced:
                 log.info("fenced, tried again", extra={"why": str(fenced)})
-        raise Retry(
-            f"others have had the lane of {self.session.group.metadata.name} for {MAX_WAIT}"
-        )
+        raise Retry(f"others have had the lane of {self.group.metadata.name} for {MAX_WAIT}")
 
     def _without_lane(self, state: State) -> Answer | None:
         """The answer that needs no record; None if there is a record to append."""
-        name, root = self.session.group.metadata.name, self.session.group.spec.ledger_root.url
+        name = self.group.metadata.name
+        root = self.group.spec.ledger_root.url
         if state.seq < 0:
             return LeaseAnswer(Outcome.REFUSED, message=f"{root} has no ledger of {name}")
-        now = self.session.clock()
+        now = self.clock()
         if not self.request.dry_run and next(expirations(state, now), None):
             return self._owned(state)
         try:
-            return self.leases.answer(self.request, state, now, _needs_lane)
+            return self._leases.answer(self.request, state, now, _needs_lane)
         except _LaneNeeded:
             return self._owned(state)
 
@@ -110,18 +124,18 @@ class _LeaseSession:
         if state.holding is not LaneOwnership.HELD or not state.writer.startswith(SESSION):
             return False
         now = time.monotonic()
-        if self._seen[0] != state.seq:
+        if self._seen is None or self._seen[0] != state.seq:
             self._seen = (state.seq, now)
         return now - self._seen[1] < SESSION_PATIENCE.total_seconds()
 
     def _with_lane(self, state: State) -> Answer | None:
         """The answer once it is recorded; None if somebody else took the lane first."""
-        session, clock = self.session, self.session.clock
+        clock = self.clock
         # Nothing is landed here: whatever is said of software and spec stays as it was.
         opening = OpenRequest(
-            SESSION + session.new_name(), state.generation, __version__, state.revision, state.spec
+            SESSION + self.new_name(), state.generation, __version__, state.revision, state.spec
         )
-        writer = LaneWriter.open_after(session.lane, state, opening, clock, _log_retry)
+        writer = LaneWriter.open_after(self.lane, state, opening, clock, _log_retry)
         if writer is None:
             return None
 
@@ -129,9 +143,9 @@ class _LeaseSession:
             return writer.append(lambda header: make(header=header))
 
         try:
-            self.leases.expire(writer.state, clock(), append)
-            answer = self.leases.answer(self.request, writer.state, clock(), append)
-            every = min(session.group.spec.tuning.snapshot_every, SNAPSHOT_EVERY)
+            self._leases.expire(writer.state, clock(), append)
+            answer = self._leases.answer(self.request, writer.state, clock(), append)
+            every = min(self.group.spec.tuning.snapshot_every, SNAPSHOT_EVERY)
             if writer.state.seq - max(writer.state.snapshot_seq, 0) >= every:
                 writer.snapshot(-1)
             return answer
