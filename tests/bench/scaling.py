@@ -11,8 +11,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from landfall.driver.core.garbage import tune_garbage_collector
 from landfall.driver.decide.batch_size import SLOTS_OF_MAX_BYTES
+from landfall.driver.process.run import tune_garbage_collector
 from tests.bench.simulated.executors import COSTS, Costs
 from tests.bench.simulated.group import Landing, group, land
 from tests.bench.whole_tables import markdown

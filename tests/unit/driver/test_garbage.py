@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from landfall.driver.core.garbage import GARBAGE_THRESHOLD, tune_garbage_collector
+from landfall.driver.process.run import GARBAGE_THRESHOLD, tune_garbage_collector
 
 
 @pytest.fixture(autouse=True)

@@ -1,13 +1,27 @@
-"""What is wrong with the files of a feed, as the driver's status says it. Pure."""
+"""What is wrong with feeds and their files, as the driver's status and its log say it.
 
+A feed that cannot be looked at is a problem of its own: it stops no other feed. A file that is left
+out is named once in the log, and counted in the status.
+"""
+
+import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from landfall import ledger
 from landfall.api import spec
 from landfall.api.values import plural
-from landfall.errors import Reason, Stalled
+from landfall.discovery.looking import Found
+from landfall.errors import LandfallError, Reason, Stalled, StoreDenied
 from landfall.ledger.offsets import TopicPartition
+
+log = logging.getLogger(__name__)
+
+MAX_REMEMBERED = 10_000
+"""Of how many files is remembered that the log names them; they are named again after so many."""
+LOOK_PATIENCE = timedelta(minutes=2)
+"""How long a feed may not be looked at before that is a problem of the group."""
 
 
 def other_process(feed: spec.Feed) -> str:
@@ -47,3 +61,109 @@ def _parked(tp: TopicPartition, feed: ledger.Feed, how: str = "landed") -> Stall
         Reason.FILE_UNREADABLE,
         f"{tp}: {count} of files not {how}, the first tried {tries}: {first.reason}",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    since: datetime
+    last: datetime
+    error: LandfallError
+
+
+class FeedFailures:
+    """The feeds of a group whose last look failed. Used by the driver's thread alone."""
+
+    def __init__(self) -> None:
+        self._failures: dict[TopicPartition, _Failure] = {}
+
+    def add(self, tp: TopicPartition, error: LandfallError, now: datetime) -> None:
+        """A look at this feed failed."""
+        before = self._failures.get(tp, _Failure(now, now, error))
+        self._failures[tp] = replace(before, last=now, error=error)
+
+    def clear(self, tp: TopicPartition) -> None:
+        """A look at this feed succeeded."""
+        self._failures.pop(tp, None)
+
+    def since(self, tp: TopicPartition, now: datetime) -> timedelta | None:
+        """How long ago the last look failed; None if it did not."""
+        return now - self._failures[tp].last if tp in self._failures else None
+
+    def problems(self) -> dict[TopicPartition, Stalled]:
+        """What is wrong with the feeds that have failed for longer than ``LOOK_PATIENCE``."""
+        return {
+            tp: _look_problem(tp, failure.error)
+            for tp, failure in sorted(self._failures.items())
+            if failure.last - failure.since >= LOOK_PATIENCE
+        }
+
+
+def _look_problem(tp: TopicPartition, error: LandfallError) -> Stalled:
+    reason = Reason.SOURCE_UNAVAILABLE
+    if isinstance(error, StoreDenied):
+        reason = Reason.SOURCE_DENIED
+    elif isinstance(error, Stalled):
+        reason = error.reason
+    return Stalled(reason, f"{tp}: new files are not found: {error}")
+
+
+class LeftOut:
+    """The files of one feed that get no numbers although they are new or changed.
+
+    Attributes:
+        duplicates: how many the last listing of all names found that have the contents of others.
+        refused: how many it found whose name or size cannot be landed.
+    """
+
+    def __init__(self, feed: str) -> None:
+        self._feed = feed
+        self._logged: set[tuple[str, str]] = set()
+        self._relisted: datetime | None = None
+        self._is_relisting = False
+        self._counted = 0
+        self._counted_refused = 0
+        self._first_refused = ""
+        self.duplicates = 0
+        self.refused = 0
+
+    def sees(self, found: Found) -> None:
+        """Take in what a look has found."""
+        for name, why in found.skipped.reasons:
+            if (name, why) not in self._logged:
+                if len(self._logged) >= MAX_REMEMBERED:
+                    self._logged.clear()
+                self._logged.add((name, why))
+                log.warning("file left out", extra={"feed": self._feed, "file": name, "why": why})
+        self._count(found)
+
+    @property
+    def note(self) -> str:
+        """What the status says; empty if there is nothing to say."""
+        lines = []
+        if self.duplicates:
+            files = plural(self.duplicates, "file")
+            lines.append(f"{self._feed}: {files} left out by dedupe, with the contents of others")
+        if self.refused:
+            files = plural(self.refused, "file")
+            lines.append(
+                f"{self._feed}: {files} left out: {self._first_refused}; give it another name, or "
+                "write it in smaller files"
+            )
+        return "\n".join(lines)
+
+    def _count(self, found: Found) -> None:
+        """Count what a listing of all names finds, which may take several looks."""
+        if found.position.relisted != self._relisted:
+            self._relisted = found.position.relisted
+            self._is_relisting = True
+            self._counted = 0
+            self._counted_refused = 0
+            self._first_refused = ""
+        if self._is_relisting:
+            self._counted += found.skipped.duplicates
+            self._counted_refused += found.skipped.refused
+            self._first_refused = self._first_refused or found.skipped.first_refused
+            self._is_relisting = found.has_more
+            if not found.has_more:
+                self.duplicates = self._counted
+                self.refused = self._counted_refused

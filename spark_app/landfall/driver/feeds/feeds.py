@@ -28,8 +28,13 @@ from landfall.driver.core.deps import Append, DriverDeps, record_failure
 from landfall.driver.core.parts import Part
 from landfall.driver.decide.file_requests import FilesPlan
 from landfall.driver.decide.requests import Refusal
-from landfall.driver.feeds.feed_failures import FeedFailures
-from landfall.driver.feeds.feed_problems import changed_problem, files_problem, other_process
+from landfall.driver.feeds.feed_problems import (
+    FeedFailures,
+    LeftOut,
+    changed_problem,
+    files_problem,
+    other_process,
+)
 from landfall.driver.feeds.file_requests import (
     AskedOfFiles,
     PreparedFiles,
@@ -38,7 +43,6 @@ from landfall.driver.feeds.file_requests import (
     prepare_files,
     why_no_feed,
 )
-from landfall.driver.feeds.left_out import LeftOut
 from landfall.driver.feeds.open_feeds import OpenFeed
 from landfall.driver.feeds.wakeups import Wakeups
 from landfall.errors import PartUnreadable, Reason, Retry, Stalled, cause

@@ -10,10 +10,9 @@ from landfall.api import spec
 from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import next_step
 from landfall.discovery.looker import FeedLooker, Look
-from landfall.driver.feeds.feed_problems import changed_problem
+from landfall.driver.feeds.feed_problems import LeftOut, changed_problem
 from landfall.driver.feeds.feed_status import feed_status
 from landfall.driver.feeds.file_requests import AskedOfFiles, PreparedFiles
-from landfall.driver.feeds.left_out import LeftOut
 from landfall.driver.feeds.wakeups import Wakeups
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList

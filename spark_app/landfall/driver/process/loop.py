@@ -16,17 +16,17 @@ if it concerns the ledger or the store, the driver.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from landfall.api.contract import ExitCode, Phase
 from landfall.api.spec import ConsumerGroup
+from landfall.api.values import plural
 from landfall.api.verbs import Answer, Request
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.draining import Draining
-from landfall.driver.core.messages import list_errors, not_landed, work_beside_landing
 from landfall.driver.core.parts import Part
 from landfall.driver.feeds.feeds import Feeds
 from landfall.driver.feeds.leases import Leases
@@ -339,7 +339,7 @@ class Driver:
         files = self._feeds.problems(self.writer.state)
         unlanded = (*self._membership.absent, *stalled, *self._goal.problems, *files)
         if (self.until_caught_up and unlanded) or self._goal.left:
-            self.counters.message = not_landed(unlanded, self._goal.left)
+            self.counters.message = _not_landed(unlanded, self._goal.left)
             return ExitCode.STALLED
         return ExitCode.OK
 
@@ -403,11 +403,38 @@ class Driver:
         """What is wrong, and what goes on, in lines."""
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
         lines = (
-            list_errors(wrong),
+            _list_errors(wrong),
             self.counters.warning,
             *self._feeds.notes,
-            work_beside_landing(self._housekeeping.orphans, self._lost.count),
+            _work_beside_landing(self._housekeeping.orphans, self._lost.count),
             self._replacements.note,
             self._membership.note,
         )
         return "\n".join(filter(None, lines))
+
+
+def _list_errors(errors: Iterable[Stalled]) -> str:
+    """A line for each error; empty if there is none."""
+    return "\n".join(f"{error.reason}: {error}" for error in errors)
+
+
+def _work_beside_landing(orphans: int, lost: int) -> str:
+    """What goes on beside landing; empty if nothing does.
+
+    Args:
+        orphans: uploads that are being aborted.
+        lost: lost objects that are being made again.
+    """
+    messages = list[str]()
+    if orphans:
+        messages.append(f"aborting {plural(orphans, 'upload')} that former drivers left behind")
+    if lost:
+        objects = plural(lost, "committed object")
+        messages.append(f"making {objects} again whose uploads the store has lost")
+    return "\n".join(messages)
+
+
+def _not_landed(errors: Iterable[Stalled], topics: Collection[str]) -> str:
+    """What a driver that ends has not landed, and which topics a closed range leaves."""
+    left = f"not landed up to the end of the range: {', '.join(topics)}" if topics else ""
+    return "\n".join(filter(None, (_list_errors(errors), left)))

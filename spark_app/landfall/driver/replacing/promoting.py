@@ -33,6 +33,7 @@ from landfall.driver.core.steps import Steps
 from landfall.driver.core.stored_specs import allowed_plug_ins, unchecked_spec
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.promotion import Promotion, promotion, why_too_large
+from landfall.driver.decide.requests import Refusal
 from landfall.driver.replacing.compaction_planner import SLOTS_PER_TASK
 from landfall.driver.replacing.promotion import Lanes, prepare_promotion
 from landfall.driver.replacing.undo import ReplacingEffects, found_again
@@ -73,7 +74,7 @@ class _Lent(Executor):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Promotable:
     """What there is to promote."""
 
     lanes: Lanes
@@ -89,6 +90,13 @@ class _Found:
     def folders(self) -> tuple[str, ...]:
         """The folders of all objects."""
         return self.promotion.folders
+
+
+@dataclass(frozen=True, slots=True)
+class _Promoted:
+    """The backfill is promoted already, by the REPLACE in this slot."""
+
+    slot: int
 
 
 @dataclass(frozen=True)
@@ -112,23 +120,23 @@ class Promoting:
     runner: Runner
     specs: Mapping[int, str] = field(default_factory=dict)
 
-    def found(self, name: str) -> _Found | int | str:
-        """What there is to promote; the slot of its REPLACE if it is promoted; or why not.
+    def found(self, name: str) -> _Promotable | _Promoted | Refusal:
+        """What there is to promote, or why nothing is.
 
         Raises:
             Retry: the store does not answer, or something live is not visible yet.
         """
         return _or_refusal(lambda: self._found(name))
 
-    def found_again(self, name: str) -> "_Found | Answer":
+    def found_again(self, name: str) -> "_Promotable | Answer":
         """As ``found``; FAILED while something live is not visible yet."""
         try:
             found = self.found(name)
         except Retry as error:
             return Answer(Outcome.FAILED, message=str(error))
-        return found if isinstance(found, _Found) else _answer(name, found)
+        return found if isinstance(found, _Promotable) else _answer(name, found)
 
-    def cut(self, found: _Found) -> PlannedReplacement | str:
+    def cut(self, found: _Promotable) -> PlannedReplacement | Refusal:
         """Both halves of each object that is cut, ready to be recorded; or why there are none.
 
         Raises:
@@ -136,8 +144,9 @@ class Promoting:
         """
         return _or_refusal(lambda: self._cut(found))
 
-    def _cut(self, found: _Found) -> PlannedReplacement:
-        promotion, token = found.promotion, f"{self.token}-cut"
+    def _cut(self, found: _Promotable) -> PlannedReplacement:
+        promotion = found.promotion
+        token = f"{self.token}-cut"
         merges = [self._merge(found, each) for each in promotion.cut]
         tasks = max(1, self.runner.slots // SLOTS_PER_TASK)
         shares = [
@@ -159,7 +168,7 @@ class Promoting:
                 raise each.error
         return plan
 
-    def _merge(self, found: _Found, each: CountingObject) -> Merge:
+    def _merge(self, found: _Promotable, each: CountingObject) -> Merge:
         """How an object is cut: by the spec that its generation was landed by.
 
         Raises:
@@ -174,22 +183,28 @@ class Promoting:
         )
         return Merge(output, (source,), cut=found.promotion.slices)
 
-    def planned(self, found: _Found, copiers: Executor) -> PlannedReplacement | str:
+    def planned(self, found: _Promotable, copiers: Executor) -> PlannedReplacement | Refusal:
         """The copies, ready to be recorded; or why there are none.
 
         Raises:
             Retry: the store does not answer. What was copied is aborted.
         """
-        lanes, plan = found.lanes, found.plan
         for why in copiers.map(self._why_not_retired, found.promotion.retire):
             if why:
-                return why
+                return Refusal(why)
         return _or_refusal(
-            lambda: prepare_promotion(lanes, plan, self.token, copied, lambda _: _Lent(copiers))
+            partial(
+                prepare_promotion,
+                lanes=found.lanes,
+                plan=found.plan,
+                token=self.token,
+                copy=copied,
+                new_pool=lambda _: _Lent(copiers),
+            )
         )
 
     def _why_not_retired(self, each: CountingObject) -> str:
-        """Why an object cannot retire: the driver would stop at it, and keep no copy."""
+        """Why an object cannot retire: the driver would stop at it, and keep no copy; or empty."""
         upload = each.landed.upload
         try:
             stat = self.store.stat(upload.key)
@@ -203,31 +218,33 @@ class Promoting:
             "and ask again"
         )
 
-    def _found(self, name: str) -> _Found | int | str:
+    def _found(self, name: str) -> _Promotable | _Promoted | Refusal:
         try:
             root = roots.side_root(self.lane.group, name)
         except ValueError as error:
-            return f"backfill: {error}"
+            return Refusal(f"backfill: {error}")
         below = SlotsBelow(self.store, root)
         plan = read_plan(below, name)
         live = read_landed(self.lane, self.store, plan.offsets)
         if (slot := live.promotions.of(name)) >= 0:
-            return slot
+            return _Promoted(slot)
         if problems := replacement_problems(self.group):
-            return f"backfill: {problems[0]}"
+            return Refusal(f"backfill: {problems[0]}")
         live.specs.update(self.specs)
         side = read_landed(self.lane.elsewhere(below))
         ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
         made = promotion(live, side, plan.slices, ids, plan.read_through)
-        return why_too_large(made) or _Found(Lanes(self.store, root, live, side), plan, made)
+        if too_large := why_too_large(made):
+            return Refusal(too_large)
+        return _Promotable(Lanes(self.store, root, live, side), plan, made)
 
 
-def _or_refusal(work: Callable[[], Result]) -> Result | str:
+def _or_refusal(work: Callable[[], Result]) -> Result | Refusal:
     """The result, or why there is none: asking again would not help."""
     try:
         return work()
     except Stalled as stalled:
-        return str(stalled)
+        return Refusal(str(stalled))
 
 
 def promote(
@@ -239,9 +256,9 @@ def promote(
         Fenced: another driver has opened the lane.
         LandfallError: a store does not answer. Nothing is recorded.
     """
-    name, pool = request.name, effects.pool
-    found: _Found | int | str = yield pool.submit(promoting.found, name)
-    if isinstance(found, int | str):
+    name = request.name
+    found: _Promotable | _Promoted | Refusal = yield effects.pool.submit(promoting.found, name)
+    if not isinstance(found, _Promotable):
         return _answer(name, found)
     if request.dry_run:
         return Answer(Outcome.DRY_RUN, (_text(name, found.promotion),))
@@ -249,9 +266,9 @@ def promote(
     release = effects.reserve(found.folders)
     try:
         find = partial(promoting.found_again, name)
-        again: _Found | Answer = yield from found_again(found, find, effects)
+        again: _Promotable | Answer = yield from found_again(found, find, effects)
         cut = ""
-        if isinstance(again, _Found) and again.promotion.cut:
+        if isinstance(again, _Promotable) and again.promotion.cut:
             done: str | Answer = yield from _cut(again, promoting, effects)
             if isinstance(done, Answer):
                 return done
@@ -265,7 +282,7 @@ def promote(
 
 
 def _cut(
-    found: _Found, promoting: Promoting, effects: ReplacingEffects
+    found: _Promotable, promoting: Promoting, effects: ReplacingEffects
 ) -> Generator["Future[Any]", Any, str | Answer]:
     """Cut objects in two, and record that; returns what is recorded, or why nothing is."""
     slot: int | Answer = yield from _record(partial(promoting.cut, found), promoting, effects, None)
@@ -277,7 +294,7 @@ def _cut(
 
 def _copy(
     name: str,
-    found: _Found,
+    found: _Promotable,
     promoting: Promoting,
     decision: Decision,
     effects: ReplacingEffects,
@@ -296,27 +313,29 @@ def _copy(
 
 
 def _record(
-    make: Callable[[], PlannedReplacement | str],
+    make: Callable[[], PlannedReplacement | Refusal],
     promoting: Promoting,
     effects: ReplacingEffects,
     decision: Decision | None,
 ) -> Generator["Future[Any]", Any, int | Answer]:
     """Record what a plan replaces; returns the slot, or why nothing is recorded."""
     yield effects.pool.submit(probe_replacing, promoting.store, promoting.token)
-    plan: PlannedReplacement | str = yield effects.pool.submit(make)
-    if isinstance(plan, str):
-        return Answer(Outcome.REFUSED, message=plan)
+    plan: PlannedReplacement | Refusal = yield effects.pool.submit(make)
+    if isinstance(plan, Refusal):
+        return Answer(Outcome.REFUSED, message=plan.message)
     if refusal := effects.why_not(plan):
         _abort(promoting.store, plan)
         return Answer(Outcome.FAILED, message=f"{refusal}: try again")
     return effects.record(plan, decision).seq
 
 
-def _answer(name: str, found: int | str) -> Answer:
+def _answer(name: str, found: _Promoted | Refusal) -> Answer:
     """The answer if there is nothing to promote: it is promoted already, or must not be."""
-    if isinstance(found, int):
-        return Answer(Outcome.DONE, message=f"{name} is promoted already, in slot {found}")
-    return Answer(Outcome.REFUSED, message=found)
+    match found:
+        case _Promoted(slot):
+            return Answer(Outcome.DONE, message=f"{name} is promoted already, in slot {slot}")
+        case Refusal(message):
+            return Answer(Outcome.REFUSED, message=message)
 
 
 def _abort(store: Store, plan: PlannedReplacement) -> None:
