@@ -26,7 +26,7 @@ from landfall.driver.requests.lane_session import LaneSession
 from landfall.driver.requests.pending_requests import PendingRequests
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Add, Drop, Hole, LaneOwnership, Record, Yield, decode
+from landfall.ledger import Add, Drop, Hole, LaneOwnership, Record, State, Yield, decode
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import SliceResult
 from landfall.store.memory import MemoryStore
@@ -340,6 +340,36 @@ def test_a_reset_back_without_a_driver_needs_the_generation_of_the_group_file(
     kinds = [type(r) for r in records(store)][-3:]
     assert kinds == [Drop, Add, Yield]
     assert ledger_state(store).checkpoint[A0] == 4
+
+
+def test_a_request_without_a_driver_is_carried_out_once_too(
+    expired: DriverThread, store: MemoryStore, log: FakeLog
+) -> None:
+    expired.stop()
+    request = SkipRequest(**BY, until=25, id="one")
+
+    first = session(store, log).carry_out(request, take_over=False)
+    again = session(store, log).carry_out(request, take_over=False)
+
+    assert first.outcome is Outcome.DONE
+    assert (again.outcome, again.message) == (Outcome.DONE, "recorded before, under the id one")
+    assert len([r for r in records(store) if isinstance(r, Hole)]) == 1
+
+
+def test_a_session_hands_the_lane_over_though_a_record_was_not_written(
+    expired: DriverThread, store: MemoryStore, log: FakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expired.stop()
+
+    def broken(*_: object) -> State:
+        raise Stalled(Reason.LEDGER_BROKEN, "a rule is broken")
+
+    monkeypatch.setattr("landfall.driver.requests.lane_session._append", broken)
+
+    with pytest.raises(Stalled, match="a rule is broken"):
+        session(store, log).carry_out(SkipRequest(**BY), take_over=False)
+
+    assert ledger_state(store).holding is LaneOwnership.YIELDED
 
 
 def test_requests_that_make_no_sense_without_a_driver_or_a_ledger_are_refused(

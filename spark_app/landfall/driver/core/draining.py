@@ -15,7 +15,7 @@ class Draining:
     """Whether a driver drains, and since when nothing runs its batches.
 
     Attributes:
-        reason: why the driver ends; empty while it goes on.
+        reason: why the driver ends; None while it is to continue.
         must_end: whether somebody asked for it, so that nothing is begun that can be left out.
     """
 
@@ -24,15 +24,17 @@ class Draining:
         self._timeout = timeout
         self._until: datetime | None = None
         self._without_executor: datetime | None = None
-        self.reason, self.must_end = "", False
+        self.reason: str | None = None
+        self.must_end = False
 
     def ask(self, reason: str) -> None:
         """Let the driver drain, from any thread; only the first reason is kept."""
-        self.reason, self.must_end = self.reason or reason, True
+        self.reason = self.reason or reason
+        self.must_end = True
 
     def begins(self, now: datetime) -> bool:
         """Whether draining begins with this call."""
-        if not self.reason or self._until is not None:
+        if self.reason is None or self._until is not None:
             return False
         self._until = now + self._timeout
         return True

@@ -88,7 +88,7 @@ class Driver:
     def __post_init__(self) -> None:
         group, writer, deps = self.group, self.writer, self.deps
         self.counters: DriverCounters = deps.counters
-        self._newer_owner = ""
+        self._newer_owner: str | None = None
         self._notifier = deps.background.notifier()
         wake = self._notifier.notify
         self._draining = Draining(group.spec.upgrade.drain_timeout)
@@ -313,13 +313,14 @@ class Driver:
         return (self.until_caught_up and self.caught_up) or self._goal.is_done
 
     def _is_stopping(self, now: datetime) -> bool:
-        if self.until_caught_up and not self._draining.reason and self.caught_up:
-            self._draining.reason = "caught up"
-        if self._goal.is_done and not self._draining.reason:
-            self._draining.reason = "what was due is landed"
-        if self._draining.begins(now):
+        draining = self._draining
+        if self.until_caught_up and draining.reason is None and self.caught_up:
+            draining.reason = "caught up"
+        if self._goal.is_done and draining.reason is None:
+            draining.reason = "what was due is landed"
+        if draining.begins(now):
             self.phase = Phase.DRAINING
-        return bool(self._draining.reason)
+        return draining.reason is not None
 
     def _is_drained(self, now: datetime) -> bool:
         if not self._is_stopping(now):
@@ -332,6 +333,7 @@ class Driver:
         return self._draining.is_over(now) or not (lands or works or self._completer.completing)
 
     def _yield_lane(self) -> ExitCode:
+        assert self._draining.reason is not None, "only a driver that drains yields"
         self._committer.hand_over(self._draining.reason, self.deps.clock())
         self._store_upkeep.mirror()
         self.phase = Phase.STOPPED

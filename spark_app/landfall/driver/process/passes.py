@@ -255,7 +255,7 @@ class LaneUpkeep(Part):
         parts = self.parts
         if parts.draining.must_end:
             return
-        parts.committer.append_if_due(now, at_once=bool(parts.draining.reason))
+        parts.committer.append_if_due(now, at_once=parts.draining.reason is not None)
         try:
             parts.rolling.advance(now, parts.completer.applied_through)
         except Retry as error:  # the next pass tries again
