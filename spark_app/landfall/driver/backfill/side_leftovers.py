@@ -38,7 +38,8 @@ class DiscardedLanes:
             slots: of the live group.
             group: its name.
         """
-        self._slots, self._group = slots, group
+        self._slots = slots
+        self._group = group
         self._known: dict[str, bool] = {}
 
     def have(self, key: str) -> bool:

@@ -132,7 +132,8 @@ class Observer:
         if high is not None:
             held = held_back(self.view.held_back, high, ends.offsets, now)
             self.view = replace(self.view, held_back=held)
-            self.high, self.looked_high = high, now
+            self.high = high
+            self.looked_high = now
         self._looked = now
 
     def look_at_starts(self, tps: Collection[TopicPartition]) -> Collection[TopicPartition]:

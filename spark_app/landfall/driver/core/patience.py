@@ -29,7 +29,8 @@ class Patience:
         now, failed = datetime.fromisoformat(status.time), status.commits.last_failure
         waits = failed is not None and status.commits.consecutive_failures > 0
         if self._since is None or not waits or status.commits.total != self._commits:
-            self._since, self._commits = now if waits else None, status.commits.total
+            self._since = now if waits else None
+            self._commits = status.commits.total
             return False
         if self.message or self.limit is None or now - self._since <= self.limit or failed is None:
             return False

@@ -128,7 +128,8 @@ class RetryBackoff:
     def forget(self) -> None:
         """Try everything again at once, as if nothing had failed."""
         self._suspects.clear()
-        self._empty_batches, self._rest_until = 0, None
+        self._empty_batches = 0
+        self._rest_until = None
 
     def _release(self) -> None:
         """Something landed, so that an outage is over."""

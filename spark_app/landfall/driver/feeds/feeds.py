@@ -206,10 +206,12 @@ class Feeds(Part):
             asked = opened.asked.popleft()
             opened.job = self._pool.submit(prepare_files, opened.looker, feed, asked)
         elif opened.looker.has_to_merge(feed):
-            opened.looked, opened.hurries = now, False
+            opened.looked = now
+            opened.hurries = False
             opened.job = self._pool.submit(opened.looker.merge, feed)
         else:
-            opened.looked, opened.hurries = now, False
+            opened.looked = now
+            opened.hurries = False
             again = opened.to_try_again(feed, now)
             if opened.wakeups:
                 opened.looker.add_hints(opened.wakeups.take())
@@ -221,7 +223,8 @@ class Feeds(Part):
         """Append what a job that has ended has found."""
         if opened.job is None or not opened.job.done():
             return state
-        job, opened.job = opened.job, None
+        job = opened.job
+        opened.job = None
         found = job.result()
         self._failures.clear(tp)
         match found:
@@ -250,7 +253,8 @@ class Feeds(Part):
             )
             log.info("files found", extra=_fields(tp, seen))
         opened.looker.adopt(seen)
-        opened.ended, opened.waiting_files = self._deps.clock(), seen.found.waiting_files
+        opened.ended = self._deps.clock()
+        opened.waiting_files = seen.found.waiting_files
         opened.left_out.sees(seen.found)
         position, changed = seen.found.position, seen.found.skipped.changed
         opened.hurries = position.has_more
@@ -259,7 +263,8 @@ class Feeds(Part):
             assert position.relisted is not None, "the first listing is of all names"
             self._log.listed[tp] = opened.listed = Listed(position.relisted, position.waits_since)
         if position.relisted != opened.relisted:
-            opened.relisted, opened.changed = position.relisted, set()
+            opened.relisted = position.relisted
+            opened.changed = set()
         opened.changed.update(changed)
         if changed or not position.has_more:
             self._stop_changed(tp, opened)

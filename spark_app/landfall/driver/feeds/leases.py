@@ -46,7 +46,8 @@ class Leases:
     """
 
     def __init__(self, group: spec.ConsumerGroup, slots: Slots) -> None:
-        self._group, self._slots = group.metadata.name, slots
+        self._group = group.metadata.name
+        self._slots = slots
         self._feeds = {TopicPartition(feed.topic, 0): feed for feed in group.spec.source.files}
         self._lists: dict[PartList, tuple[ListedPart, ...]] = {}
 

@@ -34,7 +34,9 @@ class Wakeups:
         self, feed: spec.Feed, open_events: OpenEvents, wake: Callable[[], object]
     ) -> None:
         """Listen to nothing yet; ``wake`` is called from the thread, for the first hint."""
-        self._feed, self._open, self._wake = feed, open_events, wake
+        self._feed = feed
+        self._open = open_events
+        self._wake = wake
         self._lock = threading.Lock()
         self._names: dict[str, None] = {}
         self._has_hints = False
@@ -55,7 +57,9 @@ class Wakeups:
     def take(self) -> tuple[str, ...]:
         """The names in hints since the last call, at most ``MAX_LATE``."""
         with self._lock:
-            names, self._names, self._has_hints = tuple(self._names), {}, False
+            names = tuple(self._names)
+            self._names = {}
+            self._has_hints = False
         return names
 
     def take_in(self, bodies: Iterable[bytes]) -> None:
@@ -79,7 +83,8 @@ class Wakeups:
                 # Of more, the next listing of all names finds the rest.
                 if len(self._names) < MAX_LATE:
                     self._names[name] = None
-                is_first, self._has_hints = not self._has_hints, True
+                is_first = not self._has_hints
+                self._has_hints = True
             if is_first:
                 self._wake()
 

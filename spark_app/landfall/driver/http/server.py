@@ -74,7 +74,8 @@ class StatusBoard:
         self, clock: Callable[[], datetime], outage: Callable[[], Outage | None] = lambda: None
     ) -> None:
         """``outage`` returns the store's outage if there is one, whatever the loop is doing."""
-        self._clock, self._outage = clock, outage
+        self._clock = clock
+        self._outage = outage
         self._posted: tuple[StatusReport, DriverCounters] | None = None
         self._pages: dict[str, _Page] = {}
         self._rendering = threading.Lock()

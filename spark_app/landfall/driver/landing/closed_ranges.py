@@ -49,10 +49,14 @@ class ClosedRanges:
 
     def __init__(self, ranges: Ranges, parts: GoalParts, *, stays: bool = False) -> None:
         """``ranges`` says which ones are due; who ``stays`` waits for the next one."""
-        self._ranges, self._append, spec = ranges, parts.append, parts.group.spec
-        self._observer, self._merged_first = parts.deps.observer, parts.merged_first
+        self._ranges = ranges
+        self._append = parts.append
+        spec = parts.group.spec
+        self._observer = parts.deps.observer
+        self._merged_first = parts.merged_first
         self._read_back = ReadingBack(parts.group, parts.deps, parts.wake)
-        self._calendars, completeness = Calendars(spec), spec.completeness
+        self._calendars = Calendars(spec)
+        completeness = spec.completeness
         self._delay = completeness.delay // _MILLISECOND if completeness else None
         self._ends: Mapping[TopicPartition, int] = {}
         self._numbered: Mapping[TopicPartition, int] = {}
@@ -60,7 +64,8 @@ class ClosedRanges:
         self._ended: int | None = None
         self._after = -1
         self._reading: Future[Mapping[str, Stalled]] | None = None
-        self._stays, self._none_due = stays, False
+        self._stays = stays
+        self._none_due = False
         self._stalled: set[str] = set()
         self._held_by: set[str] = set()
         self.until: datetime | None = None
@@ -140,8 +145,10 @@ class ClosedRanges:
             )
             self._append(made)
             log.info("range landed", extra={"until": self.until.isoformat(), "left": len(left)})
-        self.left, self.problems = left, tuple(wrong.values())
-        self.until, self._ended = None, until
+        self.left = left
+        self.problems = tuple(wrong.values())
+        self.until = None
+        self._ended = until
         self._held_by = self._stalled & {*left}
 
     def _is_merged(self, state: State) -> bool:
@@ -162,7 +169,8 @@ class ClosedRanges:
             self._reading = self._read_back.begin(self._after)
         if not self._reading.done():
             return None
-        reading, self._reading = self._reading, None
+        reading = self._reading
+        self._reading = None
         return reading.result()
 
     def stop(self) -> None:
@@ -178,7 +186,8 @@ class ClosedRanges:
             after -= 1  # what held the topics that were left is over
         self.until = next(iter(self._ranges(after, now)), None)
         self._none_due = self.until is None
-        self._ends, self._began = {}, now
+        self._ends = {}
+        self._began = now
         self._after = state.runs[-1].slot if state.runs else state.seq
 
     def _horizon(self, topic: str) -> int:

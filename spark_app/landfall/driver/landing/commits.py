@@ -147,7 +147,8 @@ class BatchCommitter(Part):
         self._park()
 
     def _park(self) -> None:
-        unreadable, self._unreadable = self._unreadable, {}
+        unreadable = self._unreadable
+        self._unreadable = {}
         try:
             self.park(self.writer.state, unreadable)
         except Retry as error:  # what cannot be read fails again

@@ -167,7 +167,8 @@ class Completer(Part):
 
     def advance(self, now: datetime) -> None:  # noqa: ARG002  # of every part
         """Count the last refusal since the pass before; it is tried again meanwhile."""
-        refused, self._refused = self._refused, None
+        refused = self._refused
+        self._refused = None
         if refused:
             record_failure(self._deps, cause(refused, "Complete"), refused)
 

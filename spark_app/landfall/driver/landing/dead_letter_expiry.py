@@ -71,8 +71,11 @@ class DeadLetterExpiry:
 
         Replays run in ``replaying``. Nobody else has ``ended``: ``stop`` waits with it.
         """
-        self._sweep, self._ended = ExpirySweep(store, lane), ended
-        self._retain, self._last, self._pool = retain, _NEVER, replaying
+        self._sweep = ExpirySweep(store, lane)
+        self._ended = ended
+        self._retain = retain
+        self._last = _NEVER
+        self._pool = replaying
         self._running: Future[None] | None = None
 
     def start_if_due(self, state: State, now: datetime, *, is_replaying: bool) -> None:
@@ -106,7 +109,8 @@ class ExpirySweep:
     def __init__(self, store: Store, lane: Lane) -> None:
         """Refer to a lane and the store of its objects."""
         self.is_stopping = False
-        self._store, self._lane = store, lane
+        self._store = store
+        self._lane = lane
         self._done: int | None = None
 
     def run(self, state: State, before: datetime) -> int:

@@ -70,7 +70,8 @@ class ExistingObjects:
 
     def __init__(self, group: ConsumerGroup, slots: Slots, background: Background) -> None:
         """Nothing is requested before ``occupied`` is asked about a topic."""
-        self._group, self._slots = group, slots
+        self._group = group
+        self._slots = slots
         self._new_pool: Callable[[], Executor] = lambda: background.pool(THREADS, "first-look")
         self._specs = TopicSpecs.of(group.spec)
         self._free: set[str] = set()

@@ -48,7 +48,9 @@ class Housekeeping:
 
         ``wake`` is called, from any thread, when the first listing has ended.
         """
-        self._store, self._log, self._clock = deps.store, deps.observer.log, deps.clock
+        self._store = deps.store
+        self._log = deps.observer.log
+        self._clock = deps.clock
         self._pool = deps.background.pool(4, "housekeeping")
         self._first_sweep = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock, wake)
         self._later_sweeps = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock)

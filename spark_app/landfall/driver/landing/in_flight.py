@@ -56,12 +56,15 @@ class InFlightBatches:
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, wake: Callable[[], object]) -> None:
         """``wake`` is called, from any thread, when a batch has finished or more can be read."""
-        self._group, self._runner, self._new_name = group, deps.runner, deps.new_name
+        self._group = group
+        self._runner = deps.runner
+        self._new_name = deps.new_name
         self._wake = wake
         self._tuning = group.spec.tuning
         self._pool = deps.background.pool(self._tuning.max_rounds, "batch")
         self._batches: dict[str, InFlightBatch] = {}
-        self._sizes, self._limit = Sizes(), BatchSizeLimit()
+        self._sizes = Sizes()
+        self._limit = BatchSizeLimit()
         self._policy = Policy.of(group.spec.upload_policy)
         self.backoff = RetryBackoff()
         self.permitted: Mapping[TopicPartition, int] = {}
@@ -71,7 +74,9 @@ class InFlightBatches:
 
     def follow(self, state: State) -> None:
         """Plan by this state of the lane from now on."""
-        self.permitted, self.members, self.feeds = state.permitted, state.members, state.feeds
+        self.permitted = state.permitted
+        self.members = state.members
+        self.feeds = state.feeds
 
     def __len__(self) -> int:
         """How many are in flight."""

@@ -70,7 +70,8 @@ class LostRanges:
         """
         if self.backup is None:
             return self._settled
-        self._lost, self._members = dict(lost), state.members
+        self._lost = dict(lost)
+        self._members = state.members
         self._take_answers(now)
         self._found = {tp: found for tp, found in self._found.items() if tp in lost}
         self._ask(now)
@@ -157,7 +158,8 @@ class LostRanges:
     def _take_answers(self, now: datetime) -> None:
         if self._question is None or not self._question.done():
             return
-        question, self._question = self._question, None
+        question = self._question
+        self._question = None
         for tp, answer in question.result().items():
             before = self._found.get(tp)
             is_same = before is not None and _is_lacking(before.answer, answer)

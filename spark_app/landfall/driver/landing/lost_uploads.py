@@ -140,7 +140,8 @@ class LostUploads(Part):
             Fenced: another driver has opened the lane.
         """
         if self._job and self._job.results.done():
-            job, self._job = self._job, None
+            job = self._job
+            self._job = None
             self._finish(job, now)
         lost = self._lost()
         objects = chain.from_iterable(lost.values())
@@ -210,7 +211,8 @@ class LostUploads(Part):
         if again:
             self._try_again(again[0], now)
         else:
-            self._failures, self._wait_until = 0, None
+            self._failures = 0
+            self._wait_until = None
 
     def _is_due(self, lost: LostSlice) -> bool:
         state = self.recording.state

@@ -109,8 +109,10 @@ class OrphanSweep:
             clock: the current time.
             wake: called, from any thread, when the listing has ended.
         """
-        self._uploads, self._is_fenced = uploads, is_fenced
-        self._clock, self._wake = clock, wake
+        self._uploads = uploads
+        self._is_fenced = is_fenced
+        self._clock = clock
+        self._wake = wake
         self._lister = background.pool(1, "list-orphans")
         self._aborters = background.pool(THREADS, "abort-orphans")
         self._closed = threading.Event()

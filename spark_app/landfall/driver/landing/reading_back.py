@@ -27,7 +27,9 @@ class ReadingBack:
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, wake: Callable[[], object]) -> None:
         """``wake`` is called, from any thread, when a check has ended."""
-        self._group, self._deps, self._wake = group, deps, wake
+        self._group = group
+        self._deps = deps
+        self._wake = wake
         self._pool = deps.background.pool(1, "read-back")
 
     def begin(self, after: int) -> Future[Mapping[str, Stalled]]:

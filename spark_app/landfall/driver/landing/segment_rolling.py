@@ -55,7 +55,8 @@ class SegmentRolling:
         self._failure: type[Exception] | None = None
         # A driver before this one may have died between its SEGMENT record and the deletion. Its
         # slots are deleted again when the next segment is due, not at every start.
-        self._may_delete, self._has_recorded = True, False
+        self._may_delete = True
+        self._has_recorded = False
 
     def advance(self, now: datetime, applied_through: int) -> None:
         """Seal, record or start what is due.
@@ -150,7 +151,8 @@ class SegmentRolling:
         )
         slots = rolled.last + 1 - rolled.first
         log.info("segment recorded", extra={"slot": state.seq, "slots": slots})
-        self._may_delete, self._has_recorded = True, True
+        self._may_delete = True
+        self._has_recorded = True
 
 
 def _delete(lane: Lane, state: State) -> Rolled:

@@ -129,7 +129,9 @@ class PublisherRun:
 
     def _succeeded(self, began: datetime, slot: int, done: Published) -> None:
         with self._lock:
-            self._last, self._error, self._failed_in_a_row = self.clock(), None, 0
+            self._last = self.clock()
+            self._error = None
+            self._failed_in_a_row = 0
             self._through = max(done.through, slot)
             self._objects += done.objects
             self._behind_since = began if self._applied > self._through else None
@@ -195,7 +197,8 @@ class Publishing:
         self._background = background or Threads()
         self.runs = tuple(run_of(group, entry, store, clock) for entry in group.spec.publish)
         self._notifiers = tuple(self._background.notifier() for _ in self.runs)
-        self._clock, self._tries = clock, 0
+        self._clock = clock
+        self._tries = 0
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
 

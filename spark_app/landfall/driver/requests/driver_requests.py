@@ -198,7 +198,8 @@ class DriverRequests(Part):
         return Answer(Outcome.DONE, message=message)
 
     def _continue_all(self) -> None:
-        running, self._running = self._running, []
+        running = self._running
+        self._running = []
         for request in running:
             if request.waits_for.done():
                 self._continue(request.pending, request.steps, request.waits_for)

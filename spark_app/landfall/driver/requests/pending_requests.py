@@ -83,7 +83,8 @@ class PendingRequests:
         """Answer what waits, and everything that comes, with ``why``."""
         with self._lock:
             self._closed = why
-            waiting, self._waiting = self._waiting, []
+            waiting = self._waiting
+            self._waiting = []
         for pending in waiting:
             pending.answer.set_result(Answer(Outcome.FAILED, message=why))
 

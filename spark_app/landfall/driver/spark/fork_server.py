@@ -192,7 +192,8 @@ def take_over(listener: socket.socket, alive: int) -> None:
 
 def _forget_driver() -> None:
     """Undo what a driver sets up for its own terminal and its own log."""
-    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    sys.stdout = sys.__stdout__
+    sys.stderr = sys.__stderr__
     root = logging.getLogger()
     root.handlers.clear()
     root.filters.clear()
