@@ -20,9 +20,9 @@ from landfall.api.verbs import UndoRequest
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.planned_replacement import NoPlanner, PlannedReplacement
 from landfall.driver.process.loop import Driver
-from landfall.driver.replacing.restoring import read_list
 from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane
+from landfall.lane.replacements import read_replace
 from landfall.ledger import Record, Replace, State, object_names
 from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import ObjectKind
@@ -155,7 +155,7 @@ class MergeSchedule(Schedule):
         """The keys of new objects that nobody needs any more."""
         for each in replaces:
             if each.instead != -1 and not each.again:
-                _, listed = read_list(self.lane, self.lane.read(), each.instead)
+                _, listed = read_replace(self.lane, self.lane.read(), each.instead)
                 yield from (new.landed.upload.key for new in listed.objects)
 
     def _too_early(
@@ -169,7 +169,7 @@ class MergeSchedule(Schedule):
                 if not isinstance(each, Replace):
                     continue
                 over = datetime.fromisoformat(record.header.time) + keep
-                _, listed = read_list(self.lane, self.lane.read(), each.header.seq)
+                _, listed = read_replace(self.lane, self.lane.read(), each.header.seq)
                 for retired in listed.retire:
                     at = deleted.get(retired.landed.upload.key)
                     if at is not None and at < over:

@@ -13,7 +13,6 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from landfall.api.contract import LANE
-from landfall.checks.places import applied
 from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.landed import pieces
@@ -21,6 +20,7 @@ from landfall.landed.history import History, Life
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Lost, Replace, Replay, object_names
+from landfall.ledger.effects import applied
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from tests.crashes.judge import Offsets, folded_records

@@ -12,7 +12,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from landfall.checks import places
-from landfall.errors import Stalled
+from landfall.errors import Reason, Stalled
 from landfall.landed.pieces import Counting
 from landfall.ledger.offsets import OffsetRange
 from tests.support import one_answer
@@ -128,6 +128,33 @@ def test_each_rule_about_former_lives_is_needed(monkeypatch: pytest.MonkeyPatch)
 
     assert one_answer.by_downstream(played) != one_answer.wanted_downstream(played)
     assert one_answer.wrong_places(played) != []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        one_answer.by_backfills,
+        one_answer.by_readers,
+        one_answer.by_publishers,
+        one_answer.by_scans,
+        one_answer.by_compaction,
+        one_answer.by_downstream,
+        one_answer.by_verify,
+    ],
+)
+def test_a_list_that_is_missing_is_the_same_error_to_all(
+    asked: Callable[[PlayedLedger], object],
+) -> None:
+    played = PlayedLedger()
+    played.land(TPS[0], [FOLDERS[0], FOLDERS[0]])
+    slot = played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
+    [key] = (each.key for each in played.store.list_after("") if "-replaced/" in each.key)
+    played.store.delete_slots([key])
+
+    with pytest.raises(Stalled, match=f"ledger slot {slot}: names {key}, which is not there") as it:
+        asked(played)
+
+    assert it.value.reason is Reason.LEDGER_BROKEN
 
 
 def _of_any_life(rows_of: Callable[..., object]) -> Callable[..., object]:

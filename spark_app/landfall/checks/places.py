@@ -37,15 +37,6 @@ class Place:
         return None if row is None else self.first_row + row
 
 
-def applied(replacements: Iterable[Replace], through: int) -> tuple[Replace, ...]:
-    """Those that have been applied, if everything is up to slot ``through``; in their order."""
-    records = list(replacements)
-    given_up = {record.instead for record in records}
-    slots = (record.header.seq for record in records)
-    counting = {seq for seq in slots if seq <= through and seq not in given_up}
-    return tuple(record for record in records if record.header.seq in counting)
-
-
 def leaving_out(replacements: Iterable[Replace]) -> Replace | None:
     """The last of these that may have left records out: a duplicate, or by other code."""
     is_merge = Purpose.COMPACT

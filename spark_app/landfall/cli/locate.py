@@ -23,7 +23,7 @@ from landfall.checks.locate import (
     Unknown,
     find_offset,
 )
-from landfall.checks.places import Place, applied, leaving_out, places
+from landfall.checks.places import Place, leaving_out, places
 from landfall.cli import console, read_back
 from landfall.cli.group_store import GroupStore
 from landfall.cli.locate_files import FeedParts
@@ -32,7 +32,7 @@ from landfall.formats import Format
 from landfall.landed.history import History
 from landfall.landed.specs import LandedBy
 from landfall.lane import records_in_segments
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import read_applied
 from landfall.ledger import Hole, State, folders, object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import Replaced
@@ -148,11 +148,8 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     is_feed = tp.topic in {feed.topic for feed in opened.group.spec.source.files}
     row = FeedParts(opened, tp).describe(offset) if is_feed else ""
     if isinstance(state, Committed):
-        state = replace(state, replacements=applied(state.replacements, now.applied_through))
-        replaced = [
-            (record, read_replaced(opened.store, record.header.seq, record.listed))
-            for record in state.replacements
-        ]
+        replaced = [*read_applied(opened.store, state.replacements, now.applied_through)]
+        state = replace(state, replacements=tuple(record for record, _ in replaced))
         if found := in_force(tp, offset, replaced):
             state = replace(state, again=found[1])
         where = tuple(places(opened.name, tp, offset, state, replaced))

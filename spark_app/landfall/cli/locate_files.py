@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from landfall.api.contract import LANE
-from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import Reason, Stalled
 from landfall.formats.parts import FilePart, UnreadableFileError
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import read_applied
 from landfall.ledger import Add, Commit, Discover, Hole, PartList, Replace, object_names
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.replacement_lists import Replaced
 from landfall.objects import FileChanged, ListedFile
 from landfall.source.files import VersionedFile, reader_of_feed
 from landfall.store.urls import open_files
@@ -176,8 +176,9 @@ class FeedParts:
                     replacements.append(record)
                 case _:
                     pass
-        for record in applied(replacements, self.opened.lane.read().applied_through):
-            self._replace(landings, record)
+        through = self.opened.lane.read().applied_through
+        for _, listed in read_applied(self.opened.store, replacements, through):
+            self._replace(landings, listed)
         return [self._found(number, part, landings[number]) for number, part in parts]
 
     def _add(self, landings: dict[int, _Landing], record: Commit) -> None:
@@ -193,8 +194,7 @@ class FeedParts:
                         if o.first_offset < after and first <= o.last_offset
                     ]
 
-    def _replace(self, landings: dict[int, _Landing], record: Replace) -> None:
-        listed = read_replaced(self.opened.store, record.header.seq, record.listed)
+    def _replace(self, landings: dict[int, _Landing], listed: Replaced) -> None:
         retired = {each.landed.upload.key for each in listed.retire}
         for number, landing in landings.items():
             first, after = number * SPAN, (number + 1) * SPAN

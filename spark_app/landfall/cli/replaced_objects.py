@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from landfall.checks.landed_again import LandedAgainNow
-from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore
 from landfall.lane.replacements import has_replaced, read_replaced
 from landfall.ledger import Add, Replace, State
+from landfall.ledger.effects import applied, replaces
 from landfall.ledger.replacement_lists import NewObject, Replaced
 
 
@@ -52,8 +52,7 @@ def changed(opened: GroupStore, state: State) -> Changed:
 def _lists(opened: GroupStore, state: State) -> Iterator[tuple[Add | Replace, Replaced | None]]:
     """The ADDs, and the REPLACEs that are applied with their lists, in order."""
     records = [record for record in opened.records() if isinstance(record, Add | Replace)]
-    replaces = (record for record in records if isinstance(record, Replace))
-    counting = {each.header.seq for each in applied(replaces, state.applied_through)}
+    counting = {each.header.seq for each in applied(records, state.applied_through)}
     for record in records:
         slot = record.header.seq
         if isinstance(record, Add):
@@ -73,8 +72,8 @@ def find_retired(opened: GroupStore, key: str) -> int | None:
     if not has_replaced(state):
         return None
     found = None
-    for record in opened.records():
-        if isinstance(record, Replace) and folder in record.folders:
+    for record in replaces(opened.records()):
+        if folder in record.folders:
             listed = read_replaced(opened.store, record.header.seq, record.listed)
             if any(each.landed.upload.key == key for each in listed.retire):
                 found = record.header.seq  # the last one: one before it was given up

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from landfall.checks.corrections import Corrections, corrections
-from landfall.checks.places import applied
 from landfall.cli.group_store import GroupStore
 from landfall.landed.pieces import counting
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import read_applied
 from landfall.ledger import Commit, Hole, Replace, Replay, State, object_names
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -136,11 +135,8 @@ def replaced_lists(opened: GroupStore, state: State) -> dict[int, Replaced]:
     """
     if not state.replaced:
         return {}
-    replacements = (record for record in opened.records() if isinstance(record, Replace))
-    return {
-        record.header.seq: read_replaced(opened.store, record.header.seq, record.listed)
-        for record in applied(replacements, state.applied_through)
-    }
+    applied = read_applied(opened.store, opened.records(), state.applied_through)
+    return {record.header.seq: listed for record, listed in applied}
 
 
 def _makers(opened: GroupStore, topic: str, lists: Mapping[int, Replaced]) -> dict[str, int]:

@@ -6,15 +6,14 @@ landed by a spec that keeps what Kafka held, whatever was landed there before.
 
 from collections.abc import Mapping, Sequence
 
-from landfall.checks.places import applied
 from landfall.errors import Reason, Stalled
 from landfall.landed import pieces
 from landfall.landed.history import History, Life
 from landfall.landed.pieces import Counting
 from landfall.landed.specs import LandedBy
 from landfall.lane.expired_letters import read_expired
-from landfall.lane.replacements import read_replaced
-from landfall.ledger import Record, Replace, Replay
+from landfall.lane.replacements import read_applied
+from landfall.ledger import Record, Replay
 from landfall.ledger.offsets import Slice
 from landfall.ledger.replacement_lists import Replaced
 
@@ -59,9 +58,6 @@ class WhatCounts:
 
     def _lists(self, records: Sequence[Record]) -> Mapping[int, Replaced]:
         """What the REPLACEs that are applied have replaced, by slot."""
-        replacements = (record for record in records if isinstance(record, Replace))
-        slots = self._history.lane.slots
-        return {
-            record.header.seq: read_replaced(slots, record.header.seq, record.listed)
-            for record in applied(replacements, self._history.state.applied_through)
-        }
+        slots, through = self._history.lane.slots, self._history.state.applied_through
+        applied = read_applied(slots, records, through)
+        return {record.header.seq: listed for record, listed in applied}

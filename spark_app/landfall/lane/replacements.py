@@ -1,6 +1,13 @@
-"""Reads which objects took the place of others, from the list that a REPLACE names."""
+"""Reads which objects took the place of others, from the list that a REPLACE names.
 
-from landfall.ledger import Replacement, State, ledger_error
+There is no other way to such a list, so one that is missing or damaged is the same error to all.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from landfall.errors import Retry
+from landfall.lane.reading import Lane
+from landfall.ledger import Record, Replace, Replacement, State, decode, effects, ledger_error
 from landfall.ledger.replacement_lists import Replaced, decode_list
 from landfall.store import Slots
 
@@ -24,3 +31,33 @@ def read_replaced(slots: Slots, seq: int, named: Replacement) -> Replaced:
         return decode_list(named, body)
     except ValueError as error:
         raise ledger_error(seq, str(error)) from error
+
+
+def read_replace(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced]:
+    """The REPLACE in a slot, and its list.
+
+    Raises:
+        ValueError: there is no REPLACE in this slot.
+        Stalled: LEDGER_BROKEN, its list is missing or damaged.
+        Retry: the store does not answer, or the slot was rolled up since the ledger was read.
+    """
+    is_there = 0 <= slot <= state.seq
+    body = lane.find_slot(state, slot) if is_there else None
+    if is_there and body is None:
+        raise Retry(f"slot {slot} was rolled up since the ledger was read: try again")
+    for record in effects.replaces([decode(slot, body)] if body else []):
+        return record, read_replaced(lane.slots, slot, record.listed)
+    raise ValueError(f"slot {slot} is no REPLACE")
+
+
+def read_applied(
+    slots: Slots, records: Iterable[Record], through: int
+) -> Iterator[tuple[Replace, Replaced]]:
+    """The REPLACEs among records that are applied up to a slot, in order, with their lists.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, a list is missing or damaged.
+        Retry: the store does not answer.
+    """
+    for record in effects.applied(records, through):
+        yield record, read_replaced(slots, record.header.seq, record.listed)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
-from landfall.lane.replacements import has_replaced, read_replaced
-from landfall.ledger import Replace, State, Visible, decode
+from landfall.lane.replacements import has_replaced, read_replace
+from landfall.ledger import State, Visible
 from landfall.ledger.opened import OpenedSpecs
 from landfall.ledger.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, ObjectKind
@@ -123,32 +123,19 @@ class Follower:
     def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
         """What a slot says is replaced."""
         time = state.last_commit_time or ""
-        for record, named in visible.replacements:
-            listed = read_replaced(self._lane.slots, record, named)
+        for slot, _ in visible.replacements:
+            record, listed = read_replace(self._lane, state, slot)
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
             new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
-            decided = max((each.slot for each in listed.retire), default=record)
+            decided = max((each.slot for each in listed.retire), default=slot)
             if listed.made_by:
-                decided = record
+                decided = slot
             objects = tuple(VisibleObject(state.seq, landed, time, decided) for landed in new)
-            changes = bool(listed.made_by) or self._changes_rows(state, record)
+            changes = changes_rows(record.purpose, record.undoes)
             groups = tuple(groups_of(listed, by_folder=not changes))
             yield ReplacedObjects(
-                state.seq, record, retired, objects, time, groups, changes_rows=changes
+                state.seq, slot, retired, objects, time, groups, changes_rows=changes
             )
-
-    def _changes_rows(self, state: State, slot: int) -> bool:
-        """Whether the REPLACE in a slot says that its ranges get other rows.
-
-        A state does not always tell: it forgets the ranges of a topic partition that leaves.
-        """
-        # A state of long ago does not know the segment in which the slot is by now.
-        lane = self._lane
-        body = lane.read_slot(state, slot) or lane.read_slot(lane.read(), slot)
-        if body is None:
-            raise Retry(f"slot {slot} was rolled up since the ledger was read")
-        record = decode(slot, body)
-        return isinstance(record, Replace) and changes_rows(record.purpose, record.undoes)
 
     def check(self, position: int) -> None:
         """Return if the ledger goes as far as a position.

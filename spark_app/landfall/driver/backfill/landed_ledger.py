@@ -8,9 +8,11 @@ from landfall import ledger
 from landfall.driver.decide.counting import Ranges
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.lane import Lane
+from landfall.lane.replacements import read_replaced
 from landfall.lane.seen import SeenObjects
-from landfall.ledger import Record, Replace, State
-from landfall.ledger.replacement_lists import Replaced, decode_list
+from landfall.ledger import Record, State
+from landfall.ledger.effects import replaces
+from landfall.ledger.replacement_lists import Replaced
 from landfall.store import Store
 
 
@@ -46,17 +48,13 @@ def _read_within(lane: Lane, within: Ranges) -> tuple[State, LandedNow]:
     state, found = lane.read(), LandedNow(lane.group, within)
     for seq, body in lane.bodies_about(state, within):
         record = ledger.decode(seq, body)
-        is_wanted = not isinstance(record, Replace) or found.concerns(record)
+        is_wanted = all(map(found.concerns, replaces([record])))
         found.take(record, _listed(lane, record) if is_wanted else None)
     found.reached(state.seq, state.applied_through)
     return state, found
 
 
 def _listed(lane: Lane, record: Record) -> Replaced | None:
-    if not isinstance(record, Replace):
-        return None
-    body = lane.slots.read(record.listed.key)
-    try:
-        return decode_list(record.listed, body or b"")
-    except ValueError as error:
-        raise ledger.ledger_error(record.header.seq, str(error)) from error
+    for each in replaces([record]):
+        return read_replaced(lane.slots, each.header.seq, each.listed)
+    return None

@@ -15,13 +15,14 @@ from datetime import UTC, datetime, timedelta
 
 from landfall.api.spec import Compact, ConsumerGroup, TopicSpecs
 from landfall.driver.core.merged_first import Expected
-from landfall.errors import Reason, Retry, Stalled
+from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Purpose, Replace, Replacement, State, Visible, decode
+from landfall.lane.replacements import read_replace
+from landfall.ledger import Purpose, Replace, State, Visible
 from landfall.ledger.merged_objects import Mergeable
 from landfall.ledger.object_names import parse_key
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import Replaced, decode_list
+from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish.cursor import Cursor, Position
 from landfall.publish.finished import Calendars
@@ -207,8 +208,8 @@ class Folders:
         for landed, slot in zip(visible.objects, visible.due, strict=True):
             if landed.kind is ObjectKind.DATA:
                 self._add(Mergeable(slot, landed, before.specs.get(slot, "")), before, now)
-        for slot, named in visible.replacements:
-            self._replace(slot, named, state, now)
+        for slot, _ in visible.replacements:
+            self._replace(slot, state, now)
         if before.members is not state.members:
             self._leave_former(before.members.keys() - state.members.keys())
 
@@ -251,9 +252,9 @@ class Folders:
         if is_late or before.horizons.get(name.topic, -1) >= folder.end:
             folder.wait_for_late(now)
 
-    def _replace(self, slot: int, named: Replacement, state: State, now: datetime) -> None:
+    def _replace(self, slot: int, state: State, now: datetime) -> None:
         """Put objects in the place of others, as a REPLACE says that is applied now."""
-        record, listed = self._read(slot, named, state)
+        record, listed = read_replace(self._lane, state, slot)
         retired = {each.landed.upload.key for each in listed.retire}
         if record.purpose is not Purpose.COMPACT:
             self._leave(record, listed, now)
@@ -288,19 +289,6 @@ class Folders:
             folder = self.folders[path]
             folder.is_settled, folder.due = False, now + LATE_PAUSE
             folder.failures += 1
-
-    def _read(self, slot: int, named: Replacement, state: State) -> tuple[Replace, Replaced]:
-        stored = self._lane.slots.read(named.key)
-        body = self._lane.find_slot(state, slot)
-        if body is None or stored is None:
-            raise Retry(f"{named.key}: the list of slot {slot} is not there")
-        record = decode(slot, body)
-        if not isinstance(record, Replace):
-            raise Stalled(Reason.LEDGER_BROKEN, f"ledger slot {slot}: is not a REPLACE")
-        try:
-            return record, decode_list(named, stored)
-        except ValueError as error:
-            raise Stalled(Reason.LEDGER_BROKEN, str(error)) from error
 
     @property
     def left(self) -> frozenset[str]:

@@ -12,18 +12,12 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from landfall import ledger
 from landfall.driver.core.planned_replacement import PlannedReplacement
-from landfall.errors import LandfallError, Reason, Retry, Stalled
+from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane
-from landfall.lane.replacements import read_replaced
-from landfall.ledger import Purpose, Replace, State, object_names
-from landfall.ledger.replacement_lists import (
-    NewObject,
-    Replaced,
-    RetiringObject,
-    Section,
-)
+from landfall.lane.replacements import read_replace
+from landfall.ledger import Purpose, State, object_names
+from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload, is_made_by
 from landfall.store import Store
@@ -129,24 +123,6 @@ class Restoring:
             found.setdefault(key, ((whole,), False, False))
             if origin.plan >= 0 and each.slot not in read:
                 read.add(each.slot)
-                for new in read_list(self.lane, self.state, each.slot)[1].objects:
+                for new in read_replace(self.lane, self.state, each.slot)[1].objects:
                     found[new.landed.upload.key] = new.sections, new.mixed, new.sorted
         return found
-
-
-def read_list(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced]:
-    """The REPLACE in a slot, and its list.
-
-    Raises:
-        ValueError: there is no REPLACE in this slot.
-        Stalled: LEDGER_BROKEN, its list is missing or damaged.
-        Retry: the store does not answer, or the slot was rolled up since the ledger was read.
-    """
-    is_there = 0 <= slot <= state.seq
-    body = lane.find_slot(state, slot) if is_there else None
-    if is_there and body is None:
-        raise Retry(f"slot {slot} was rolled up since the ledger was read: try again")
-    record = ledger.decode(slot, body) if body else None
-    if not isinstance(record, ledger.Replace):
-        raise ValueError(f"slot {slot} is no REPLACE")  # noqa: TRY004  # of the number
-    return record, read_replaced(lane.slots, slot, record.listed)

@@ -23,9 +23,9 @@ from landfall.driver.core.steps import Steps
 from landfall.driver.decide.counting import output_partition
 from landfall.driver.decide.undoing import Contents, Obstacle, chosen_folders
 from landfall.driver.replacing.giving_up import why_not_given_up
-from landfall.driver.replacing.restoring import Restoring, read_list
+from landfall.driver.replacing.restoring import Restoring
 from landfall.errors import Retry
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import read_replace, read_replaced
 from landfall.ledger import Add, Decision, Drop, Replace, State, retired_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import Replaced, RetiringObject
@@ -249,7 +249,7 @@ def _not_done(slot: int) -> Answer:
 def _found(restoring: Restoring, request: UndoRequest) -> _Undoing | _Pending | Answer:
     """What is undone or given up, or why it is not."""
     try:
-        record, listed = read_list(restoring.lane, restoring.state, request.slot)
+        record, listed = read_replace(restoring.lane, restoring.state, request.slot)
     except ValueError as error:
         return _refused(str(error))
     if request.slot in restoring.state.replacing:
@@ -271,7 +271,7 @@ def _of_applied(
     """What is undone of a REPLACE in whose way nothing is."""
     # What a later one has done again is kept longer.
     same = found.contents.same_as(slot, folders)
-    record, listed = read_list(restoring.lane, restoring.state, same)
+    record, listed = read_replace(restoring.lane, restoring.state, same)
     if refusal := _why_rows_differ(restoring, record, found.contents.names(same)):
         return _refused(refusal)
     retire = tuple(found.contents.counting(same, folders))

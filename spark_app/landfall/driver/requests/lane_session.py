@@ -45,13 +45,14 @@ from landfall.driver.landing.letters_places import check_letters_places
 from landfall.driver.landing.lost_ranges import lost_end
 from landfall.driver.replacing.giving_up import given_up, why_not_given_up
 from landfall.driver.replacing.promoting import Promoting, promote
-from landfall.driver.replacing.restoring import Restoring, read_list
+from landfall.driver.replacing.restoring import Restoring
 from landfall.driver.replacing.undo import ReplacingEffects, undo
 from landfall.driver.requests.executor import RequestExecutor, observe
 from landfall.driver.requests.lease_sessions import SESSION, LeaseSession
 from landfall.driver.requests.replay import Replayer
 from landfall.errors import Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
+from landfall.lane.replacements import read_replace
 from landfall.ledger import Decision, LaneOwnership, Record, State
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import TopicPartition
@@ -343,7 +344,7 @@ class _SessionLane:
         if refusal := why_not_given_up(writer.state, slot, writer.state.applied_through):
             raise self._refused(refusal)
         session = self.session
-        before, _ = read_list(session.lane, writer.state, slot)
+        before, _ = read_replace(session.lane, writer.state, slot)
         token = session.new_name()
         after = self.append(given_up(session.store, session.lane, before, token, decision))
         self.hand_over()
