@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from landfall.api.spec import parse_group
 from landfall.formats import Block
-from landfall.formats.avro import AvroFile, varint, varints
+from landfall.formats.avro import AvroFile, varints
 from landfall.formats.avro.envelopes import enveloped
+from landfall.formats.avro.file import varint
 from landfall.pipeline.decoders.avro.complete import complete, digest
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.reading import payload_data, read

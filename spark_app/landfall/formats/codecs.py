@@ -1,4 +1,4 @@
-"""Compression that keeps no compressor between two blocks.
+"""All codecs: compression that keeps no compressor between blocks, and decompression with limits.
 
 A task keeps thousands of objects open, and a deflate compressor takes hundreds of kilobytes. So
 every block gets a fresh compressor, and an open object keeps only a checksum and a length. The
@@ -21,7 +21,9 @@ looks for matches. On one machine an object of a hundred runs was two bytes long
 rows; on another 400,000 blocks were equal each time. Nothing relies on equal compressed bytes.
 
 Reading is strict: data that ends early or does not match its checksum is an error, never a shorter
-result. Files with any number of gzip members or zstd frames can be read, whatever wrote them.
+result. Files with any number of gzip members or zstd frames can be read, whatever wrote them. What
+a few bytes grow to is bounded: objects are decompressed some at a time (``decompress``), blocks of
+Avro and SequenceFile up to a limit (``AVRO``, ``HADOOP``). ``streams`` decompresses whole files.
 """
 
 import bz2
@@ -51,10 +53,21 @@ _ZSTD_LEVEL = 3
 _RAW, _ZLIB, _GZIP = -15, 15, 31
 """zlib's parameter ``wbits`` for a raw deflate stream, a zlib stream and a gzip member."""
 _READ_BYTES = 64 * 1024
+"""How much of an object is read at once: of gzip it becomes 66 MB at most."""
+_FRAME_BYTES = 1024
+"""How much of a zstd frame is decompressed at once: it becomes 32 MiB at most."""
+_SIZE_BYTES = 5
+"""The most bytes that the size of snappy's contents has."""
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _EMPTY_FINAL_BLOCK = b"\x03\x00"
+_DAMAGED: tuple[type[Exception], ...] = (
+    isal_zlib.error,  # type: ignore[assignment]  # isal's stubs call the class an instance
+    zstandard.ZstdError,
+    lzma.LZMAError,
+    OSError,
+    EOFError,
+)
 _OTHER_GZIP = "Gzip data that is not one member, as Landfall writes it"
-_DAMAGED: tuple[type[Exception], ...] = (isal_zlib.error, zstandard.ZstdError)  # type: ignore[assignment]  # isal's stubs call the class an instance
 
 
 class Compressor(Protocol):
@@ -92,6 +105,24 @@ class Decompressor(Protocol):
 
     def decompress(self, data: bytes, /) -> bytes:
         """Return the decompressed bytes."""
+        ...
+
+
+class LimitedDecompressor(Protocol):
+    """Reads one stream, of which no more is made than is asked for."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the stream has been read."""
+        ...
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes after its end."""
+        ...
+
+    def decompress(self, data: bytes, max_length: int, /) -> bytes:
+        """Return the decompressed bytes, at most so many."""
         ...
 
 
@@ -194,23 +225,24 @@ class StreamCodec:
         extension: what the file name ends with, such as ``.gz``.
         compressor: makes a compressor for a new object, with a level or None for the default.
         decompressor: makes a decompressor for one member or frame; None if nothing is compressed.
+        read_bytes: how many bytes of an object are decompressed at once.
     """
 
     extension: str
     compressor: Callable[[int | None], CopyingCompressor]
-    decompressor: Callable[[], Decompressor] | None
+    decompressor: Callable[[], Decompressor] | None = None
+    read_bytes: int = _READ_BYTES
 
 
-def zstandard_frame() -> Decompressor:
-    """Return a decompressor for one zstd frame."""
+def _zstandard_frame() -> Decompressor:
     return zstandard.ZstdDecompressor().decompressobj()
 
 
 STREAMS: Mapping[Codec, StreamCodec] = MappingProxyType(
     {
-        Codec.NONE: StreamCodec("", PlainCompressor, None),
+        Codec.NONE: StreamCodec("", PlainCompressor),
         Codec.GZIP: StreamCodec(".gz", GzipCompressor, lambda: isal_zlib.decompressobj(_GZIP)),
-        Codec.ZSTD: StreamCodec(".zst", ZstdCompressor, zstandard_frame),
+        Codec.ZSTD: StreamCodec(".zst", ZstdCompressor, _zstandard_frame, _FRAME_BYTES),
     }
 )
 
@@ -240,50 +272,6 @@ def zstd(block: Bytes, level: int | None = None) -> bytes:
     return _zstd.compress(block, level)
 
 
-def raw_inflate(data: Bytes) -> bytes:
-    """Return the contents of one complete raw deflate stream; raises ValueError."""
-    return _decompress(data, _RAW)
-
-
-def unzstd(data: Bytes) -> bytes:
-    """Return the contents of one complete zstd frame; raises ValueError."""
-    return b"".join(_decompress_chunks(Codec.ZSTD, zstandard_frame, iter([bytes(data)])))
-
-
-def inflate(data: Bytes) -> bytes:
-    """Return the contents of one complete zlib stream.
-
-    Raises:
-        ValueError: the stream is damaged, ends early, or is followed by other bytes.
-    """
-    return _decompress(data, _ZLIB)
-
-
-def gunzip(data: Bytes) -> bytes:
-    """Return the contents of one complete gzip member.
-
-    Raises:
-        ValueError: the member is damaged, ends early, or is followed by other bytes.
-    """
-    return _decompress(data, _GZIP)
-
-
-def _decompress(data: Bytes, window_bits: int) -> bytes:
-    decompressor = isal_zlib.decompressobj(window_bits)
-    try:
-        contents = bytes(decompressor.decompress(data))
-    except _DAMAGED as error:
-        raise ValueError(f"damaged compressed data: {error}") from error
-    if not decompressor.eof:
-        raise ValueError(f"{len(data)} bytes of compressed data end early")
-    if decompressor.unused_data:
-        raise ValueError(
-            f"{len(data)} bytes of compressed data are followed by"
-            f" {len(decompressor.unused_data)} other bytes"
-        )
-    return contents
-
-
 def decompress(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
     """Return the contents of an object in chunks; an object of 0 bytes has none.
 
@@ -292,10 +280,7 @@ def decompress(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
             before which byte.
     """
     chunks = iter(lambda: stream.read(_READ_BYTES), b"")
-    new_decompressor = STREAMS[codec].decompressor
-    return (
-        chunks if new_decompressor is None else _decompress_chunks(codec, new_decompressor, chunks)
-    )
+    return chunks if STREAMS[codec].decompressor is None else _decompress_chunks(codec, chunks)
 
 
 def copied_gzip(compressor: GzipCompressor, stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
@@ -332,23 +317,26 @@ def copied_gzip(compressor: GzipCompressor, stream: BinaryIO) -> Iterator[tuple[
         raise ValueError(_OTHER_GZIP)
 
 
-def _decompress_chunks(
-    codec: Codec, new_decompressor: Callable[[], Decompressor], chunks: Iterator[bytes]
-) -> Iterator[bytes]:
+def _decompress_chunks(codec: Codec, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    new_decompressor, size = STREAMS[codec].decompressor, STREAMS[codec].read_bytes
+    assert new_decompressor is not None, "only of compressed objects"
     position = 0
     current: Decompressor | None = None
     for chunk in chunks:
         position += len(chunk)
-        unread = chunk
-        # A chunk may hold the end of one member or frame, whole ones, and the start of another.
-        while unread:
-            current = current or new_decompressor()
-            try:
-                contents = current.decompress(unread)
-            except _DAMAGED as error:
-                raise ValueError(f"damaged {codec} data before byte {position}: {error}") from error
-            yield contents
-            unread, current = (current.unused_data, None) if current.eof else (b"", current)
+        for at in range(0, len(chunk), size):
+            unread = chunk[at : at + size]
+            # It may hold the end of one member or frame, whole ones, and the start of another.
+            while unread:
+                current = current or new_decompressor()
+                try:
+                    contents = current.decompress(unread)
+                except _DAMAGED as error:
+                    raise ValueError(
+                        f"damaged {codec} data before byte {position}: {error}"
+                    ) from error
+                yield contents
+                unread, current = (current.unused_data, None) if current.eof else (b"", current)
     if current is not None:
         raise ValueError(f"{codec} data ends early, at byte {position}")
 
@@ -360,28 +348,15 @@ Raises:
     ValueError: the data is damaged, ends early, is followed by other bytes, or holds more.
 """
 
-_DAMAGED_BLOCK: tuple[type[Exception], ...] = (isal_zlib.error, OSError, EOFError, lzma.LZMAError)  # type: ignore[assignment]  # isal's stubs call the class an instance  # fmt: skip
-_MAX_SHIFT = 28
-
-
-class _Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-
-    @property
-    def unused_data(self) -> bytes: ...
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
-
 
 def _of_stream(
-    new: Callable[[], _Decompressor], data: bytes, limit: int, *, spare: int = 0
+    new: Callable[[], LimitedDecompressor], data: bytes, limit: int, *, spare: int = 0
 ) -> bytes:
     """Return the contents of one stream, behind which there are at most ``spare`` bytes."""
     decompressor = new()
     try:
         contents = bytes(decompressor.decompress(data, limit + 1))
-    except _DAMAGED_BLOCK as error:
+    except _DAMAGED as error:
         raise ValueError(f"damaged compressed data: {error}") from error
     _check_size(len(contents), limit)
     if not decompressor.eof:
@@ -417,7 +392,7 @@ def _unsnappy(data: bytes, limit: int) -> bytes:
 
 def _snappy_size(data: bytes) -> int:
     size = 0
-    for place, byte in enumerate(data[: _MAX_SHIFT // 7 + 1]):
+    for place, byte in enumerate(data[:_SIZE_BYTES]):
         size |= (byte & 0x7F) << 7 * place
         if byte < 0x80:
             return size

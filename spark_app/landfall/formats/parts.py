@@ -59,6 +59,12 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 """The limits if nothing else is said."""
+LANDED_LIMITS = Limits(record_bytes=2**30 - 1, block_bytes=2**30 - 1)
+"""The limits of landed objects, and of those of other programs that are read as such.
+
+No record is larger: Kafka's clients take none of a gigabyte. A few megabytes may unpack to any
+length.
+"""
 
 
 class UnreadableFileError(ValueError):

@@ -17,16 +17,20 @@ checksum, where it has one, is an error, never a shorter result.
 import bz2
 import io
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
 from landfall.formats.parts import FileBytes, FilePart, Limits, UnreadableFileError, cut
 
+_OBJECT_BYTES = 2**20
+"""How many bytes of a landed object are read at once."""
 _BEHIND_BYTES = 64 * 2**10
 """How many bytes are read first behind a part, for the rest of its last record."""
 
@@ -333,7 +337,7 @@ _OPEN: Mapping[Compression, Callable[[_Readable], _Readable]] = MappingProxyType
 )
 
 
-_ENDLESS = 2**63
+ENDLESS = 2**63
 """An end that no position reaches."""
 
 
@@ -385,7 +389,23 @@ def opened(file: FileBytes, part: FilePart, compression: Compression, limits: Li
     if part != FilePart(0, file.size):
         raise ValueError(f"{file.name}: it is compressed, so {part} is no part of it")
     head = Source(file.name, contents(file, kind, size), 0)
-    return Opened(file, 0, _ENDLESS, head, is_plain=False, window_bytes=size)
+    return Opened(file, 0, ENDLESS, head, is_plain=False, window_bytes=size)
+
+
+def source_of(stream: BinaryIO) -> Source:
+    """Return the bytes of a landed object as a source."""
+    return Source("", iter(partial(stream.read, _OBJECT_BYTES), b""), 0)
+
+
+@contextmanager
+def damage_located(kind: str) -> Iterator[None]:
+    """Errors in here say what is damaged and where, as ValueErrors; who reads names the object."""
+    try:
+        yield
+    except UnreadableFileError as error:
+        raise ValueError(
+            f"damaged {kind}, at or before byte {error.position}: {error.reason}"
+        ) from error
 
 
 def cut_if_plain(

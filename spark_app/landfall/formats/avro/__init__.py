@@ -36,6 +36,7 @@ from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs, text
 from landfall.formats.avro import landed
 from landfall.formats.avro.envelopes import enveloped
+from landfall.formats.avro.file import Header, varint
 from landfall.formats.avro.merging import AvroMerger
 from landfall.formats.joined_lines import payload_bytes
 from landfall.formats.options import Options
@@ -46,7 +47,6 @@ from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Int64s, Records
 
 Compress = Callable[[codecs.Bytes, int | None], bytes]
 
-MAGIC = b"Obj\x01"
 SCHEMA_KEY = "landfall-schema"
 _HELD_BYTES = 1024
 _NO_TIMESTAMP = -1
@@ -121,7 +121,7 @@ class AvroFile:
 
     def merger(self) -> AvroMerger:
         """Return what merges objects; blocks are copied as they are."""
-        return AvroMerger(self.compress, varint)
+        return AvroMerger(self.compress)
 
 
 class AvroEncoder:
@@ -161,10 +161,10 @@ class AvroEncoder:
         seed = f"landfall/{records.topic_partition}/{records.offsets[0]}/{schema.digest}"
         self._sync = hashlib.md5(seed.encode(), usedforsecurity=False).digest()
         declared = enveloped(schema.text) if self._format.envelope else schema.text
-        return MAGIC + metadata(schema, declared, self._format.codec) + self._sync
+        return Header(_metadata(schema, declared, self._format.codec), self._sync).written()
 
 
-def metadata(schema: RowSchema, declared: str, codec: Codec) -> bytes:
+def _metadata(schema: RowSchema, declared: str, codec: Codec) -> Mapping[str, bytes]:
     """Return the metadata of a file: a map of bytes by name."""
     entries = {
         "avro.schema": declared,
@@ -172,10 +172,7 @@ def metadata(schema: RowSchema, declared: str, codec: Codec) -> bytes:
         f"{SCHEMA_KEY}-digest": schema.digest,
         f"{SCHEMA_KEY}-name": schema.name,
     }
-    out = [varint(len(entries))]
-    for entry in entries.items():
-        out += [varint(len(each.encode())) + each.encode() for each in entry]
-    return b"".join((*out, varint(0)))
+    return {name: value.encode() for name, value in entries.items()}
 
 
 def _with_coordinates(records: Records) -> pa.BinaryArray:
@@ -191,16 +188,6 @@ def _with_coordinates(records: Records) -> pa.BinaryArray:
         present = pc.binary_join_element_wise(_PRESENT, varints(times), b"")
         parts.append(pc.if_else(pa.array(dated), present, _NULL))
     return pc.binary_join_element_wise(*parts, b"")
-
-
-def varint(number: int) -> bytes:
-    """Return one number as Avro's long (specification, "Primitive Types")."""
-    left, out = (number << 1) ^ (number >> 63), bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
 
 
 def _width(zigzag: int) -> int:

@@ -7,11 +7,22 @@ from typing import BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from landfall.formats.avro import landed as avroreader
+from landfall.formats.avro.file import (
+    Header,
+    StoredBlock,
+    decompressed,
+    read_header,
+    read_schema,
+    stored_blocks,
+    varint,
+)
+from landfall.formats.avro.landed import KIND, as_batch, batches, bodies_of, column_of
 from landfall.formats.external_sort import Keyed, RowSorter
 from landfall.formats.merged_columns import column_keys
-from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee
+from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange
+from landfall.formats.parts import LANDED_LIMITS
 from landfall.formats.sort_keys import column_sort_keys
+from landfall.formats.streams import ENDLESS, Source, damage_located, source_of
 
 _HEAD_BYTES = 64 * 1024
 
@@ -21,50 +32,49 @@ class AvroMerger:
 
     keeps_order = True
 
-    def __init__(self, compress: Callable[[bytes], bytes], number: Callable[[int], bytes]) -> None:
-        """``compress`` compresses a block, and ``number`` encodes a long."""
-        self._compress, self._number = compress, number
-        self._header: avroreader.Header | None = None
-        self._head = b""
+    def __init__(self, compress: Callable[[bytes], bytes]) -> None:
+        """``compress`` compresses a block."""
+        self._compress = compress
+        self._header: Header | None = None
         self.rows = 0
 
     def schema_of(self, read: ReadRange, size: int) -> str:
         """See ``Merger``."""
-        head = _Head(read, size)
-        header = avroreader.read_header(avroreader.Source(head))  # type: ignore[arg-type]  # it reads only
-        return str(sorted(header.metadata.items()))
+        pieces = (read(at, _HEAD_BYTES) for at in range(0, size, _HEAD_BYTES))
+        with damage_located(KIND):
+            return str(sorted(read_header(Source("", pieces, 0)).metadata.items()))
 
     def keys(self, source: BinaryIO, path: tuple[str, ...]) -> Iterator[Keys]:
         """See ``Merger``."""
-        return (column_keys(batch, path) for batch in avroreader.batches(source))
+        return (column_keys(batch, path) for batch in batches(source))
 
     def add(self, source: BinaryIO, kept: Mask | None = None) -> Iterator[bytes]:
         """See ``Merger``."""
-        tee = Tee(source)
-        file = avroreader.Source(tee)  # type: ignore[arg-type]  # it reads only
+        file, row = source_of(source), 0
         is_first = self._header is None
-        header = self._take_header(file, tee)
-        if is_first:
-            yield self._head
-        row = 0
-        for block in avroreader.raw_blocks(file, header):
-            tee.take()
-            if kept is None:
-                yield self._block(block.count, block.compressed)
-            elif count := int(kept[row : row + block.count].sum()):
-                yield self._block(count, self._compress(_kept(header, block, kept[row:])))
-            row += block.count
+        with damage_located(KIND):
+            header = self._take_header(file)
+            if is_first:
+                yield header.written()
+            for block in stored_blocks(file, header, LANDED_LIMITS, ENDLESS):
+                end = row + block.count
+                if kept is None:
+                    yield self._block(block.count, block.compressed)
+                elif count := int(kept[row:end].sum()):
+                    contents = _kept(file, header, block, kept[row:end])
+                    yield self._block(count, self._compress(contents))
+                row = end
         self.rows += row
 
     def finish(self) -> bytes:
         """See ``Merger``."""
         return b""
 
-    def _take_header(self, file: avroreader.Source, tee: Tee) -> avroreader.Header:
+    def _take_header(self, file: Source) -> Header:
         """Read what a file begins with; that of the first one is the new object's."""
-        header = avroreader.read_header(file)
+        header = read_header(file)
         if self._header is None:
-            self._header, self._head = header, tee.take()
+            self._header = header
         elif header.metadata != self._header.metadata:
             raise NotMergeableError("its schema is not that of the objects before it")
         return header
@@ -74,48 +84,30 @@ class AvroMerger:
         return RowSorter(partial(self._keyed, path), self._sorted, memory)
 
     def _keyed(self, path: tuple[str, ...], source: BinaryIO) -> Iterator[Keyed]:
-        tee = Tee(source)
-        file = avroreader.Source(tee)  # type: ignore[arg-type]  # it reads only
-        header = self._take_header(file, tee)
-        for block in avroreader.raw_blocks(file, header):
-            tee.take()
-            contents = header.contents(block)
-            columns = avroreader.block_batch(header, block, contents)
-            ends = pa.py_buffer(np.array(header.bounds(block, contents), np.int32))
-            buffers = [None, ends, pa.py_buffer(contents)]
-            rows = pa.Array.from_buffers(pa.binary(), block.count, buffers)
-            yield column_sort_keys(columns, path), pa.RecordBatch.from_arrays([rows], ["row"])
+        file = source_of(source)
+        with damage_located(KIND):
+            header = self._take_header(file)
+            read_schema(file, header)
+            for stored in stored_blocks(file, header, LANDED_LIMITS, ENDLESS):
+                block = decompressed(file, header, stored, LANDED_LIMITS)
+                bodies = bodies_of(file, header, block)
+                columns = as_batch(column_of(file, header, block, bodies))
+                keys = column_sort_keys(columns, path)
+                yield keys, pa.RecordBatch.from_arrays([bodies], ["row"])
 
     def _sorted(self, tables: Iterator[pa.Table]) -> Iterator[bytes]:
-        yield self._head
+        assert self._header is not None, "rows come after a header"
+        yield self._header.written()
         for table in tables:
             rows = table["row"].to_pylist()
             yield self._block(len(rows), self._compress(b"".join(rows)))
 
     def _block(self, count: int, compressed: bytes) -> bytes:
         assert self._header is not None, "a block comes after a header"
-        size = self._number(count) + self._number(len(compressed))
-        return size + compressed + self._header.sync
+        return varint(count) + varint(len(compressed)) + compressed + self._header.sync
 
 
-def _kept(header: avroreader.Header, block: avroreader.RawBlock, kept: Mask) -> bytes:
-    contents = header.contents(block)
-    bounds = header.bounds(block, contents)
-    chosen = kept[: block.count].nonzero()[0]
-    return b"".join(contents[bounds[row] : bounds[row + 1]] for row in chosen)
-
-
-class _Head:
-    """The start of an object as a stream, read piece by piece."""
-
-    def __init__(self, read: ReadRange, size: int) -> None:
-        self._read, self._size = read, size
-        self._at, self._piece = 0, b""
-
-    def read(self, size: int) -> bytes:
-        """Read at most ``size`` bytes."""
-        if not self._piece and self._at < self._size:
-            self._piece = self._read(self._at, _HEAD_BYTES)
-            self._at += len(self._piece)
-        taken, self._piece = self._piece[:size], self._piece[size:]
-        return taken
+def _kept(file: Source, header: Header, stored: StoredBlock, kept: Mask) -> bytes:
+    block = decompressed(file, header, stored, LANDED_LIMITS)
+    bodies = bodies_of(file, header, block).to_pylist()
+    return b"".join(bodies[row] for row in np.flatnonzero(kept).tolist())

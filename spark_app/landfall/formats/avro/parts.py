@@ -1,14 +1,11 @@
 """Reader ``Avro``: object container files, whose records are typed rows and JSON objects.
 
 Columns have the types that ``pipeline.decoders.avro`` gives them, and payloads are the JSON that
-the decoder ``Avro`` makes. A schema that is no record has one field, ``value``. All codecs of the
-specification are read.
+the decoder ``Avro`` makes. A schema that is no record has one field, ``value``.
 
 A block belongs to the part with the first byte of the sync marker before it; that of the first
-block ends the header. So a part begins behind the first marker that begins in it. Within a block
-records have no boundaries: ``avro_records`` finds them.
-
-Source: Apache Avro 1.12 specification, "Object Container Files".
+block ends the header. So a part begins behind the first marker that begins in it. ``file``
+reads what a file consists of.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.formats.avro.bounds import Block, DamagedBlock, record_bounds
-from landfall.formats.codecs import AVRO, Decompress
+from landfall.formats.avro.file import (
+    SYNC_BYTES,
+    Block,
+    DamagedBlock,
+    Header,
+    decompressed,
+    read_header,
+    read_schema,
+    record_bounds,
+    stored_blocks,
+)
 from landfall.formats.parts import (
     DEFAULT_LIMITS,
     PART_BYTES,
@@ -35,19 +41,11 @@ from landfall.formats.streams import Compression, Opened, Source, cut_if_plain, 
 from landfall.pipeline.decoders.avro.nested import Record
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.own_columns import VALUE
-from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.reading import payload_data, read
-from landfall.pipeline.decoders.avro.schema import parse_schema
 from landfall.pipeline.records import Int64s
 
-_MAGIC = b"Obj\x01"
-_SYNC_BYTES = 16
-_MAX_SHIFT = 63
-_MAX_METADATA_BYTES = 16 * 2**20
 _WINDOWS_TOGETHER = 4
 """How many windows of decompressed blocks are read together."""
-_MAX_EMPTY_RECORDS = 1_000_000
-"""Records of no bytes in a block, such as of null: their count is all there is of them."""
 
 
 @dataclass(frozen=True)
@@ -69,90 +67,33 @@ class Avro:
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
         """The records of the part's blocks; see ``parts.FileReader``."""
         stream = opened(file, part, self.compression, self.limits)
-        header = _header(stream.head)
+        header = read_header(stream.head)
+        read_schema(stream.head, header)
         source = _first_block(stream, header)
         if source is None:
             return
-        for blocks in _together(_blocks(source, header, stream, self.limits), self.limits):
-            yield from _records(source, header, blocks, self.limits)
+        blocks = (
+            decompressed(source, header, block, self.limits)
+            for block in stored_blocks(source, header, self.limits, stream.end)
+        )
+        for together in _together(blocks, self.limits):
+            yield from _records(source, header, together, self.limits)
 
 
-@dataclass(frozen=True)
-class _Header:
-    """What the start of the file says about the rest, and where its sync marker is."""
-
-    node: Node
-    decompress: Decompress
-    sync: bytes
-    marker: int
-
-
-def _header(source: Source) -> _Header:
-    if not source.has(len(_MAGIC)) or source.take(len(_MAGIC)) != _MAGIC:
-        raise source.error("not an Avro object container file: it starts otherwise", 0)
-    metadata = _metadata(source)
-    codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
-    if codec not in AVRO:
-        raise source.error(f"codec {codec!r}, not {' or '.join(AVRO)}", 0)
-    try:
-        node = compile_schema(parse_schema(metadata.get("avro.schema", b"")))
-    except ValueError as error:
-        raise source.error(str(error), 0) from error
-    marker = source.position
-    return _Header(node, AVRO[codec], source.take(_SYNC_BYTES), marker)
-
-
-def _metadata(source: Source) -> Mapping[str, bytes]:
-    found: dict[str, bytes] = {}
-    while count := _long(source):
-        if count < 0:
-            _long(source)  # the size of what follows, for those who skip it
-        for _ in range(abs(count)):
-            name = _bytes(source).decode("utf-8", "replace")
-            found[name] = _bytes(source)
-    return found
-
-
-def _bytes(source: Source) -> bytes:
-    size = _long(source)
-    if size > _MAX_METADATA_BYTES or source.position > _MAX_METADATA_BYTES:
-        raise source.error(f"metadata of more than {_MAX_METADATA_BYTES} bytes")
-    return source.take(size)
-
-
-def _long(source: Source) -> int:
-    value, shift = 0, 0
-    while True:
-        byte = source.take(1)[0]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1)
-        shift += 7
-        if shift > _MAX_SHIFT:
-            raise source.error("a number of more than 64 bits")
-
-
-def _first_block(stream: Opened, header: _Header) -> Source | None:
+def _first_block(stream: Opened, header: Header) -> Source | None:
     """Return a source at the first block of the part; None if it has none."""
-    if header.marker >= stream.end:
+    marker = stream.head.position - SYNC_BYTES
+    if marker >= stream.end:
         return None
-    if stream.start <= header.marker:
-        return stream.source(header.marker + _SYNC_BYTES)
+    if stream.start <= marker:
+        return stream.source(stream.head.position)
     source = stream.source(stream.start)
     if source.skip_to(header.sync, stream.end):
-        source.take(_SYNC_BYTES)
+        source.take(SYNC_BYTES)
         return source
-    if stream.end == stream.size and stream.start <= stream.size - _SYNC_BYTES:
+    if stream.end == stream.size and stream.start <= stream.size - SYNC_BYTES:
         raise source.error("the file does not end with its sync marker", stream.size)
     return None
-
-
-def _blocks(source: Source, header: _Header, stream: Opened, limits: Limits) -> Iterator[Block]:
-    """Return the blocks from here to the first marker behind the part."""
-    while not source.at_end():
-        yield _block(source, header, limits)
-        if source.position - _SYNC_BYTES >= stream.end:
-            return
 
 
 def _together(blocks: Iterator[Block], limits: Limits) -> Iterator[Sequence[Block]]:
@@ -174,25 +115,8 @@ def _together(blocks: Iterator[Block], limits: Limits) -> Iterator[Sequence[Bloc
         yield group
 
 
-def _block(source: Source, header: _Header, limits: Limits) -> Block:
-    position = source.position
-    count, size = _long(source), _long(source)
-    if count < 0 or size > limits.block_bytes:
-        raise source.error(f"a block of {count} records and {size} bytes", position)
-    data = source.take(size)
-    if source.take(_SYNC_BYTES) != header.sync:
-        raise source.error("no sync marker behind the block", position)
-    try:
-        content = header.decompress(data, limits.block_bytes)
-    except ValueError as error:
-        raise source.error(str(error), position) from error
-    if not header.node.least and count > max(len(content), _MAX_EMPTY_RECORDS):
-        raise source.error(f"a block of {count} records without bytes", position)
-    return Block(position, count, content)
-
-
 def _records(
-    source: Source, header: _Header, blocks: Sequence[Block], limits: Limits
+    source: Source, header: Header, blocks: Sequence[Block], limits: Limits
 ) -> Iterator[FileRecords]:
     """Return the records of consecutive blocks; those before a damaged one before the error."""
     if not blocks:

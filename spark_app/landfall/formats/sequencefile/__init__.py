@@ -36,16 +36,15 @@ from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs, text
 from landfall.formats.joined_lines import payload_bytes
 from landfall.formats.options import Options, Tombstones
-from landfall.formats.sequencefile import rows as sequencereader
-from landfall.formats.sequencefile import writables
+from landfall.formats.sequencefile import landed, writables
+from landfall.formats.sequencefile.contents import BYTES_WRITABLE, LONG_WRITABLE
+from landfall.formats.sequencefile.file import ESCAPE, Header
 from landfall.formats.sequencefile.merging import SequenceMerger
-from landfall.formats.sequencefile.rows import BYTES_WRITABLE, LONG_WRITABLE
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
 
 Compress = Callable[[codecs.Bytes, int | None], bytes]
 
-_SYNC_ESCAPE = b"\xff\xff\xff\xff"
 _SYNC_INTERVAL = 5 * 1024 * (4 + 16)
 """Bytes between two sync markers: Hadoop's SequenceFile.SYNC_INTERVAL."""
 _HELD_BYTES = 1024
@@ -140,7 +139,7 @@ class SequenceFile:
         Raises:
             ValueError: the object is damaged.
         """
-        return sequencereader.rows(stream)
+        return landed.rows(stream)
 
     def merger(self) -> SequenceMerger:
         """Return what merges objects; blocks and records are copied as they are."""
@@ -177,21 +176,13 @@ class SequenceFileEncoder:
     def _header(self, seed: str) -> bytes:
         file = self._file
         self._sync = hashlib.md5(f"landfall/{seed}".encode(), usedforsecurity=False).digest()
-        key = LONG_WRITABLE if file.key_mode is KeyMode.LEGACY else BYTES_WRITABLE
-        flags = bytes(
-            (file.compression is not Compression.NONE, file.compression is Compression.BLOCK)
-        )
-        codec = writables.text(COMPRESSORS[file.codec][0]) if file.codec in COMPRESSORS else b""
-        no_metadata = bytes(4)
-        return (
-            b"SEQ\x06"
-            + writables.text(key)
-            + writables.text(BYTES_WRITABLE)
-            + flags
-            + codec
-            + no_metadata
-            + self._sync
-        )
+        return Header(
+            key=LONG_WRITABLE if file.key_mode is KeyMode.LEGACY else BYTES_WRITABLE,
+            value=BYTES_WRITABLE,
+            codec=COMPRESSORS[file.codec][0] if file.codec in COMPRESSORS else "",
+            is_blocks=file.compression is Compression.BLOCK,
+            sync=self._sync,
+        ).written()
 
     def _block(self, records: Records) -> bytes:
         """Return a block: sync marker, count, key lengths, keys, value lengths, values.
@@ -199,7 +190,7 @@ class SequenceFileEncoder:
         Each of the last four is compressed as a whole.
         """
         compress = COMPRESSORS[self._file.codec][1]
-        out = [_SYNC_ESCAPE, self._sync, writables.vint(len(records))]
+        out = [ESCAPE, self._sync, writables.vint(len(records))]
         is_legacy = self._file.key_mode is KeyMode.LEGACY
         write_keys = writables.offsets_written if is_legacy else writables.messagepack_keys_written
         for column in (write_keys(records), writables.values_written(records)):
@@ -229,7 +220,7 @@ class SequenceFileEncoder:
         # A marker precedes the first record and each record that starts in a new interval.
         starts = np.cumsum(8 + key_bytes + value_bytes) - (8 + key_bytes + value_bytes)
         marked = np.diff(starts // _SYNC_INTERVAL, prepend=-1) > 0
-        markers = pc.if_else(pa.array(marked), _SYNC_ESCAPE + self._sync, b"")
+        markers = pc.if_else(pa.array(marked), ESCAPE + self._sync, b"")
         lengths = writables.int32s(key_bytes + value_bytes), writables.int32s(key_bytes)
         return bytes(
             payload_bytes(pc.binary_join_element_wise(markers, *lengths, keys, values, b""))

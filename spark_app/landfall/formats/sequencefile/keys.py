@@ -1,16 +1,26 @@
 """The keys of a SequenceFile as columns: offsets, Kafka timestamps and Kafka keys.
 
-A MessagePack key is taken only as Secor and Landfall write it: a map of the offset, then the
-timestamp if there is one, then the Kafka key if there is one. Nothing else has a result here.
+MessagePack keys that all are as Secor and Landfall write them, a map of the offset, then the
+timestamp if there is one, then the Kafka key if there is one, are read at once; others one by one.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+import msgpack
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.formats.sequencefile.joined import Joined, numbers_at_each_place, segments
+from landfall.formats.sequencefile.contents import (
+    BYTES_WRITABLE,
+    LONG_WRITABLE,
+    MalformedWritable,
+    Spans,
+    check_bytes_writables,
+    content_of,
+    numbers_at_each_place,
+)
 from landfall.formats.sequencefile.writables import (
     FIXMAP,
     KEY,
@@ -19,6 +29,7 @@ from landfall.formats.sequencefile.writables import (
     TIMESTAMP,
     UInt8s,
 )
+from landfall.formats.slices import binary_slices
 from landfall.pipeline.records import Int64s
 
 UInt64s = npt.NDArray[np.uint64]
@@ -50,30 +61,69 @@ _WIDTHS, _LENGTH_WIDTHS = _widths(), _length_widths()
 
 
 class KeyColumns(NamedTuple):
-    """See ``sequencecolumns.RowColumns``."""
+    """See ``landed.RowColumns``."""
 
     offsets: Int64s
     timestamps: Int64s
     keys: pa.BinaryArray
 
 
-def long_keys(keys: Joined) -> KeyColumns | None:
-    """The columns of LongWritables, which hold offsets; None if any is of another size."""
-    rows = len(keys.starts)
-    if (keys.ends - keys.starts != _LONG_BYTES).any():
-        return None
-    offsets = np.frombuffer(keys.octets, ">i8").astype(np.int64)
+def columns_of_keys(class_: str, keys: Spans) -> KeyColumns:
+    """Return the columns of serialized keys.
+
+    Args:
+        class_: LongWritable or BytesWritable.
+        keys: the keys.
+
+    Raises:
+        MalformedWritable: one is not of its class, or has no offset.
+        ValueError: keys have fields of other types than Kafka's.
+    """
+    if not len(keys):
+        none = np.zeros(0, np.int64)
+        return KeyColumns(none, none, pa.nulls(0, pa.binary()))
+    return _long_keys(keys) if class_ == LONG_WRITABLE else _messagepack_keys(keys)
+
+
+def _long_keys(keys: Spans) -> KeyColumns:
+    sizes = keys.ends - keys.starts
+    if wrong := np.flatnonzero(sizes != _LONG_BYTES).tolist():
+        raise MalformedWritable(wrong[0], f"a LongWritable of {sizes[wrong[0]]} bytes")
+    numbers = np.ndarray(len(keys.content) - _LONG_BYTES + 1, ">i8", keys.content, strides=(1,))
+    offsets = numbers[keys.starts].astype(np.int64)
+    rows = len(offsets)
     return KeyColumns(offsets, np.full(rows, NO_TIMESTAMP), pa.nulls(rows, pa.binary()))
 
 
-def messagepack_keys(keys: Joined) -> KeyColumns | None:
-    """The columns of MessagePack keys; None if any is not regular."""
-    if not len(keys.starts) or not keys.are_bytes_writables():
-        return None
+def _messagepack_keys(keys: Spans) -> KeyColumns:
+    check_bytes_writables(keys)
     try:
-        return _messagepack_keys(keys)
+        return _regular_keys(keys)
     except _IrregularError:
-        return None
+        return _one_by_one(content_of(BYTES_WRITABLE)(keys).to_pylist())
+
+
+def _one_by_one(maps: Sequence[bytes]) -> KeyColumns:
+    found = [_fields(row, key) for row, key in enumerate(maps)]
+    times = [fields.get(TIMESTAMP) for fields in found]
+    try:
+        return KeyColumns(
+            pa.array([fields[OFFSET] for fields in found], pa.int64()).to_numpy(),
+            pa.array([NO_TIMESTAMP if t is None else t for t in times], pa.int64()).to_numpy(),
+            pa.array([fields.get(KEY) for fields in found], pa.binary()),
+        )
+    except (pa.ArrowException, TypeError, OverflowError) as error:
+        raise ValueError(f"keys with fields of other types than Kafka's: {error}") from error
+
+
+def _fields(row: int, key: bytes) -> Mapping[object, Any]:
+    try:
+        fields = msgpack.unpackb(key, strict_map_key=False)
+    except (ValueError, TypeError) as error:  # a field is numbered by what Python cannot hash
+        raise MalformedWritable(row, f"a key that cannot be read: {error}") from error
+    if not isinstance(fields, dict) or not isinstance(fields.get(OFFSET), int):
+        raise MalformedWritable(row, f"a key without an offset: {fields!r}")
+    return fields
 
 
 class _IrregularError(Exception):
@@ -92,8 +142,8 @@ class _Buffer(NamedTuple):
     numbers: UInt64s
 
 
-def _messagepack_keys(keys: Joined) -> KeyColumns:
-    padded = keys.octets + _PADDING
+def _regular_keys(keys: Spans) -> KeyColumns:
+    padded = keys.content + _PADDING
     buffer = _Buffer(np.frombuffer(padded, np.uint8), numbers_at_each_place(padded, ">u8"))
     octets, at = buffer.octets, keys.starts + 4
     # Up to where each key is read, nothing is known of how long it is: that is checked at the end.
@@ -111,7 +161,7 @@ def _messagepack_keys(keys: Joined) -> KeyColumns:
         starts[keyed], at[keyed] = _strings(buffer, at[keyed])
     _check(at == keys.ends)
     none = pa.nulls(len(at), pa.binary())
-    kafka_keys = segments(keys.octets, starts, at, keyed) if keyed.any() else none
+    kafka_keys = binary_slices(keys.content, starts, at, keyed) if keyed.any() else none
     return KeyColumns(offsets, timestamps, kafka_keys)
 
 

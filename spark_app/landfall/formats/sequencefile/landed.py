@@ -1,34 +1,39 @@
-"""The rows of SequenceFiles as columns, a block at a time, without a Python object for each row.
+"""The rows of landed SequenceFiles, and of Secor's, as columns: keys are offsets, or maps of them.
 
-What a block holds is taken only if it is regular: as Landfall and Secor write it, with all counts
-and lengths in agreement. Every other block, and files of single records, are read row by row by
-``sequencereader``. So what is accepted, and each error with its text, is the same for both.
+Keys may be LongWritable (an offset) or BytesWritable (Secor's MessagePack map); values are
+BytesWritable. What a file consists of is read by ``file``, with every codec of Hadoop's. A damaged
+file gives a ValueError that says where, after the rows before the damage, and never fewer rows.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 from landfall.formats import Row
-from landfall.formats.sequencefile import keys as sequencekeys
-from landfall.formats.sequencefile.joined import Joined
-from landfall.formats.sequencefile.rows import (
-    Header,
-    Source,
-    begin_block,
-    damage_located,
-    read_header,
-    read_part,
-    read_rows,
-    rows_of_block,
+from landfall.formats.parts import LANDED_LIMITS
+from landfall.formats.sequencefile.contents import (
+    BYTES_WRITABLE,
+    LONG_WRITABLE,
+    MalformedWritable,
+    content_of,
 )
+from landfall.formats.sequencefile.file import (
+    Block,
+    DamagedRecord,
+    Header,
+    Mark,
+    Run,
+    items,
+    read_header,
+)
+from landfall.formats.sequencefile.keys import columns_of_keys
+from landfall.formats.sequencefile.writables import NO_TIMESTAMP
+from landfall.formats.streams import ENDLESS, Source, damage_located, source_of
 from landfall.pipeline.records import Int64s
 
-BATCH_ROWS = 4096
-"""How many rows are read one by one before they become columns."""
+KIND = "SequenceFile"
+_KEYS = (LONG_WRITABLE, BYTES_WRITABLE)
 
 
 class RowColumns(NamedTuple):
@@ -47,114 +52,68 @@ class RowColumns(NamedTuple):
     values: pa.BinaryArray
 
 
-def columns(stream: BinaryIO, start: int = 0) -> Iterator[RowColumns]:
+def rows(stream: BinaryIO) -> Iterator[Row]:
+    """Return every row, in order.
+
+    Raises:
+        ValueError: as ``columns``.
+    """
+    for some in columns(stream):
+        keys, values = some.keys.to_pylist(), some.values.to_pylist()
+        found = zip(some.offsets.tolist(), values, keys, some.timestamps.tolist(), strict=True)
+        for offset, value, key, time in found:
+            yield Row(offset, value, key, None if time == NO_TIMESTAMP else time)
+
+
+def columns(stream: BinaryIO, start: int | None = None) -> Iterator[RowColumns]:
     """Return all rows of a file, in order. An error comes after the rows before it.
 
     Args:
         stream: the file.
-        start: values of rows with smaller offsets may be left out.
+        start: values of rows with smaller offsets may be left out; None for all.
 
     Raises:
-        ValueError: as ``sequencereader.rows``; or a key has fields of other types than Kafka's.
+        ValueError: this is not a SequenceFile that Landfall or Secor writes, or it is damaged; the
+            message says where.
     """
-    source = Source(stream)
-    with damage_located(source):
+    source = source_of(stream)
+    with damage_located(KIND):
         header = read_header(source)
-    yield from _Reader(source, header, start).read()
+        _check_classes(source, header)
+        for item in items(source, header, LANDED_LIMITS, ENDLESS):
+            if not isinstance(item, Mark):
+                yield from _columns(source, header, item, start)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    source: Source
-    header: Header
-    start: int
-
-    def read(self) -> Iterator[RowColumns]:
-        if not self.header.blocks:
-            yield from _in_batches(self._records())
-            return
-        while (length := self._next_length()) is not None:
-            yield from self._block(length)
-
-    def _next_length(self) -> int | None:
-        with damage_located(self.source):
-            return self.source.next_length()
-
-    def _records(self) -> Iterator[Row]:
-        with damage_located(self.source):
-            while (length := self.source.next_length()) is not None:
-                yield from read_rows(self.source, self.header, length)
-
-    def _block(self, escape: int) -> Iterator[RowColumns]:
-        source, header = self.source, self.header
-        with damage_located(source):
-            count = begin_block(source, header, escape)
-            key_parts = [read_part(source, header) for _ in range(2)]
-            keys = _keys(header, count, key_parts)
-            if keys is not None and count and keys.offsets.max() < self.start:
-                # Without a look at its values, for which most of the time would be spent.
-                for _ in range(2):
-                    source.take(source.vint())
-                yield RowColumns(*keys, pa.nulls(count, pa.binary()))
-                return
-            value_parts = [read_part(source, header) for _ in range(2)]
-            values = _values(count, value_parts)
-        if keys is not None and values is not None:
-            if count:
-                yield RowColumns(*keys, values)
-            return
-        yield from _in_batches(self._rows(count, [*key_parts, *value_parts]))
-
-    def _rows(self, count: int, parts: Sequence[bytes]) -> Iterator[Row]:
-        with damage_located(self.source):
-            yield from rows_of_block(self.header, count, parts)
-
-
-def _keys(header: Header, count: int, parts: Sequence[bytes]) -> sequencekeys.KeyColumns | None:
-    """The columns of the keys of a block; None if they are not regular."""
-    joined = Joined.of(count, *parts)
-    if joined is None:
-        return None
-    parse = sequencekeys.messagepack_keys if header.packed else sequencekeys.long_keys
-    return parse(joined)
-
-
-def _values(count: int, parts: Sequence[bytes]) -> pa.BinaryArray | None:
-    """The values of a block; None if they are not regular."""
-    joined = Joined.of(count, *parts)
-    return joined.contents() if joined and joined.are_bytes_writables() else None
-
-
-def _in_batches(rows: Iterator[Row]) -> Iterator[RowColumns]:
-    """The rows as columns; those before an error, too."""
-    while True:
-        some, error = _next_rows(rows)
-        if some:
-            yield _of_rows(some)
-        if error:
-            raise error
-        if len(some) < BATCH_ROWS:
-            return
-
-
-def _next_rows(rows: Iterator[Row]) -> tuple[list[Row], ValueError | None]:
-    some = list[Row]()
-    try:
-        for row in islice(rows, BATCH_ROWS):
-            some.append(row)  # one by one, for an error must not take those before it away
-    except ValueError as error:
-        return some, error
-    return some, None
-
-
-def _of_rows(some: Sequence[Row]) -> RowColumns:
-    times = [-1 if row.timestamp is None else row.timestamp for row in some]
-    try:
-        return RowColumns(
-            pa.array([row.offset for row in some], pa.int64()).to_numpy(),
-            pa.array(times, pa.int64()).to_numpy(),
-            pa.array([row.key for row in some], pa.binary()),
-            pa.array([row.value for row in some], pa.binary()),
+def _check_classes(source: Source, header: Header) -> None:
+    if header.key not in _KEYS or header.value != BYTES_WRITABLE:
+        raise source.error(
+            f"keys of {header.key} and values of {header.value},"
+            f" not {' or '.join(_KEYS)} and BytesWritable",
+            0,
         )
-    except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise ValueError(f"keys with fields of other types than Kafka's: {error}") from error
+
+
+def _columns(
+    source: Source, header: Header, item: Block | Run, start: int | None
+) -> Iterator[RowColumns]:
+    """Return the rows of an item; those before damage before the error."""
+    try:
+        found = _read(header, item, start)
+    except (DamagedRecord, MalformedWritable) as error:
+        if error.row:
+            yield from _columns(source, header, item.first(error.row), start)
+        raise source.error(str(error), item.position_of(error.row)) from error
+    except ValueError as error:
+        raise source.error(str(error), item.position_of(0)) from error
+    if len(item):
+        yield found
+
+
+def _read(header: Header, item: Block | Run, start: int | None) -> RowColumns:
+    keys = columns_of_keys(header.key, item.keys())
+    is_before = start is not None and len(item) > 0 and keys.offsets.max() < start
+    if is_before and isinstance(item, Block):
+        # Without a look at its values, for which most of the time would be spent.
+        return RowColumns(*keys, pa.nulls(len(item), pa.binary()))
+    return RowColumns(*keys, content_of(header.value)(item.values()))

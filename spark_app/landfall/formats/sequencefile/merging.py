@@ -1,13 +1,17 @@
-"""SequenceFiles, merged: blocks and records are copied with another sync marker."""
+"""SequenceFiles, merged: blocks and records are copied with another sync mark."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
-from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee
-from landfall.formats.sequencefile.rows import Header, Source, check_sync, read_header
+import numpy as np
 
-_ESCAPE = b"\xff\xff\xff\xff"
-_SYNC = -1
+from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange
+from landfall.formats.parts import LANDED_LIMITS
+from landfall.formats.sequencefile.file import Block, Header, Item, Mark, Run, items, read_header
+from landfall.formats.sequencefile.landed import KIND
+from landfall.formats.sequencefile.writables import vint
+from landfall.formats.streams import ENDLESS, damage_located, source_of
 
 
 class SequenceMerger:
@@ -17,7 +21,7 @@ class SequenceMerger:
 
     def __init__(self) -> None:
         """Nothing is written yet."""
-        self._kind, self._sync = b"", b""
+        self._header: Header | None = None
         self.rows = 0
 
     def schema_of(self, read: ReadRange, size: int) -> str:  # noqa: ARG002  # of the protocol
@@ -34,52 +38,47 @@ class SequenceMerger:
         So it is where an object is cut between those that were merged, which have blocks of their
         own.
         """
-        tee, before = Tee(source), self.rows
-        file = Source(tee)  # type: ignore[arg-type]  # it reads only
-        header = read_header(file)
-        begun = tee.take()
-        kind = begun[: -len(header.sync)]
-        if not self._kind:
-            self._kind, self._sync = kind, header.sync
-            yield begun
-        elif kind != self._kind:
-            raise NotMergeableError(
-                "its keys or its compression are not those of the objects before it"
-            )
-        copy = self._block if header.blocks else self._record
-        while (length := file.int32_or_end()) is not None:
-            at = self.rows - before
-            copied = copy(file, header, length, tee)
-            if kept is None or _is_kept(kept[at : self.rows - before]):
-                yield copied
+        file = source_of(source)
+        with damage_located(KIND):
+            header = read_header(file)
+            if self._header is None:
+                self._header = header
+                yield header.written()
+            elif replace(header, sync=b"") != replace(self._header, sync=b""):
+                raise NotMergeableError(
+                    "its keys or its compression are not those of the objects before it"
+                )
+            row = 0
+            for item in items(file, header, LANDED_LIMITS, ENDLESS):
+                of_item = None if kept is None else kept[row : row + len(item)]
+                yield _copied(self._header.mark, item, of_item)
+                row += len(item)
+        self.rows += row
 
     def finish(self) -> bytes:
         """See ``Merger``."""
         return b""
 
-    def _block(self, file: Source, header: Header, escape: int, tee: Tee) -> bytes:
-        if escape != _SYNC:
-            raise ValueError(f"no sync marker before byte {file.position}")
-        check_sync(file, header)
-        tee.take()
-        self.rows += file.vint()
-        for _ in range(4):
-            file.take(file.vint())
-        return _ESCAPE + self._sync + tee.take()
 
-    def _record(self, file: Source, header: Header, length: int, tee: Tee) -> bytes:
-        if length == _SYNC:
-            check_sync(file, header)
-            tee.take()
-            return _ESCAPE + self._sync
-        file.take(4)
-        file.take(length)
-        self.rows += 1
-        return tee.take()
-
-
-def _is_kept(rows: Mask) -> bool:
-    """Whether a block is kept; a sync marker between records has no rows, and is."""
-    if rows.any() and not rows.all():
-        raise NotMergeableError("a block has rows that are kept, and others")
-    return not len(rows) or bool(rows.all())
+def _copied(mark: bytes, item: Item, kept: Mask | None) -> bytes:
+    """Return what is copied of an item."""
+    chosen = np.ones(len(item), np.bool_) if kept is None else kept
+    is_whole = bool(chosen.all())
+    match item:
+        case Mark():
+            return mark
+        case Block():
+            if not is_whole:
+                if chosen.any():
+                    raise NotMergeableError("a block has rows that are kept, and others")
+                return b""
+            sizes = (vint(len(part)) for part in item.parts)
+            parts = (each for both in zip(sizes, item.parts, strict=True) for each in both)
+            return b"".join((mark, vint(item.count), *parts))
+        case Run():
+            if is_whole:
+                return item.content[int(item.starts[0]) : item.end]
+            rows = np.flatnonzero(chosen)
+            spans = item.whole
+            both = zip(spans.starts[rows].tolist(), spans.ends[rows].tolist(), strict=True)
+            return b"".join(item.content[start:end] for start, end in both)
