@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any, BinaryIO
 
-from landfall import untrusted_json
+from landfall_audit import untrusted_json
 from landfall_audit.avro_blocks import SYNC_BYTES, exactly, number, read_block, read_header
 
 _COORDINATES = ["_topic", "_partition", "_offset", "_timestamp"]

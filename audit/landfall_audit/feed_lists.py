@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from landfall import untrusted_json
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, Kind, untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.gzip_members import MAX_LIST_BYTES, unpacked
 

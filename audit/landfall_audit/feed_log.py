@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from landfall.api.spec import Feed, GroupSpec
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder, counts, open_source
 from landfall_audit.feed_lists import SPAN, FeedLists
 from landfall_audit.readers import Reader
 from landfall_audit.readers.by_name import reader_of
 from landfall_audit.rows import Record
+from landfall_audit.spec import Feed, GroupSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ since are no faults. Objects of software that stored none are compared by today'
 import threading
 from typing import Any
 
-from landfall import untrusted_json
-from landfall.api.spec import GroupSpec, TopicSpecs
-from landfall_audit import basenames
+from landfall_audit import basenames, untrusted_json
 from landfall_audit.corrections import Range
 from landfall_audit.inventory import Inventory
 from landfall_audit.range_readers import Readers
+from landfall_audit.spec import GroupSpec, TopicSpecs
 from landfall_audit.stored_schemas import StoredSchemas
 
 _SECTIONS = ("decode", "transforms", "route", "topics")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Protocol
 
-from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall_audit import Fault, Kind, PartitionResult, Unchecked, basenames
 from landfall_audit.buckets import Bucket
 from landfall_audit.corrections import Range, topic_of
@@ -32,6 +31,7 @@ from landfall_audit.partition_check import (
 from landfall_audit.range_check import RangeCheck
 from landfall_audit.replacement_check import ReplacementCheck
 from landfall_audit.row_file import RowFile
+from landfall_audit.spec import ConsumerGroup, GroupSpec
 from landfall_audit.stored_schemas import StoredSchemas
 
 _PARTITIONS = 8

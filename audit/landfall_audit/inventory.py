@@ -19,8 +19,7 @@ from typing import Any
 
 import msgspec
 
-from landfall import untrusted_json
-from landfall_audit import Fault, Kind, basenames, ledger_slots
+from landfall_audit import Fault, Kind, basenames, ledger_slots, untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.corrections import Corrections, Range, topic_of
 from landfall_audit.feed_lists import FeedLists

@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from landfall.api.spec import ConsumerGroup
-from landfall.errors import Reason, Retry, Stalled
-from landfall.source.properties import kafka_properties
+from landfall_audit.errors import Reason, Retry, Stalled
+from landfall_audit.login.kafka import kafka_properties
 from landfall_audit.rows import Record
+from landfall_audit.spec import ConsumerGroup
 
 _CONSUMER_PROPERTIES: Mapping[str, object] = {
     "isolation.level": "read_committed",

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from landfall import untrusted_json
+from landfall_audit import untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.gzip_members import MAX_MEMBER_BYTES, MAX_SEGMENT_BYTES, unpacked
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from landfall.errors import Reason, Stalled
 from landfall_audit import Fault, Kind, Unchecked, basenames, rows, wrong_values
 from landfall_audit.buckets import CannotCompare
 from landfall_audit.corrections import Content, Piece, Range
+from landfall_audit.errors import Reason, Stalled
 from landfall_audit.generations import GenerationReaders
 from landfall_audit.judge import (
     DEAD_LETTERS,

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from landfall.api.spec import GroupSpec
 from landfall_audit import rows
 from landfall_audit.payloads import Schemas
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall_audit.rows import FormatNotSupported, Rows
+from landfall_audit.spec import GroupSpec
 
 
 @dataclass(frozen=True)

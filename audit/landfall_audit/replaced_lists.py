@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from landfall import untrusted_json
-from landfall_audit import Kind
+from landfall_audit import Kind, untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.gzip_members import MAX_LIST_BYTES, unpacked
 

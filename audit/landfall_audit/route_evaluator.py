@@ -19,9 +19,9 @@ from functools import lru_cache, partial
 from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
-from landfall.api.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
 from landfall_audit import times
 from landfall_audit.half_pairs import without_halves
+from landfall_audit.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
 
 Source: TypeAlias = tuple[str, int]
 """Topic and Kafka partition of a record."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from landfall import untrusted_json
+from landfall_audit import untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.payloads import Undecided
 

@@ -13,6 +13,7 @@ from landfall.store.urls import open_files
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, open_source
 from tests.integration.conftest import keys
+from tests.support.audited_spec import for_auditor
 from tests.support.places import save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
 from tests.support.s3 import Bucket
@@ -80,14 +81,14 @@ def test_files_of_any_name_are_listed_and_read_as_they_are_landed(place: Place) 
     for name in NAMES:
         place.write(name, name.encode())
 
-    found = sorted(open_source(place.feed).files(), key=lambda file: file.name)
+    found = sorted(open_source(for_auditor(place.feed)).files(), key=lambda file: file.name)
 
     landed = list(open_files(place.feed).files())
     assert [file.name for file in found] == sorted(NAMES)
     assert [(file.name, file.etag) for file in found] == [(file.name, file.etag) for file in landed]
     for file, known in zip(found, landed, strict=True):
         assert abs(file.modified - known.modified) < timedelta(milliseconds=1)
-    source = open_source(place.feed)
+    source = open_source(for_auditor(place.feed))
     for file in found:
         body = file.name.encode()
         assert source.read(file.name, file.etag, 0, len(body)) == body
@@ -97,7 +98,7 @@ def test_files_of_any_name_are_listed_and_read_as_they_are_landed(place: Place) 
 
 def test_another_version_and_a_file_that_is_gone_are_not_read(place: Place) -> None:
     place.write("a/b", b"first")
-    source = open_source(place.feed)
+    source = open_source(for_auditor(place.feed))
     (first,) = source.files()
 
     place.write("a/b", b"the second")

@@ -19,6 +19,7 @@ from landfall_audit.buckets import Bucket, open_bucket
 from landfall_audit.rows import ENVELOPE, Order, Rows, rows_of
 from tests.chaos.producer_ledger import Comparison, LandedObject, compare
 from tests.chaos.records import Identity, identity
+from tests.support.audited_spec import for_auditor
 
 _DEAD_LETTERS = re.compile(r"_landfall/[^/]+/dead-letters/")
 
@@ -29,8 +30,8 @@ def landed_objects(group: ConsumerGroup, bucket: Bucket | None = None) -> Iterat
     Raises:
         ValueError: an object is damaged; the libraries of the formats may raise other errors.
     """
-    bucket = bucket or open_bucket(group.spec.output)
-    data_rows = rows_of(group.spec)
+    bucket = bucket or open_bucket(for_auditor(group.spec.output))
+    data_rows = rows_of(for_auditor(group.spec))
     for key, _ in bucket.visible():
         if dead_letters := _DEAD_LETTERS.match(key):
             yield _read(bucket, key, key[dead_letters.end() :], ENVELOPE)

@@ -20,6 +20,7 @@ from landfall.store.azure.store import AzureStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from landfall_audit.buckets import open_bucket
+from tests.support.audited_spec import for_auditor
 from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
 from tests.support.landing import Scene, land
@@ -65,7 +66,7 @@ def test_it_keeps_its_promises(place: Place, secret: Callable[[str], None]) -> N
     store.complete(uploaded(store, "orders/1", [b"one ", b"object"]))
 
     assert content(store, "orders/1") == place.read("orders/1") == b"one object"
-    bucket = open_bucket(Output.model_validate(place.output))
+    bucket = open_bucket(for_auditor(Output.model_validate(place.output)))
     assert list(bucket.visible("orders/")) == [("orders/1", 10)]
     with bucket.open("orders/1") as stream:
         assert stream.read() == b"one object"

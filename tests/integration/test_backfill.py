@@ -26,6 +26,7 @@ from landfall.lane.stores import open_stores
 from landfall_audit.buckets import open_buckets
 from landfall_audit.inspection import inspect
 from landfall_audit.kafka_log import KafkaLog
+from tests.support.audited_spec import for_auditor
 from tests.support.copying import copied
 from tests.support.kafka import Message
 from tests.support.landing import Scene, land
@@ -63,9 +64,9 @@ def ms(time: datetime) -> int:
 def is_whole(group: ConsumerGroup) -> bool:
     """Whether fsck and the auditor find nothing wrong with a group."""
     report = examine(GroupStore(group, open_stores(group.spec)), deep=True)
-    log = KafkaLog(group)
+    log = KafkaLog(for_auditor(group))
     try:
-        audited = inspect(group, open_buckets(group.spec), log)
+        audited = inspect(for_auditor(group), open_buckets(for_auditor(group.spec)), log)
     finally:
         log.close()
     return report.has_objects and not report.findings and audited.is_whole

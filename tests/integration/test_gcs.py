@@ -16,6 +16,7 @@ from landfall.store.gcs.store import GcsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from landfall_audit.buckets import open_bucket
+from tests.support.audited_spec import for_auditor
 from tests.support.places import Place
 from tests.support.places import gcs as gcs_places
 from tests.support.scripted import Answer, scripted
@@ -48,7 +49,7 @@ def store_at(place: Place, **access: Any) -> GcsStore:
 def test_it_keeps_its_promises(place: Place, store: GcsStore) -> None:
     probe(store)
     upload = uploaded(store, "orders/1", [b"one ", b"object"])
-    bucket = open_bucket(Output.model_validate(place.output))
+    bucket = open_bucket(for_auditor(Output.model_validate(place.output)))
     before = (place.keys("orders/"), list(bucket.visible("orders/")), place.open_uploads())
     store.complete(upload)
 
@@ -85,7 +86,7 @@ def test_a_large_part_is_uploaded_in_one_session(store: GcsStore) -> None:
 def test_parts_are_no_data_for_anybody(place: Place, store: GcsStore) -> None:
     uploaded(store, "orders/1")
     store.create("orders/0", b"x")
-    bucket = open_bucket(Output.model_validate(place.output))
+    bucket = open_bucket(for_auditor(Output.model_validate(place.output)))
 
     assert [found.key for found in store.list_after("")] == ["orders/0"]
     assert list(bucket.visible()) == [("orders/0", 1)]

@@ -26,6 +26,7 @@ from landfall.store.hdfs.store import HdfsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from landfall_audit.buckets import open_bucket
+from tests.support.audited_spec import for_auditor
 from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
 from tests.support.landing import PATIENCE, Scene, land, wait_for
@@ -72,7 +73,7 @@ def no_user() -> Iterator[None]:
 def test_it_keeps_its_promises(place: Place, store: HdfsStore) -> None:
     probe(store)
     upload = uploaded(store, "orders/1", [b"one ", b"object"])
-    bucket = open_bucket(Output.model_validate(place.output))
+    bucket = open_bucket(for_auditor(Output.model_validate(place.output)))
     before = (place.keys("orders/"), list(bucket.visible("orders/")), place.open_uploads())
     store.complete(upload)
 
@@ -219,7 +220,7 @@ def test_a_name_service_comes_from_the_files_of_the_secret(
 
     assert store.create("slots/0", b"first") is Created.WON
     assert place.read("slots/0") == b"first"
-    bucket = open_bucket(Output.model_validate(output))
+    bucket = open_bucket(for_auditor(Output.model_validate(output)))
     assert list(bucket.visible()) == [("slots/0", 5)]
 
 

@@ -19,6 +19,7 @@ from landfall_audit.payloads import BadPayload, text_documents
 from landfall_audit.route_evaluator import RouteEvaluator
 from tests.fuzz import texts
 from tests.fuzz.compared import BadError
+from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)
@@ -91,7 +92,7 @@ def test_the_auditor_reads_what_the_writer_wrote(
     batches = [of_messages(CLICKS, messages[i : i + cut]) for i in range(0, len(messages), cut)]
     body = b"".join((*(encoder.encode(Block(batch)) for batch in batches), encoder.finish()))
 
-    reader = rows.rows_of(group)
+    reader = rows.rows_of(for_auditor(group))
     found = rows.read(reader, io.BufferedReader(io.BytesIO(body)))  # type: ignore[arg-type]  # bytes are read from it
 
     assert reader.hash_of is not None
@@ -283,7 +284,7 @@ def assert_routed_alike(
     for partition, landed in Partitioner.of(group).partition(of_messages(CLICKS, messages)).outputs:
         written |= dict.fromkeys(landed["offset"].to_pylist(), partition)
 
-    route = RouteEvaluator.of(group)
+    route = RouteEvaluator.of(for_auditor(group))
     computed = {
         m.position: route.output_partition(("clicks", 3), m.payload, m.timestamp_ms, m.header_pairs)
         for m in messages
@@ -306,7 +307,7 @@ def test_the_auditor_parses_custom_timestamps() -> None:
         decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"}
     )
 
-    path = RouteEvaluator.of(group).output_partition(
+    path = RouteEvaluator.of(for_auditor(group)).output_partition(
         ("clicks", 3), b'{"t": "01/Jan/2026 00:30"}', -1
     )
 

@@ -24,6 +24,7 @@ from landfall.pipeline.decoders.avro.schema import parse_schema
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import of_columns
 from landfall_audit.rows import Order, rows_of
+from tests.support.audited_spec import for_auditor
 from tests.support.avro import Declared, columns, encoded, same, schemas, values
 from tests.support.groups import document
 from tests.support.slice_landing import TP
@@ -123,7 +124,7 @@ def test_the_auditor_and_the_own_reader_find_the_payloads(
             decode__format="Avro", output__format="Avro", output__options={"envelope": envelope}
         )
     )
-    order, *rows = rows_of(group.spec).rows(io.BytesIO(data))
+    order, *rows = rows_of(for_auditor(group.spec)).rows(io.BytesIO(data))
     assert order == Order(digest(json.dumps(schema)))
     assert rows == list(zip(offsets, payloads, strict=True))
 

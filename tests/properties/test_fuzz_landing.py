@@ -23,6 +23,7 @@ from landfall_audit import PartitionResult, rows
 from landfall_audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
 from landfall_audit.payloads import Undecided
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
+from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import Message, of_messages
 from tests.support.examples import share
 from tests.support.stores import content
@@ -334,7 +335,7 @@ def _audited(
     store: MemoryStore,
 ) -> dict[str, object]:
     """Return what the auditor finds wrong."""
-    way, codes = rows.rows_of(made.spec), dict[str, int]()
+    way, codes = rows.rows_of(for_auditor(made.spec)), dict[str, int]()
     objects, letters = [], set[int]()
     for o in landed.objects:
         is_letter = o.kind is ObjectKind.DEAD_LETTERS
@@ -376,9 +377,9 @@ def _logged(
     letters: set[int],
     codes: dict[str, int],
 ) -> KafkaRecords:
-    way = rows.rows_of(made.spec)
+    way = rows.rows_of(for_auditor(made.spec))
     try:
-        places: RouteEvaluator | None = RouteEvaluator.of(made.spec)
+        places: RouteEvaluator | None = RouteEvaluator.of(for_auditor(made.spec))
     except RouteNotSupported:
         places = None
     hashes, at, undecided = [], [], []

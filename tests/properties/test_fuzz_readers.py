@@ -26,6 +26,7 @@ from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
 from landfall_audit import rows as auditor_rows
+from tests.support.audited_spec import for_auditor
 from tests.support.examples import share
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys
 
@@ -291,7 +292,7 @@ def test_a_damaged_object_is_detected_and_never_gives_more_rows(
     spec = GroupSpec.model_validate(
         {"source": FULL["spec"]["source"], "decode": {"format": "Json"}, "output": output}
     )
-    read = auditor_rows.read(auditor_rows.rows_of(spec), stream_of(body))
+    read = auditor_rows.read(auditor_rows.rows_of(for_auditor(spec)), stream_of(body))
 
     assert damage is None or str(damage)
     assert len(found) <= 100

@@ -16,6 +16,7 @@ from landfall.pipeline.decoders.documents import as_list
 from landfall.pipeline.decoders.json import Json
 from landfall.store.memory import MemoryStore
 from landfall_audit.rows import rows_of
+from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import Message
 from tests.support.slice_landing import MIDNIGHT, TP, content, group, land_rows, records_of
 
@@ -53,7 +54,7 @@ def test_halves_are_replaced_and_nothing_else_changes(texts: list[str], *, is_up
     assert [msgspec.json.decode(body) for body in landed] == [{"s": s, "n": 1} for s in whole]
     kept = [as_characters(json.loads(p)["s"]) == json.loads(p)["s"] for p in payloads]
     assert [body == p for body, p in zip(landed, payloads, strict=True)] == kept
-    of_verify, of_audit = normalizer("Json"), rows_of(group().spec).hash_of
+    of_verify, of_audit = normalizer("Json"), rows_of(for_auditor(group().spec)).hash_of
     assert of_audit is not None
     for body, payload in zip(landed, payloads, strict=True):
         assert of_verify(payload) == body

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall.audit import sequence_file as audited
 from landfall.formats import codecs
 from landfall.formats.avro import landed as avro
 from landfall.formats.avro.file import Header, varint
 from landfall.formats.readers import reader_of
 from landfall.formats.sequencefile import landed as sequencefile
+from landfall_audit import sequence_file as audited
 from tests.support.avro import encoded
 from tests.support.examples import share
 from tests.support.file_codecs import AVRO, HADOOP

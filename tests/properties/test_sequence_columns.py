@@ -13,13 +13,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from landfall.audit import sequence_file as audited
 from landfall.formats import Block
 from landfall.formats.sequencefile import SequenceFile, landed, writables
 from landfall.formats.sequencefile import keys as key_columns
 from landfall.formats.sequencefile.contents import vints as read_vints
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
+from landfall_audit import sequence_file as audited
 from tests.support.examples import share
 
 CLICKS = TopicPartition("clicks", 3)

@@ -10,6 +10,7 @@ from landfall_audit.buckets import FoundFile
 from landfall_audit.feed_lists import Part
 from landfall_audit.readers import FileRow
 from landfall_audit.readers.by_name import reader_of
+from tests.support.audited_spec import for_auditor
 from tests.support.file_records import MemoryFile
 
 
@@ -34,7 +35,7 @@ def audited(
     feed = Feed.model_validate(
         {"topic": "t", "url": "file:///in", "reader": reader, "readerOptions": options}
     )
-    read = reader_of(feed)
+    read = reader_of(for_auditor(feed))
     assert read
     found: list[FileRow] = []
     for part in parts:

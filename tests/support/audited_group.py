@@ -10,6 +10,7 @@ from landfall.store.file import FileStore
 from landfall_audit import PartitionResult
 from landfall_audit.buckets import open_bucket
 from landfall_audit.inspection import Findings, Scope, inspect
+from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP, SampleLedger
 
@@ -60,7 +61,12 @@ class Landed:
             self.sample.applied().open()
 
     def audit(self, log: GeneratedLog, **scope: Any) -> Findings:
-        return inspect(self.group, open_bucket(self.group.spec.output), log, Scope(**scope))
+        return inspect(
+            for_auditor(self.group),
+            open_bucket(for_auditor(self.group.spec.output)),
+            log,
+            Scope(**scope),
+        )
 
     def found(self, log: GeneratedLog, **scope: Any) -> dict[str, Any]:
         """What an audit finds in the topic partition, without zeros."""

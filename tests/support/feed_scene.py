@@ -23,6 +23,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall_audit import PartitionResult
 from landfall_audit.buckets import open_buckets
 from landfall_audit.inspection import inspect
+from tests.support.audited_spec import for_auditor
 from tests.support.s3 import Bucket
 
 TOPIC = "hits"
@@ -103,7 +104,7 @@ class FeedScene:
     def audit(self, **feed: Any) -> PartitionResult:
         """What ``audit`` finds in the rows of the feed; it may find no fault beside."""
         group = self.group(**feed)
-        found = inspect(group, open_buckets(group.spec), None)
+        found = inspect(for_auditor(group), open_buckets(for_auditor(group.spec)), None)
         assert found.faults == []
         return found.results[TOPIC, 0]
 

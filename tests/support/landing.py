@@ -40,6 +40,7 @@ from landfall.task.worker import land_bin, merge, read_back
 from landfall_audit.buckets import open_buckets
 from landfall_audit.inspection import Findings, inspect
 from landfall_audit.kafka_log import KafkaLog as AuditedLog
+from tests.support.audited_spec import for_auditor
 from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
 from tests.support.s3 import Bucket
@@ -147,9 +148,9 @@ class Scene:
     def audited(self, **spec: Any) -> Findings:
         """What ``landfall audit`` finds."""
         group = self.group(**spec)
-        log = AuditedLog(group)
+        log = AuditedLog(for_auditor(group))
         try:
-            return inspect(group, open_buckets(group.spec), log)
+            return inspect(for_auditor(group), open_buckets(for_auditor(group.spec)), log)
         finally:
             log.close()
 

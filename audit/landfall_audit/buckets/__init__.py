@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 from urllib.parse import unquote
 
-from landfall.api.spec import AzureAccess, Feed, GcsAccess, GroupSpec, HdfsAccess, Root, S3Access
-from landfall.errors import Reason, Stalled
 from landfall_audit import Unchecked
+from landfall_audit.errors import Reason, Stalled
+from landfall_audit.spec import AzureAccess, Feed, GcsAccess, GroupSpec, HdfsAccess, Root, S3Access
 
 _READ_BYTES = 1 << 20
 _IN_LEDGER = re.compile(r"_landfall/(?![^/]+/(dead-letters(@[0-9a-f]{16})?|0-retired)/)")

@@ -1,6 +1,5 @@
 """Reads a container of Azure Blob Storage with Azure's library."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -9,11 +8,10 @@ from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobProperties, ContainerClient, StorageStreamDownloader
 
-from landfall.api.spec import AzureAccess
-from landfall.store.azure.client import container_client
-from landfall.store.azure.errors import code_of, translate_errors
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
+from landfall_audit.login.azure import code_of, container_client, translate_errors
+from landfall_audit.spec import AzureAccess
 
 _OTHER_VERSION = {"BlobNotFound", "ResourceNotFound", "ConditionNotMet", "InvalidRange"}
 
@@ -31,7 +29,7 @@ class Container:
         """The container with this name, and a prefix in it."""
         url = f"abfss://{name}@{account}"
         with translate_errors("connect", url):
-            client = container_client(account, name, settings, Counter())
+            client = container_client(account, name, settings)
         return cls(client, url, f"{path.strip('/')}/".lstrip("/"))
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:

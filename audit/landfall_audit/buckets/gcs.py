@@ -1,6 +1,5 @@
 """Reads a bucket of Google Cloud Storage with Google's library."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -12,11 +11,10 @@ from google.api_core.exceptions import (
 )
 from google.cloud.storage import Blob, Bucket
 
-from landfall.api.spec import GcsAccess
-from landfall.store.gcs.client import bucket_client
-from landfall.store.gcs.errors import is_absent, translate_errors
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
+from landfall_audit.login.gcs import bucket_client, is_absent, translate_errors
+from landfall_audit.spec import GcsAccess
 
 PARTS = "_landfall/_parts/"
 """Prefix of what is being uploaded."""
@@ -36,7 +34,7 @@ class GcsBucket:
         """The bucket with this name, and a prefix in it."""
         url = f"gs://{name}"
         with translate_errors("connect", url):
-            bucket = bucket_client(name, settings, Counter())
+            bucket = bucket_client(name, settings)
         return cls(bucket, url, f"{path.strip('/')}/".lstrip("/"))
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:

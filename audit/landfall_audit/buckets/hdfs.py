@@ -7,11 +7,10 @@ from typing import BinaryIO
 
 from hdfs_native import Client, FileReader, FileStatus
 
-from landfall.api.spec import HdfsAccess
-from landfall.store.hdfs.client import client_options
-from landfall.store.hdfs.errors import translate_errors
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
+from landfall_audit.login.hdfs import client_options, translate_errors
+from landfall_audit.spec import HdfsAccess
 
 STAGING = ".landfall-staging/"
 """Folder of what is not visible."""

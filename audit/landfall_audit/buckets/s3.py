@@ -1,18 +1,15 @@
 """Reads an S3 bucket with boto3."""
 
 import io
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from botocore.exceptions import ClientError
 
-from landfall.api import spec
-from landfall.store.s3.client import s3_client
-from landfall.store.s3.errors import code_of, translate_errors
-from landfall_audit import Unchecked
+from landfall_audit import Unchecked, spec
 from landfall_audit.buckets import CannotCompare, FoundFile
+from landfall_audit.login.s3 import code_of, s3_client, translate_errors
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -33,7 +30,7 @@ class S3:
     def of(cls, bucket: str, path: str, settings: spec.S3Access) -> "S3":
         """The bucket with this name, and a prefix in it."""
         with translate_errors("connect", f"s3://{bucket}"):
-            return cls(s3_client(settings, Counter()), bucket, f"{path.strip('/')}/".lstrip("/"))
+            return cls(s3_client(settings), bucket, f"{path.strip('/')}/".lstrip("/"))
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Keys and sizes, one request per thousand."""

@@ -2,26 +2,38 @@
 
 import argparse
 import os
-from collections.abc import Iterable
+import sys
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
+from difflib import get_close_matches
+from enum import IntEnum
 
 import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from landfall.api import group_file
-from landfall.api.contract import ExitCode
-from landfall.api.spec import ConsumerGroup
-from landfall.cli import console
-from landfall.cli.group_store import explain_waits
-from landfall.cli.meter import advancing
-from landfall.driver.process.startup import check_secrets
-from landfall.errors import Reason, Stalled
-from landfall_audit import PartitionResult, Unchecked
+from landfall_audit import PartitionResult, Unchecked, group_file
 from landfall_audit.buckets import open_buckets
+from landfall_audit.cli import console
+from landfall_audit.errors import Reason, Retry, Stalled, StoreDenied
 from landfall_audit.feed_log import FeedFiles
 from landfall_audit.inspection import Findings, Scope, inspect
 from landfall_audit.kafka_log import KafkaLog
+from landfall_audit.spec import ConsumerGroup
+
+
+class ExitCode(IntEnum):
+    """How the command ends; ``arguments.EXIT_CODES`` explains each."""
+
+    OK = 0
+    USAGE = 2
+    STALLED = 4
+    UNAVAILABLE = 5
+    FAULT = 6
+    NOTHING = 7
+    UNCHECKED = 8
+    INTERRUPTED = 130
+
 
 MAX_SHOWN = 20
 """How many faults, and missing ranges per topic partition, are printed; ``--json`` has more."""
@@ -62,38 +74,67 @@ _RECORDED = {
 """What follows ``recorded as ``, by the counts of what the ledger says."""
 
 
-def audit(arguments: argparse.Namespace) -> ExitCode:
-    """Audit a group and print the findings.
+class _NothingToCheck(Exception):  # noqa: N818  # states a fact, like StopIteration
+    """There is nothing that could be checked, which must never pass for a good result."""
 
-    The exit code is FAULT if anything is wrong, and UNCHECKED if records that the source has could
-    not be checked.
-    """
+
+def audit(arguments: argparse.Namespace) -> ExitCode:  # noqa: PLR0911  # one per way to end
+    """Audit a group, print the findings or why there are none, and return the exit code."""
+    try:
+        return _audit(arguments)
+    except Stalled as stalled:
+        console.print_error(stalled.reason, str(stalled))
+        return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
+    except _NothingToCheck as nothing:
+        console.print_error("NothingToCheck", str(nothing))
+        return ExitCode.NOTHING
+    except StoreDenied as denied:
+        console.print_error(Reason.STORE_DENIED, str(denied))
+        return ExitCode.STALLED
+    except Retry as error:
+        console.print_error("Unavailable", str(error))
+        return ExitCode.UNAVAILABLE
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, closed the pipe; Python flushes standard output once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+
+
+def _audit(arguments: argparse.Namespace) -> ExitCode:
+    """The exit code is FAULT if anything is wrong, and UNCHECKED if something was not compared."""
     group = group_file.load(arguments.group, os.environ)
     _require_own_source(group)
-    check_secrets(group.spec.roots)
-    explain_waits(group, kafka=True)
     bucket, log = open_buckets(group.spec), KafkaLog(group) if group.spec.source.kafka else None
     scope = Scope(frozenset(arguments.topics), arguments.generation)
     try:
-        with advancing("audit", "offsets") as progress:
-
-            def show(done: int, total: int) -> None:
-                progress.total = total
-                progress(done)
-
-            findings = inspect(group, bucket, log, scope, show)
+        with console.progress() as progress:
+            findings = inspect(group, bucket, log, scope, progress)
     finally:
         if log:
             log.close()
     if not findings.faults:
+        name, url = group.metadata.name, group.spec.ledger_root.url
         if not findings.slots:
-            raise console.no_ledger(group.metadata.name, group.spec.ledger_root.url)
-        console.require_topics(group.metadata.name, arguments.topics, findings.topics)
+            raise _NothingToCheck(
+                f"there is no ledger of the group {name} in {url}: "
+                "it has never run there, or metadata.name or output.url is misspelt"
+            )
+        _require_topics(name, arguments.topics, findings.topics)
     if arguments.json:
         console.out().print(_json(findings), markup=False)
     else:
         _show(console.out(), findings, by_topic_partition=arguments.partitions)
     return _exit_code(findings, arguments)
+
+
+def _require_topics(group: str, wanted: Collection[str], known: Collection[str]) -> None:
+    for topic in wanted:
+        if topic not in known:
+            near = get_close_matches(topic, known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise _NothingToCheck(f"the ledger of the group {group} has no topic {topic}{hint}")
 
 
 def _exit_code(findings: Findings, arguments: argparse.Namespace) -> ExitCode:

@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from landfall.api.spec import Column, ColumnType
 from landfall_audit.avro_blocks import number
 from landfall_audit.payloads import (
     BadPayload,
@@ -23,6 +22,7 @@ from landfall_audit.payloads import (
     comparable,
     of_json,
 )
+from landfall_audit.spec import Column, ColumnType
 
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """The value at a position, and the position after it."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from landfall.api.spec import Column, ColumnType, Decode, GroupSpec
 from landfall_audit.payloads import (
     BadPayload,
     Expected,
@@ -21,6 +20,7 @@ from landfall_audit.payloads import (
     text_documents,
     typed_values,
 )
+from landfall_audit.spec import Column, ColumnType, Decode, GroupSpec
 
 Document: TypeAlias = Mapping[Any, Any]
 _MAGIC = b"\0"

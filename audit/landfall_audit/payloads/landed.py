@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from landfall.api.spec import ColumnType, ValueType
 from landfall_audit.payloads import BadPayload, comparable, json_documents, of_json
+from landfall_audit.spec import ColumnType, ValueType
 
 _MICROS = {"s": 10**6, "ms": 10**3, "us": 1}
 """How many microseconds a unit of a timestamp has."""

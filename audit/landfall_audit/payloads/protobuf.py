@@ -9,9 +9,6 @@ from typing import Any, TypeAlias
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 from google.protobuf.message import DecodeError
 
-from landfall.api.spec import Column, ColumnType, Decode
-from landfall.schemas import Reference, RegisteredSchema
-from landfall.schemas.proto_files import file_set
 from landfall_audit.payloads import (
     BadPayload,
     Instant,
@@ -23,6 +20,8 @@ from landfall_audit.payloads import (
     of_json,
     option_files,
 )
+from landfall_audit.payloads.proto_files import file_set
+from landfall_audit.spec import Column, ColumnType, Decode
 
 Message: TypeAlias = Any
 Field: TypeAlias = Any
@@ -139,9 +138,8 @@ def _by_id(registry: str, schemas: Schemas, wanted: object, *, has_names: bool) 
     @lru_cache(_SCHEMAS_KEPT)
     def files_of(schema_id: int) -> Any:
         stored = schemas.find(registry, schema_id)
-        references = [Reference(name, text) for name, text in stored.references]
         try:  # protoc decides what the text of a schema means
-            return file_set(RegisteredSchema("PROTOBUF", stored.text, tuple(references)))
+            return file_set(stored.text, stored.references)
         except ValueError as error:
             raise Undecided(f"schema {schema_id}, which protoc refuses: {error}") from None
 

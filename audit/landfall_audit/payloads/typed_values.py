@@ -13,7 +13,6 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from landfall.api.spec import Column, ColumnType, ColumnUnit, DecimalEncoding, TimeUnit, ValueType
 from landfall_audit import times
 from landfall_audit.payloads import (
     BadPayload,
@@ -24,6 +23,7 @@ from landfall_audit.payloads import (
     of_double,
     of_json,
 )
+from landfall_audit.spec import Column, ColumnType, ColumnUnit, DecimalEncoding, TimeUnit, ValueType
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _JSON_INTEGER = re.compile(r"-?[0-9]+")

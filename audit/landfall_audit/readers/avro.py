@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from landfall import untrusted_json
+from landfall_audit import untrusted_json
 from landfall_audit.avro_blocks import SYNC_BYTES, Header, exactly, read_block, read_header
 from landfall_audit.buckets import SourceFolder
 from landfall_audit.feed_lists import Part

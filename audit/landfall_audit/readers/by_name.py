@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from landfall.api.spec import Feed
 from landfall_audit.readers import Options, Reader, avro, csv_text, parquet, sequence_file, text
+from landfall_audit.spec import Feed
 
 _READERS: Mapping[str, Callable[[Options], Reader]] = {
     "Lines": partial(text.reader_of, "Lines"),

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from landfall.api.contract import ExitCode
-from landfall.cli import arguments, console
+from landfall.cli import arguments, console, distributions
 from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, StoreDenied
 
 INTERRUPTED = 130
@@ -31,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
     try:
         # Each command's module is imported only when it runs: help texts must not wait for NumPy.
         module = getattr(parsed, "module", f"landfall.cli.{parsed.command}")
+        if parsed.command == "audit":
+            distributions.check_group(parsed.group)
         command = getattr(import_module(module), parsed.command)
         return ExitCode(command(parsed))
     except Stalled as stalled:

@@ -6,9 +6,11 @@ by name, so the wheel of ``landfall`` is complete without it.
 """
 
 import argparse
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from landfall.api.contract import ExitCode
@@ -60,6 +62,25 @@ def _add_absent(new: NewCommand, name: str, summary: str) -> None:
     command.set_defaults(
         command="not_installed", module=__name__, distribution=f"landfall-{name}", any_option=True
     )
+
+
+def check_group(path: Path) -> None:
+    """Return if the group's file is right and its Secrets are there, as for any other command.
+
+    The auditor reads the file again by itself, and only what it needs. From now on it is printed
+    why a server does not answer.
+
+    Raises:
+        Stalled: SPEC_INVALID, with one line per fault.
+    """
+    # Help texts must not wait for these.
+    from landfall.api import group_file  # noqa: PLC0415
+    from landfall.cli.group_store import explain_waits  # noqa: PLC0415
+    from landfall.driver.process.startup import check_secrets  # noqa: PLC0415
+
+    group = group_file.load(path, os.environ)
+    check_secrets(group.spec.roots)
+    explain_waits(group, kafka=True)
 
 
 def not_installed(arguments: argparse.Namespace) -> ExitCode:

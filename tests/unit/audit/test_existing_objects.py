@@ -9,6 +9,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
 from landfall_audit.buckets import open_bucket
 from landfall_audit.inventory import Inventory
+from tests.support.audited_spec import for_auditor
 from tests.support.sample_ledger import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)
@@ -27,7 +28,9 @@ def test_objects_of_generations_before_the_ledgers_first_belong_to_another_progr
     (tmp_path / key).write_bytes(b"left")
 
     inventory = Inventory(
-        open_bucket(Output(url=f"file://{tmp_path}")), GROUP, keeps_existing=keeps_existing
+        open_bucket(for_auditor(Output(url=f"file://{tmp_path}"))),
+        GROUP,
+        keeps_existing=keeps_existing,
     )
 
     assert inventory.others == others
@@ -41,6 +44,8 @@ def test_nothing_is_left_out_where_no_ledger_says_which_generation_was_first(
     (tmp_path / key).parent.mkdir(parents=True)
     (tmp_path / key).write_bytes(b"left")
 
-    inventory = Inventory(open_bucket(Output(url=f"file://{tmp_path}")), GROUP, keeps_existing=True)
+    inventory = Inventory(
+        open_bucket(for_auditor(Output(url=f"file://{tmp_path}"))), GROUP, keeps_existing=True
+    )
 
     assert list(inventory.unnamed()) == [(key, 4)]

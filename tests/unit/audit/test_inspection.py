@@ -10,14 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from landfall import ledger
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason
 from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall_audit import Kind, Unchecked
 from landfall_audit.buckets import open_bucket
+from landfall_audit.errors import Reason as AuditReason
+from landfall_audit.errors import Stalled
 from landfall_audit.inventory import Inventory
 from tests.support.audited_group import TP, Landed, message
+from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP
 
@@ -262,9 +265,9 @@ def test_a_store_from_a_python_module_is_refused(landed: Landed) -> None:
     with pytest.raises(
         Stalled, match=r"output.store: audit reads Landfall's own stores"
     ) as stalled:
-        open_bucket(output)
+        open_bucket(for_auditor(output))
 
-    assert stalled.value.reason is Reason.SPEC_INVALID
+    assert stalled.value.reason is AuditReason.SPEC_INVALID
 
 
 RANGE = 1000

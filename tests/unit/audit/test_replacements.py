@@ -17,6 +17,7 @@ from landfall_audit.inspection import inspect
 from tests.support import older_names
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
+from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import GeneratedLog
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Cut, Merge, Undo
@@ -362,11 +363,15 @@ def test_copies_are_beside_the_objects_if_the_ledger_is_elsewhere(
     group = parse_group(document)
     copy = lines.path(kept(merge, merge.retire[0].landed.upload.key))
 
-    found = inspect(group, open_buckets(group.spec), GeneratedLog(END, message))
+    found = inspect(
+        for_auditor(group), open_buckets(for_auditor(group.spec)), GeneratedLog(END, message)
+    )
     assert ([*map(str, found.faults)], found.is_whole) == ([], True)
 
     copy.write_bytes(b"")
-    found = inspect(group, open_buckets(group.spec), GeneratedLog(END, message))
+    found = inspect(
+        for_auditor(group), open_buckets(for_auditor(group.spec)), GeneratedLog(END, message)
+    )
     assert [fault.kind for fault in found.faults] == [Kind.COPY]
 
 

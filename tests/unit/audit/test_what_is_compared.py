@@ -8,6 +8,7 @@ import pytest
 
 from landfall.api.spec import ColumnType, parse_group
 from landfall_audit.rows import rows_of
+from tests.support.audited_spec import for_auditor
 from tests.support.groups import document
 from tests.support.markdown import DOCS
 from tests.unit.audit.test_wrong_protobuf import descriptors
@@ -46,7 +47,7 @@ def group(decoder: str, *, is_declared: bool = False, **output: object) -> Any:
 
 
 def outcome(spec: Any) -> str:
-    rows = rows_of(spec)
+    rows = rows_of(for_auditor(spec))
     if rows.hash_of is None:
         return "not compared"
     if rows.content_of is None:

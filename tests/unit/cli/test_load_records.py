@@ -13,6 +13,7 @@ from landfall.cli import main
 from landfall.publish.bigquery.loads import KEPT_LOADS
 from landfall_audit.buckets import open_bucket
 from landfall_audit.inventory import Inventory
+from tests.support.audited_spec import for_auditor
 from tests.support.bigquery import Warehoused
 from tests.support.lake import CLICKS, ORDERS
 from tests.support.sample_ledger import GROUP
@@ -67,7 +68,9 @@ def test_whole_records_are_counted_and_are_no_objects(
     assert "I11 ok records of publishers' loads are whole: 5 records" in text
     assert "loads are whole: 7 records" in deep
     assert "0 objects do not belong to Landfall" in text
-    inventory = Inventory(open_bucket(load(Path(group_file(loaded)), {}).spec.output), GROUP)
+    inventory = Inventory(
+        open_bucket(for_auditor(load(Path(group_file(loaded)), {}).spec.output)), GROUP
+    )
     assert (inventory.faults, [*inventory.unnamed()]) == ([], [])
     inventory.close()
 

@@ -18,6 +18,7 @@ from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall_audit import Fault, Kind
 from landfall_audit.buckets import open_bucket
 from landfall_audit.inventory import Inventory
+from tests.support.audited_spec import for_auditor
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
 
@@ -64,7 +65,7 @@ def fsck(landed: Landed, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
 
 
 def faults(landed: Landed) -> list[Fault]:
-    inventory = Inventory(open_bucket(load(Path(landed.file), {}).spec.output), GROUP)
+    inventory = Inventory(open_bucket(for_auditor(load(Path(landed.file), {}).spec.output)), GROUP)
     inventory.close()
     return inventory.faults
 

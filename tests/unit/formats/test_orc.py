@@ -15,6 +15,7 @@ from landfall.formats.orc import Orc
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import HEADERS, filled, of_columns
 from landfall_audit.rows import Order, rows_of
+from tests.support.audited_spec import for_auditor
 from tests.support.groups import document
 from tests.support.slice_landing import TP
 
@@ -100,7 +101,7 @@ def test_timestamps_may_be_without_a_zone() -> None:
     assert read(typed)["at"][0].as_py() == datetime(2026, 11, 21, 4)  # noqa: DTZ001  # without a zone
     assert [row.timestamp for row in format_.rows(io.BytesIO(envelope))] == [None, 0, 1763683200123]
     group = parse_group(document(output__format="Orc", decode__format="Raw")).spec
-    _, *rows = rows_of(group).rows(io.BytesIO(envelope))
+    _, *rows = rows_of(for_auditor(group)).rows(io.BytesIO(envelope))
     assert rows[2] == (9, (b"", b"k", 1763683200123, (("b", b"x"),)))
 
 
@@ -140,7 +141,7 @@ def test_the_auditor_reads_it() -> None:
     group = parse_group(document(output__format="Orc", decode__format="Raw")).spec
     data = written(Orc.of({}), Block(RECORDS))
 
-    order, *rows = rows_of(group).rows(io.BytesIO(data))
+    order, *rows = rows_of(for_auditor(group)).rows(io.BytesIO(data))
 
     assert order == Order()
     assert rows == [

@@ -17,6 +17,7 @@ from landfall.errors import LandfallError, Reason, Stalled
 from landfall.reading import objects
 from landfall_audit.buckets import open_bucket
 from landfall_audit.inventory import Inventory
+from tests.support.audited_spec import for_auditor
 from tests.support.readable import BODIES, CLICKS, ORDERS, Readable, Row, parquet
 from tests.support.sample_ledger import GROUP
 
@@ -161,7 +162,7 @@ def test_duckdb_reads_the_files_that_the_auditor_finds_named(landed: Readable) -
         )
     landed.settle()
     scan = landfall.open(landed.url).scan("clicks")
-    inventory = Inventory(open_bucket(landed.group.spec.output), GROUP)
+    inventory = Inventory(open_bucket(for_auditor(landed.group.spec.output)), GROUP)
     named = [
         key
         for life in inventory.partitions()

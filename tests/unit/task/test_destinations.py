@@ -23,6 +23,7 @@ from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 from landfall_audit.buckets import open_bucket
 from landfall_audit.inventory import Inventory
+from tests.support.audited_spec import for_auditor
 from tests.support.sample_ledger import GROUP, SampleLedger
 from tests.support.slice_landing import SLICE, TP, FakeReader, group
 
@@ -138,7 +139,7 @@ def test_claims_are_nobodys_objects(tmp_path: Path, capsys: pytest.CaptureFixtur
     file.write_text(made.model_dump_json(by_alias=True).replace('"events"', f'"{GROUP}"'))
 
     code = main(["fsck", str(file)])
-    inventory = Inventory(open_bucket(made.spec.output), GROUP)
+    inventory = Inventory(open_bucket(for_auditor(made.spec.output)), GROUP)
     inventory.close()
 
     assert code == ExitCode.OK

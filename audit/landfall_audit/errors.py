@@ -1,0 +1,37 @@
+"""Errors that the auditor raises on purpose, by what is to be done. Pure.
+
+``Retry``    a temporary failure: the same audit may succeed later.
+``Stalled``  someone must act first; ``reason`` says on what.
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why an audit cannot continue; the values are those of the group's conditions."""
+
+    SPEC_INVALID = "SpecInvalid"
+    STORE_UNSAFE = "StoreUnsafe"
+    STORE_DENIED = "StoreDenied"
+    DATA_LOSS = "DataLoss"
+
+
+class AuditError(Exception):
+    """Base of every error that the auditor raises on purpose."""
+
+
+class Retry(AuditError):  # noqa: N818  # the name is the advice
+    """The store or Kafka does not answer, or not as it should."""
+
+
+class StoreDenied(Retry):
+    """The store refuses: credentials, permissions, the bucket, or the request itself."""
+
+
+class Stalled(AuditError):  # noqa: N818  # the name is the state
+    """Auditing again cannot help until someone acts."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        """Keep ``reason`` apart from the text."""
+        super().__init__(message)
+        self.reason = reason

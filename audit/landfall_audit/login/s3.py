@@ -1,0 +1,199 @@
+"""A boto3 client of S3 by ``s3`` of a place, and what its errors mean.
+
+The first credentials that are given are used: the Secret, the profile, boto3's default chain. With
+``assumeRole`` they are what the role is assumed with. A Secret is read again every few minutes, as
+it may be rotated while an audit runs.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import boto3
+from botocore import exceptions as boto
+from botocore.config import Config
+from botocore.credentials import (
+    AssumeRoleCredentialFetcher,
+    CredentialProvider,
+    CredentialResolver,
+    Credentials,
+    DeferredRefreshableCredentials,
+)
+from botocore.session import Session
+
+from landfall_audit.errors import Reason, Retry, Stalled, StoreDenied
+from landfall_audit.login import USER_AGENT, fault, read_secret, require
+from landfall_audit.spec import S3Access
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mypy_boto3_s3 import S3Client
+
+_LIFETIME = timedelta(minutes=30)
+"""How long keys of a Secret are taken for valid; botocore reads them again 15 minutes before."""
+_CONNECTIONS = 64
+_TEMPORARY = frozenset(
+    {
+        *("SlowDown", "ServiceUnavailable", "RequestTimeout", "RequestTimeTooSkewed"),
+        *("TooManyRequestsException", "OperationAborted", "InternalError"),
+    }
+)
+"""Codes of answers after which the same request may succeed, whatever their status."""
+
+
+class _Provider(CredentialProvider):
+    METHOD = "landfall-audit"
+
+    def __init__(self, credentials: Credentials) -> None:
+        super().__init__()
+        self._credentials = credentials
+
+    def load(self) -> Credentials:
+        return self._credentials
+
+
+def s3_client(settings: S3Access) -> "S3Client":
+    """Return a client, which threads may share.
+
+    Raises:
+        Stalled: SPEC_INVALID, the Secret is not there or lacks a key.
+        StoreDenied: there is no role to assume without credentials.
+    """
+    secret = _secret(settings)
+    config = _endpoints(settings, secret)
+    session = _session(settings, _of_secret(settings, secret))
+    region = settings.region or session.get_config_variable("region")
+    region = region or ("us-east-1" if settings.endpoint else None)
+    if role := settings.assume_role:
+        own = session.get_credentials()
+        if own is None:
+            raise StoreDenied(f"no credentials to assume role {role.role_arn} with")
+        arguments = {"RoleSessionName": role.session_name}
+        if role.external_id:
+            arguments["ExternalId"] = role.external_id
+        sts = partial(session.create_client, region_name=region, config=config)
+        fetcher = AssumeRoleCredentialFetcher(sts, own, role.role_arn, extra_args=arguments)
+        assumed = DeferredRefreshableCredentials(
+            refresh_using=fetcher.fetch_credentials, method="assume-role"
+        )
+        session = _session(settings, assumed)
+    client: S3Client = boto3.Session(botocore_session=session).client(
+        "s3",
+        endpoint_url=settings.endpoint,
+        region_name=region,
+        config=_timeouts(settings).merge(config),
+    )
+    if settings.requester_pays:
+        client.meta.events.register("before-call.s3", _pay)
+    return client
+
+
+def _secret(settings: S3Access) -> "Mapping[str, str]":
+    ref = settings.credentials_secret_ref
+    return read_secret(ref.name) if ref else {}
+
+
+def _of_secret(settings: S3Access, secret: "Mapping[str, str]") -> Credentials | None:
+    """The keys of the Secret; None if it has only the login of a proxy, or there is none."""
+    ref = settings.credentials_secret_ref
+    has_keys = any(key.startswith("AWS_") for key in secret)
+    if ref is None or ("PROXY_USER" in secret and not has_keys):
+        return None
+    name = ref.name
+
+    def read() -> dict[str, str | None]:
+        now = read_secret(name)
+        key, value = require(name, now, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        return {
+            "access_key": key,
+            "secret_key": value,
+            "token": now.get("AWS_SESSION_TOKEN"),
+            "expiry_time": (datetime.now(UTC) + _LIFETIME).isoformat(),
+        }
+
+    read()
+    return DeferredRefreshableCredentials(refresh_using=read, method="secret")
+
+
+def _session(settings: S3Access, credentials: Credentials | None) -> Session:
+    session = Session(profile=settings.profile)
+    if credentials:
+        resolver = CredentialResolver([_Provider(credentials)])
+        session.register_component("credential_provider", resolver)
+    return session
+
+
+def _endpoints(settings: S3Access, secret: "Mapping[str, str]") -> Config:
+    proxy = settings.proxy
+    if proxy and "PROXY_USER" in secret:
+        login = (quote(secret.get(key, ""), safe="") for key in ("PROXY_USER", "PROXY_PASSWORD"))
+        proxy = proxy.replace("://", f"://{':'.join(login)}@", 1)
+    return Config(
+        use_fips_endpoint=settings.use_fips or None,
+        use_dualstack_endpoint=settings.use_dual_stack or None,
+        proxies={"http": proxy, "https": proxy} if proxy else None,
+    )
+
+
+def _timeouts(settings: S3Access) -> Config:
+    return Config(
+        connect_timeout=settings.connect_timeout.total_seconds(),
+        read_timeout=settings.read_timeout.total_seconds(),
+        retries={"mode": "standard", "total_max_attempts": settings.max_attempts},
+        max_pool_connections=_CONNECTIONS,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "path" if settings.path_style else "auto"},
+        user_agent_extra=USER_AGENT,
+    )
+
+
+def _pay(params: dict[str, Any], **_: Any) -> None:
+    params["headers"]["x-amz-request-payer"] = "requester"
+
+
+def code_of(error: boto.ClientError) -> str:
+    """The store's error code, such as ``NoSuchKey``; after a HEAD the status, such as ``404``."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+@contextmanager
+def translate_errors(operation: str, url: str) -> Iterator[None]:
+    """Translate any error of boto3 raised inside; the message begins with operation and URL."""
+    request = f"{operation} {url}"
+    try:
+        yield
+    except boto.ClientError as error:
+        raise _translated(error, request) from error
+    except (
+        boto.NoCredentialsError,
+        boto.PartialCredentialsError,
+        boto.ProfileNotFound,
+        boto.ConfigNotFound,
+        boto.InvalidConfigError,
+        boto.NoRegionError,
+        boto.ParamValidationError,
+        boto.UnauthorizedSSOTokenError,
+    ) as error:
+        raise StoreDenied(f"{request}: {error}") from error
+    except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
+        raise Retry(f"{request}: {fault(error)}") from error
+
+
+def _translated(error: boto.ClientError, request: str) -> Retry | Stalled:
+    code = code_of(error)
+    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    text = error.response.get("Error", {}).get("Message", "")
+    if code == "NoSuchBucket":
+        text = "the bucket does not exist"
+    message = f"{request}: {code} ({status}): {text}".rstrip(": ")
+    if status == 501:
+        return Stalled(Reason.STORE_UNSAFE, message)
+    is_throttled = "throttl" in code.lower() or "limitexceeded" in code.lower()
+    if status >= 500 or status in {0, 408, 429} or code in _TEMPORARY or is_throttled:
+        return Retry(message)
+    return StoreDenied(message)

@@ -1,0 +1,566 @@
+"""The part of a ``ConsumerGroup`` that the auditor needs, read from the document by itself.
+
+These models hold what says where objects are, how to log in, and what objects hold, with the
+defaults of the reference of fields (``docs/reference/fields.md``). They do not judge a spec: a
+field that is not here is ignored, as it changes nothing that is compared. What a driver would
+refuse, ``landfall check`` names. A document that these models cannot read raises ``ValueError``.
+
+``tests/unit/audit/test_spec.py`` compares them with what the writer reads in the same documents.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar, Literal, Union
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _duration(value: object) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if not re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h|d))+", str(value), re.ASCII):
+        raise ValueError(f"not a duration such as 90s, 5m or 1h30m: {value!r}")
+    terms = re.findall(r"([\d.]+)(ms|s|m|h|d)", str(value))
+    return timedelta(milliseconds=int(sum(Fraction(n) * _MILLISECONDS[unit] for n, unit in terms)))
+
+
+def _duration_text(value: timedelta) -> str:
+    return f"{value // timedelta(milliseconds=1)}ms"
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), PlainSerializer(_duration_text)]
+Scalar = str | int | float | bool | None
+Options = dict[str, Scalar | list[Scalar]]
+
+
+class Model(BaseModel):
+    """Base of every section: immutable, camelCase in YAML, unknown fields are ignored."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class SecretRef(Model):
+    """A Kubernetes Secret; elsewhere a folder with one file per key."""
+
+    name: str
+
+
+class StoreAccess(Model):
+    """What the sections of all stores have."""
+
+    endpoint: str | None = None
+    credentials_secret_ref: SecretRef | None = None
+    max_attempts: int = 5
+    connect_timeout: Duration = timedelta(seconds=5)
+    read_timeout: Duration = timedelta(seconds=60)
+
+
+class AssumeRole(Model):
+    """An IAM role to assume."""
+
+    role_arn: str
+    session_name: str = "landfall"
+    external_id: str | None = None
+
+
+class S3Access(StoreAccess):
+    """How to access an S3 bucket."""
+
+    region: str | None = None
+    path_style: bool = False
+    use_fips: bool = False
+    use_dual_stack: bool = False
+    proxy: str | None = None
+    requester_pays: bool = False
+    profile: str | None = None
+    assume_role: AssumeRole | None = None
+
+
+class AzureAccess(StoreAccess):
+    """How to access Azure Blob Storage."""
+
+
+class GcsAccess(StoreAccess):
+    """How to access Google Cloud Storage."""
+
+
+class HdfsAccess(StoreAccess):
+    """How to access HDFS."""
+
+    user: str | None = None
+    principal: str | None = None
+
+
+class Place(Model):
+    """A URL of a store, and how the store is accessed."""
+
+    url: str
+    s3: S3Access = S3Access()
+    azure: AzureAccess = AzureAccess()
+    gcs: GcsAccess = GcsAccess()
+    hdfs: HdfsAccess = HdfsAccess()
+
+    @property
+    def access(self) -> StoreAccess:
+        """The section of the store that ``url`` names; ``s3`` for one without a section."""
+        match self.url.partition("://")[0]:
+            case "abfss":
+                return self.azure
+            case "gs":
+                return self.gcs
+            case "hdfs":
+                return self.hdfs
+        return self.s3
+
+
+class Root(Place):
+    """A root of the group."""
+
+    section: ClassVar[str] = "output"
+
+    store: str | None = None
+
+
+class Ledger(Root):
+    """The root of the ledger, if it is not the output root."""
+
+    section: ClassVar[str] = "ledger"
+
+
+_SIDE = re.compile("/_landfall/[^/]+/side/[^/]+$")
+"""The end of the root of a backfill."""
+
+
+class LettersPlace(Root):
+    """A place of dead letters."""
+
+    section: ClassVar[str] = "badRecords"
+
+    @property
+    def id(self) -> str:
+        """What keys of dead letters call this place; that of a backfill in it is the same."""
+        url = _SIDE.sub("", self.url.rstrip("/"))
+        text = json.dumps([url, self.access.endpoint or ""])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class BadRecords(Model):
+    """Where dead letters are."""
+
+    url: str | None = None
+    store: str | None = None
+    s3: S3Access = S3Access()
+    azure: AzureAccess = AzureAccess()
+    gcs: GcsAccess = GcsAccess()
+    hdfs: HdfsAccess = HdfsAccess()
+    former_places: tuple[LettersPlace, ...] = ()
+
+    @property
+    def places(self) -> tuple[LettersPlace, ...]:
+        """The places of dead letters, the present one first, without the output root."""
+        if self.url is None:
+            return self.former_places
+        present = LettersPlace(
+            url=self.url,
+            store=self.store,
+            s3=self.s3,
+            azure=self.azure,
+            gcs=self.gcs,
+            hdfs=self.hdfs,
+        )
+        return (present, *self.former_places)
+
+
+class Feed(Place):
+    """Files of other programs, which are landed as a topic."""
+
+    topic: str
+    process: Literal["Land", "External"] = "Land"
+    include: str | None = None
+    exclude: str | None = None
+    settle: Duration = timedelta(seconds=60)
+    reader: str = "Lines"
+    reader_options: Options = Field(default_factory=dict)
+
+
+class Kafka(Model):
+    """The Kafka cluster."""
+
+    bootstrap_servers: str
+    group_id: str | None = None
+    properties: dict[str, Scalar] = Field(default_factory=dict)
+    properties_secret_ref: SecretRef | None = None
+
+
+class Landed(Model):
+    """Another group, whose objects are the source."""
+
+    group: str
+
+
+class Source(Model):
+    """Where records are read from."""
+
+    kafka: Kafka | None = None
+    files: tuple[Feed, ...] = ()
+    landed: Landed | None = None
+
+    @model_validator(mode="after")
+    def _has_one_kind(self) -> "Source":
+        if [bool(self.kafka), bool(self.files), bool(self.landed)].count(True) != 1:
+            raise ValueError("exactly one of kafka, files and landed is needed")
+        return self
+
+
+class TimeUnit(StrEnum):
+    """How a payload encodes a time."""
+
+    AUTO = "Auto"
+    SECONDS = "Seconds"
+    MILLISECONDS = "Milliseconds"
+    MICROSECONDS = "Microseconds"
+    NANOSECONDS = "Nanoseconds"
+    ISO8601 = "Iso8601"
+    CUSTOM = "Custom"
+
+
+class MissingTimestamp(StrEnum):
+    """What happens to a record without the timestamp field."""
+
+    DEAD_LETTER = "DeadLetter"
+    KAFKA_TIMESTAMP = "KafkaTimestamp"
+    EPOCH = "Epoch"
+
+
+class Timestamp(Model):
+    """The field that holds a record's event time."""
+
+    field: str
+    source: Literal["Value", "Key", "Header"] = "Value"
+    separator: str = "."
+    unit: TimeUnit = TimeUnit.AUTO
+    format: str | None = None
+    timezone: str = "UTC"
+    missing: MissingTimestamp = MissingTimestamp.DEAD_LETTER
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The steps to the field, in the part of the record that ``source`` names."""
+        if self.source == "Header" or not self.separator:
+            return (self.field,)
+        return tuple(self.field.split(self.separator))
+
+    @property
+    def is_yearless(self) -> bool:
+        """Whether ``format`` gives a date without its year."""
+        directives = set(re.findall("%(.)", self.format or "%Y", re.DOTALL))
+        return directives.isdisjoint("YyGcx")
+
+
+class ColumnType(StrEnum):
+    """Type of a declared column, or of what a list or a struct holds."""
+
+    STRING = "String"
+    INT32 = "Int32"
+    INT64 = "Int64"
+    FLOAT64 = "Float64"
+    BOOLEAN = "Boolean"
+    TIMESTAMP = "Timestamp"
+    DATE = "Date"
+    BINARY = "Binary"
+    JSON = "Json"
+    DECIMAL = "Decimal"
+    LIST = "List"
+    STRUCT = "Struct"
+
+
+class ColumnUnit(StrEnum):
+    """How a payload encodes a column of type Timestamp or Date."""
+
+    AUTO = "Auto"
+    SECONDS = "Seconds"
+    MILLISECONDS = "Milliseconds"
+    MICROSECONDS = "Microseconds"
+    NANOSECONDS = "Nanoseconds"
+    ISO8601 = "Iso8601"
+    CUSTOM = "Custom"
+    DAYS = "Days"
+
+
+class DecimalEncoding(StrEnum):
+    """How text holds a Decimal."""
+
+    DIGITS = "Digits"
+    BASE64 = "Base64"
+
+
+class ValueType(Model):
+    """The type of a value, and how a payload encodes it."""
+
+    type: ColumnType
+    unit: ColumnUnit | None = None
+    format: str | None = None
+    timezone: str | None = None
+    precision: int | None = None
+    scale: int | None = None
+    encoding: DecimalEncoding | None = None
+    items: Union["Item", None] = None
+    fields: tuple["Column", ...] = ()
+
+
+class Item(ValueType):
+    """What a list holds."""
+
+    nullable: bool = True
+
+
+class Column(ValueType):
+    """A column of the output, or a field of a struct in one."""
+
+    name: str
+    field: str | None = None
+    nullable: bool = True
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The steps to the column's value in the payload."""
+        return tuple(self.field.split(".")) if self.field else (self.name,)
+
+    @property
+    def key(self) -> str:
+        """The name in the payload, for a field of a struct."""
+        return self.field or self.name
+
+
+class Registry(Model):
+    """A schema registry; the ledger has what it answered, by its first URL."""
+
+    urls: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class DecodeKey(Model):
+    """How record keys are decoded."""
+
+    format: str
+    options: Options = Field(default_factory=dict)
+    registry: Registry | None = None
+    columns: tuple[Column, ...] = ()
+
+
+class Decode(Model):
+    """How record payloads are decoded."""
+
+    format: str = "Raw"
+    timestamp: Timestamp | None = None
+    options: Options = Field(default_factory=dict)
+    registry: Registry | None = None
+    columns: tuple[Column, ...] = ()
+    key: DecodeKey | None = None
+    header_columns: tuple[Column, ...] = ()
+
+    def payload_columns(self) -> tuple[Column, ...]:
+        """The columns of payloads; the event time's own field is read as the event time is."""
+        return tuple(self._timed(column, "Value", column.path) for column in self.columns)
+
+    def key_columns(self) -> tuple[Column, ...]:
+        """The columns of keys, likewise."""
+        columns = self.key.columns if self.key else ()
+        return tuple(self._timed(column, "Key", column.path) for column in columns)
+
+    def typed_headers(self) -> tuple[Column, ...]:
+        """The columns of headers, likewise."""
+        return tuple(
+            self._timed(column, "Header", (column.field or column.name,))
+            for column in self.header_columns
+        )
+
+    def _timed(self, column: Column, source: str, path: tuple[str, ...]) -> Column:
+        event = self.timestamp
+        if event is None or event.source != source:
+            return column
+        if column.type is ColumnType.STRUCT:
+            fields = (self._timed(inner, source, (*path, inner.key)) for inner in column.fields)
+            return column.model_copy(update={"fields": tuple(fields)})
+        is_event = path == event.path and column.type is ColumnType.TIMESTAMP
+        # Without a year, a time needs the Kafka timestamp of its record: only the route has that.
+        if not is_event or event.is_yearless:
+            return column
+        unit = ColumnUnit(event.unit)
+        return column.model_copy(
+            update={"unit": unit, "format": event.format, "timezone": event.timezone}
+        )
+
+
+class Route(Model):
+    """Which output partition a record is written to."""
+
+    pattern: str = "dt={date}"
+    timezone: str = "UTC"
+    topic_path: str | None = None
+
+
+class Codec(StrEnum):
+    """Compression of objects."""
+
+    NONE = "None"
+    GZIP = "Gzip"
+    ZSTD = "Zstd"
+    DEFLATE = "Deflate"
+    SNAPPY = "Snappy"
+
+
+class ColumnSource(StrEnum):
+    """Where the columns of typed output come from."""
+
+    DECLARED = "Declared"
+    FROM_SCHEMA = "FromSchema"
+
+
+class Output(Root):
+    """Where objects are, and in which format."""
+
+    format: str = "Json"
+    codec: Codec | None = None
+    columns: ColumnSource = ColumnSource.DECLARED
+    options: Options = Field(default_factory=dict)
+    existing_objects: Literal["Refuse", "Keep"] = "Refuse"
+
+
+class Tuning(Model):
+    """How long to wait for Kafka."""
+
+    read_timeout: Duration = timedelta(seconds=60)
+
+
+class GroupSpec(Model):
+    """What a consumer group lands, where, and how."""
+
+    source: Source
+    decode: Decode = Decode()
+    transforms: tuple[dict[str, Any], ...] = ()
+    route: Route = Route()
+    output: Output
+    ledger: Ledger | None = None
+    topics: tuple[dict[str, Any], ...] = ()
+    """Entries as they are written: what they set is laid over the group's own fields."""
+    bad_records: BadRecords = BadRecords()
+    tuning: Tuning = Tuning()
+
+    @property
+    def ledger_root(self) -> Root:
+        """Where the ledger is."""
+        return self.ledger or self.output
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """The output root, that of the ledger if it is another one, and places of dead letters."""
+        return (self.output, *([self.ledger] if self.ledger else ()), *self.bad_records.places)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _format_fits_the_decoder(cls, document: Any) -> Any:
+        """The document with the output format that goes with its decoder, if it names none."""
+        match document:
+            case {"output": Mapping() as output} if "format" not in output:
+                decode = document.get("decode") or {}
+                is_raw = isinstance(decode, Mapping) and decode.get("format", "Raw") == "Raw"
+                made = "SequenceFile" if is_raw else "Json"
+                return {**document, "output": {**output, "format": made}}
+        return document
+
+
+class Metadata(Model):
+    """The name of the group."""
+
+    name: str
+    namespace: str = "default"
+
+
+class ConsumerGroup(Model):
+    """A set of topics that is landed in an object store."""
+
+    api_version: Literal["landfall.dev/v1alpha1"]
+    kind: Literal["ConsumerGroup"]
+    metadata: Metadata
+    spec: GroupSpec
+
+    @property
+    def kafka_group_id(self) -> str:
+        """The Kafka group id that the brokers may grant rights to."""
+        own = self.spec.source.kafka and self.spec.source.kafka.group_id
+        return own or f"{self.metadata.namespace}.{self.metadata.name}"
+
+
+@dataclass(frozen=True)
+class TopicSpecs:
+    """The spec of every topic: the group's, with the first entry whose pattern matches the name.
+
+    Attributes:
+        group: the spec of topics that no entry matches.
+        entries: patterns with the specs of the topics that match, in order.
+    """
+
+    group: GroupSpec
+    entries: tuple[tuple[re.Pattern[str], GroupSpec], ...]
+
+    @classmethod
+    def of(cls, spec: GroupSpec) -> "TopicSpecs":
+        """Lay the entries of a spec over its own fields.
+
+        Raises:
+            ValueError: an entry does not fit the group.
+        """
+        alone = spec.model_copy(update={"topics": ()})
+        return cls(
+            alone, tuple((re.compile(e["pattern"]), _laid_over(alone, e)) for e in spec.topics)
+        )
+
+    def for_topic(self, topic: str) -> GroupSpec:
+        """The spec of a topic."""
+        return next((s for pattern, s in self.entries if pattern.fullmatch(topic)), self.group)
+
+
+_OF_ENTRIES = ("decode", "transforms", "route", "output")
+
+
+def _laid_over(spec: GroupSpec, entry: Mapping[str, Any]) -> GroupSpec:
+    document = spec.model_dump(mode="json", by_alias=True)
+    own = {name: entry[name] for name in _OF_ENTRIES if entry.get(name) is not None}
+    return GroupSpec.model_validate(_merged(document, own))
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two sections as one: mappings by key, anything else is replaced.
+
+    Options belong to a format: with another one, those below do not count.
+    """
+    both = dict(below)
+    if above.get("format") not in {None, below.get("format")} and "options" in below:
+        both["options"] = {}
+    for name, value in above.items():
+        lower = both.get(name)
+        if name == "options" and isinstance(value, Mapping):
+            both[name] = {**(lower or {}), **value}
+        elif isinstance(value, Mapping) and isinstance(lower, Mapping):
+            both[name] = _merged(lower, value)
+        elif value is not None:  # a null in an entry sets nothing
+            both[name] = value
+    return both

@@ -1,0 +1,27 @@
+"""The auditor's own models of what the writer's models say: both read the same document."""
+
+from typing import TypeVar, overload
+
+from landfall.api import spec as writers
+from landfall.api.pod_spec import Model
+from landfall_audit import spec as auditors
+
+Read = TypeVar("Read", bound=auditors.Model)
+
+
+@overload
+def for_auditor(model: writers.ConsumerGroup) -> auditors.ConsumerGroup: ...
+@overload
+def for_auditor(model: writers.GroupSpec) -> auditors.GroupSpec: ...
+@overload
+def for_auditor(model: writers.Output) -> auditors.Output: ...
+@overload
+def for_auditor(model: writers.Root) -> auditors.Root: ...
+@overload
+def for_auditor(model: writers.Feed) -> auditors.Feed: ...
+@overload
+def for_auditor(model: writers.Column) -> auditors.Column: ...
+def for_auditor(model: Model) -> auditors.Model:
+    """Return what the auditor reads in the document of a model."""
+    kind: type[auditors.Model] = getattr(auditors, type(model).__name__)
+    return kind.model_validate(model.model_dump(mode="json", by_alias=True))
