@@ -1,11 +1,11 @@
 """The auditor: compares what landed with Kafka, without trusting the writer.
 
 ``landfall fsck`` and ``landfall verify`` use the writer's own ledger, layout and formats, so a bug
-in those may hide from them. Nothing in this package imports any of that (``make check`` enforces
-it): the ledger is read as plain JSON, objects with ``gzip``, ``zlib``, ``zstandard``, ``pyarrow``
-and a small SequenceFile reader, Kafka with a plain consumer, and the output partition of each
-record is computed again. Shared are only the group file and how to log in: addresses, credentials,
-timeouts.
+in those may hide from them. This package imports nothing of Landfall (``make check`` enforces it):
+``group_file`` and ``spec`` read what the auditor needs of the group file, ``login`` makes clients of
+stores and Kafka, the ledger is read as plain JSON, objects with ``gzip``, ``zlib``, ``zstandard``,
+``pyarrow`` and a small SequenceFile reader, Kafka with a plain consumer, and the output partition
+of each record is computed again.
 
 The files of feeds are read by version, by the lists of parts that the ledger names: ``feed_lists``
 keeps these, ``sources`` reads bytes of a version from each kind of store, ``readers`` makes rows of

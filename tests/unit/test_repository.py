@@ -181,6 +181,25 @@ def test_the_wheel_holds_both_packages_and_what_spark_finds() -> None:
     assert packages == ["operator/landfall_operator", "spark_app/landfall", source]
 
 
+def test_images_have_all_that_the_auditor_needs() -> None:
+    """It is installed into the image of drivers without its dependencies."""
+    project = tomllib.loads((ROOT / "audit/pyproject.toml").read_text())["project"]
+    more = [text for texts in project["optional-dependencies"].values() for text in texts]
+    pinned = pins("spark.txt") | pins("stores.txt")
+
+    assert wrong(pinned, map(Requirement, [*project["dependencies"], *more])) == []
+
+
+def test_what_is_developed_with_is_what_all_distributions_need() -> None:
+    for folder in ("audit", "migrate"):
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+        more = [t for texts in project.get("optional-dependencies", {}).values() for t in texts]
+        roots = [Requirement(text) for text in [*project["dependencies"], *more]]
+
+        others = [root for root in roots if root.name != "landfall-kafka"]
+        assert wrong(pins("dev.txt"), others) == []
+
+
 @pytest.mark.xdist_group("of its own")
 @pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="there is only one worker")
 def test_a_group_of_tests_stays_on_one_worker(request: pytest.FixtureRequest) -> None:
@@ -215,7 +234,8 @@ REACHES_OUT = re.compile(
 def test_whoever_could_reach_a_program_an_import_or_a_connection_is_in_the_table() -> None:
     page = (ROOT / "docs/guides/security.md").read_text()
     table = page.partition("## Who may influence what")[2].partition("\n## ")[0]
-    sources = [*(ROOT / "spark_app").rglob("*.py"), *(ROOT / "operator").rglob("*.py")]
+    folders = ("spark_app", "operator", "audit", "migrate")
+    sources = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     reaching = [file for file in sources if REACHES_OUT.search(file.read_text())]
     names = [
         file.relative_to(ROOT / file.relative_to(ROOT).parts[0]).as_posix() for file in reaching
