@@ -1,8 +1,8 @@
 """The auditor: compares what landed with Kafka, without trusting the writer.
 
 ``landfall fsck`` and ``landfall verify`` use the writer's own ledger, layout and formats, so a bug
-in those may hide from them. This package imports nothing of Landfall (``make check`` enforces it):
-``group_file`` and ``spec`` read what the auditor needs of the group file, ``login`` makes clients of
+in those may hide from them. Nothing here imports Landfall, which ``make check`` enforces:
+``group_file`` and ``spec`` read what is needed of the group file, ``login`` makes clients of
 stores and Kafka, the ledger is read as plain JSON, objects with ``gzip``, ``zlib``, ``zstandard``,
 ``pyarrow`` and a small SequenceFile reader, Kafka with a plain consumer, and the output partition
 of each record is computed again.
