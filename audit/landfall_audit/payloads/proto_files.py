@@ -8,7 +8,6 @@ may register a schema, so no name of one is an argument, and only plain relative
 
 import base64
 import binascii
-import importlib
 import re
 import subprocess
 import sys
@@ -81,7 +80,8 @@ def file_set(text: str, references: Sequence[tuple[str, str]]) -> Any:
     main = _described(text)
     if main is None:
         return _compiled(text, texts, known)
-    imports = [name for name in main.dependency if name not in known]
+    needed = (name for file in (main, *known.values()) for name in file.dependency)
+    imports = [name for name in needed if name not in known]
     files = _compiled(_importing([*texts, *imports]), texts, known).file
     found = {file.name: file for file in files if file.name != _MAIN} | known
     return descriptor_pb2.FileDescriptorSet(file=[*_in_order(main, found), main])
@@ -92,10 +92,18 @@ def _check_names(names: Sequence[str]) -> None:
         raise ValueError(f"has more than {_MAX_REFERENCES} references")
     folders = {str(folder) for name in names for folder in Path(name).parents}
     for name in names:
-        is_plain = len(name) <= _MAX_NAME and re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", name)
-        steps = set(name.split("/"))
-        if not is_plain or steps & {"", ".", ".."} or name in folders or name == _MAIN:
+        if not _is_plain(name) or name in folders or name == _MAIN:
             raise ValueError(f"a reference is called {name[:80]!r}, which no file may be")
+
+
+def _is_plain(name: str) -> bool:
+    """Whether it is a relative path that needs no quoting and leads nowhere else."""
+    characters = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", name)
+    return (
+        len(name) <= _MAX_NAME
+        and characters is not None
+        and {"", ".", ".."}.isdisjoint(name.split("/"))
+    )
 
 
 def _described(text: str) -> Any:
@@ -108,8 +116,12 @@ def _described(text: str) -> Any:
 
 
 def _importing(names: Iterable[str]) -> str:
-    lines = "".join(f'import "{name}";\n' for name in dict.fromkeys(names))
-    return f'syntax = "proto3";\n{lines}'
+    lines = []
+    for name in dict.fromkeys(names):
+        if not _is_plain(name):
+            raise ValueError(f"imports {name[:80]!r}, which no file may be")
+        lines.append(f'import "{name}";\n')
+    return f'syntax = "proto3";\n{"".join(lines)}'
 
 
 def _in_order(main: Any, found: Mapping[str, Any]) -> Sequence[Any]:
@@ -144,35 +156,13 @@ def _compiled(main: str, texts: Mapping[str, str], known: Mapping[str, Any]) -> 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         if known:
-            files = descriptor_pb2.FileDescriptorSet(file=[*_well_known(known), *known.values()])
+            files = descriptor_pb2.FileDescriptorSet(file=known.values())
             (folder / _KNOWN).write_bytes(files.SerializeToString())
         problem = _protoc(folder)
         made = folder / _MADE
         if problem or not made.exists():
             raise ValueError(f"protoc: {problem}")
         return descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
-
-
-def _well_known(known: Mapping[str, Any]) -> Sequence[Any]:
-    """The files of ``google/protobuf`` that described files import: protoc looks at no others."""
-    found: dict[str, Any] = {}
-
-    def add(names: Iterable[str]) -> None:
-        for name in names:
-            if name in found or not re.fullmatch(r"google/protobuf/[a-z_]+\.proto", name):
-                continue
-            module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
-            try:
-                serialized = importlib.import_module(module).DESCRIPTOR.serialized_pb
-            except ImportError:
-                continue
-            file = descriptor_pb2.FileDescriptorProto.FromString(serialized)
-            add(file.dependency)
-            found[name] = file
-
-    for each in known.values():
-        add(each.dependency)
-    return list(found.values())
 
 
 def _protoc(folder: Path) -> str:
