@@ -413,13 +413,13 @@ class Schedule:
         Raises:
             Wrong: the ledger cannot be read.
         """
-        self.is_judging = True
+        was_judging, self.is_judging = self.is_judging, True
         try:
             yield
         except Stalled as stalled:
             raise Wrong(f"{stalled.reason}: {stalled}") from stalled
         finally:
-            self.is_judging = False
+            self.is_judging = was_judging
 
     def _deliver_all(self) -> None:
         with self.judging():

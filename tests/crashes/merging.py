@@ -23,7 +23,7 @@ from landfall.driver.process.loop import Driver
 from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replace
-from landfall.ledger import Record, Replace, State, object_names
+from landfall.ledger import Record, Replace, State, object_names, roots
 from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import Part, Upload
@@ -215,8 +215,11 @@ class MergedStore(WatchedStore):
         self, key: str, upload_id: str, number: int, source: str, start: int, length: int
     ) -> Part:
         found, into = self._objects.get(source), self._uploads.get(upload_id)
-        if found and into and (source, found.token) in self.rows.of:
-            self.rows.of[key, into.token] = self.rows.of[source, found.token]
+        # Tasks of a side lane name objects relative to its root.
+        root = roots.side_root_of(GROUP, source)
+        name = source.removeprefix(f"{root}/") if root else source
+        if found and into and (name, found.token) in self.rows.of:
+            self.rows.of[key, into.token] = self.rows.of[name, found.token]
         return super().put_copy(key, upload_id, number, source, start, length)
 
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:

@@ -1,6 +1,7 @@
 """Schedules in which features meet: whatever other schedules play alone, in one world.
 
 In each of them objects are merged, landed again, undone and replayed, and segments are rolled up.
+Trials of new generations land in side lanes (``tests.crashes.trials``).
 Beside that, as the seed says: publishers follow, drivers land closed ranges, dead letters expire or
 are in places of their own, Kafka loses what a backup has, stores refuse, and clocks jump. Readers
 look in the middle (``tests.crashes.readers``), and somebody undoes what he likes, by what refusals
@@ -16,7 +17,10 @@ from enum import StrEnum
 from functools import cache, partial
 
 from landfall.api.contract import ExitCode
+from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.process.loop import Driver
+from landfall.driver.replacing.promotion import prepare_promotion
+from landfall.errors import LandfallError
 from landfall.ledger import (
     Block,
     Commit,
@@ -30,6 +34,7 @@ from landfall.ledger import (
     object_names,
 )
 from landfall.ledger import Run as RunRecord
+from landfall.store.copying import copied
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.judge import folded_records
 from tests.crashes.letters import LettersSchedule
@@ -38,8 +43,9 @@ from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.person import ask_for_replay
 from tests.crashes.process import Process
-from tests.crashes.promoting import PromotionSchedule
+from tests.crashes.promoting import Promoter, PromotionSchedule
 from tests.crashes.readers import Readers
+from tests.crashes.trials import Trials
 from tests.crashes.undoing import Undoing
 
 
@@ -63,6 +69,8 @@ class Feature(StrEnum):
 
 STEPS, EVENTS, FAULTS = (600, 1000, 1600), (0.01, 0.03, 0.1), (0.0, 0.01, 0.03, 0.1)
 """How many steps of a schedule may have trouble, and how often: a driver must get round to much."""
+PROMOTES_TRIAL = 0.7
+"""How often a trial is promoted, if one can be, when something might be merged."""
 ASKS = 3
 """How many of its events ask for an undoing or a replay."""
 
@@ -90,15 +98,21 @@ class PairSchedule(PromotionSchedule):
         self.publishers.follows = True
         self.publishers.drops = self.dice.random() < 0.5
         self._open_stores()
-        self.readers, self.undoing = Readers(self), Undoing(self)
+        self.readers, self.undoing, self.trials = Readers(self), Undoing(self), Trials(self)
 
     def source_events(self) -> list[Callable[[], object]]:
         """See ``Schedule``; readers come, and a person asks more often."""
         asks: list[Callable[[], object]] = [self.undoing.ask, partial(ask_for_replay, self)]
-        return [*super().source_events(), *self.readers.events(), *asks * ASKS]
+        others = [*self.readers.events(), *self.trials.events()]
+        return [*super().source_events(), *others, *asks * ASKS]
+
+    def new_planner(self, *arguments: object) -> Promoter:
+        """What plans REPLACEs for a driver."""
+        return TrialPromoter(self, *arguments)  # type: ignore[arg-type]  # as of the class above
 
     def land_the_rest(self) -> Process:
         """See ``Schedule``; what retires may wait for publishers, or for the end of its time."""
+        self.trials.end()
         last = super().land_the_rest()
         for _ in range(2):
             with self.judging():
@@ -116,6 +130,34 @@ class PairSchedule(PromotionSchedule):
         yield from super().findings()
         yield from self.readers.wrong
         yield from self.undoing.stuck
+        yield from self.trials.findings()
+
+
+class TrialPromoter(Promoter):
+    """Promotes what a trial has landed, now and then, and else does what its base does."""
+
+    _schedule: PairSchedule
+
+    def _merge(self) -> PlannedReplacement | None:
+        schedule = self._schedule
+        if not schedule.trials.trials or schedule.dice.random() >= PROMOTES_TRIAL:
+            return super()._merge()
+        try:
+            found = schedule.trials.found(self._deps.store)
+            if found is None:
+                return super()._merge()
+            plan, lanes, made = found
+            if made.cut:
+                return self._halves(lanes.live, made)
+            self._check(lanes.live, made)
+            schedule.say(f"promotes {plan.name}")
+            pool = self._deps.background.pool
+            return prepare_promotion(
+                lanes, plan, self._deps.new_name(), copied, lambda n: pool(n, "copy")
+            )
+        except LandfallError as error:
+            schedule.say(f"no promotion of a trial: {error}")
+            return None
 
 
 def played(schedule: Schedule) -> set[Feature]:
@@ -126,6 +168,8 @@ def played(schedule: Schedule) -> set[Feature]:
     found = {feature for record in records for feature in _of(record)}
     if isinstance(schedule, PairSchedule) and schedule.readers.read_as_log:
         found.add(Feature.LANDED_SOURCE)
+    if isinstance(schedule, PairSchedule) and schedule.trials.have_landed:
+        found.add(Feature.SHADOW)
     if state.segments:
         found.add(Feature.ROLLING)
     if schedule.publishers.tables.tables:

@@ -15,6 +15,7 @@ from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.landed_now import LandedNow
+from landfall.driver.decide.promotion import Promotion
 from landfall.errors import LandfallError
 from landfall.ledger import Purpose, object_names
 from landfall.ledger.merged_objects import Mergeable, halves
@@ -23,6 +24,7 @@ from landfall.ledger.replacement_lists import LandedAgain, MadeBy, NewObject, Re
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from tests.crashes.judge import folded_records, lost
+from tests.crashes.machine import Schedule
 from tests.crashes.merging import Merger, MergeSchedule
 from tests.crashes.world import TO_BYTES, is_bad
 
@@ -53,6 +55,19 @@ class PromotionSchedule(MergeSchedule):
         yield from self.wrong
 
 
+def ranges_of_some(schedule: Schedule, landed: LandedNow) -> Backfill | None:
+    """Some slices of a topic partition or two, and what retires for them."""
+    dice, ranges = schedule.dice, dict[TopicPartition, OffsetRange]()
+    tps = sorted(tp for tp in landed.members if landed.present(tp))
+    for tp in dice.sample(tps, min(len(tps), dice.randint(1, 2))):
+        spans = landed.present(tp)
+        first = dice.randrange(len(spans))
+        last = dice.randrange(first, len(spans))
+        start, end = spans[first].piece.offsets.start, spans[last].piece.offsets.end
+        ranges[tp] = OffsetRange(start, end)
+    return covering(landed, ranges) if ranges else None
+
+
 class Promoter(Merger):
     """Merges objects, or lands ranges again that are landed."""
 
@@ -64,7 +79,7 @@ class Promoter(Merger):
         try:
             with self._schedule.judging():  # readers of the ledger are not what this is about
                 landed = read_landed(self._lane)
-            found = self._found(landed)
+            found = ranges_of_some(self._schedule, landed)
             if found and found.cut:
                 return self._halves(landed, found)
             return self._promotion(landed, found) if found else None
@@ -72,19 +87,7 @@ class Promoter(Merger):
             self._schedule.say(f"no promotion: {error}")
             return None
 
-    def _found(self, landed: LandedNow) -> Backfill | None:
-        """Some slices of a topic partition or two, and what retires for them."""
-        dice, ranges = self._schedule.dice, dict[TopicPartition, OffsetRange]()
-        tps = sorted(tp for tp in landed.members if landed.present(tp))
-        for tp in dice.sample(tps, min(len(tps), dice.randint(1, 2))):
-            spans = landed.present(tp)
-            first = dice.randrange(len(spans))
-            last = dice.randrange(first, len(spans))
-            start, end = spans[first].piece.offsets.start, spans[last].piece.offsets.end
-            ranges[tp] = OffsetRange(start, end)
-        return covering(landed, ranges) if ranges else None
-
-    def _halves(self, landed: LandedNow, found: Backfill) -> PlannedReplacement:
+    def _halves(self, landed: LandedNow, found: Backfill | Promotion) -> PlannedReplacement:
         """What is cut at the edges of the ranges before it can be promoted."""
         schedule, token, new = self._schedule, self._deps.new_name(), list[NewObject]()
         for each in found.cut:
@@ -94,14 +97,14 @@ class Promoter(Merger):
             for half in halves(source, found.slices):
                 kept = tuple(compress(offsets, half.mask))
                 made = self._upload(
-                    half.key_by(landed.applied_through), token, ObjectKind.DATA, kept
+                    half.key_by(landed.called_applied), token, ObjectKind.DATA, kept
                 )
                 schedule.rows.of[made.upload.key, token] = topic_id, kept
                 new.append(NewObject(made, half.sections))
         schedule.say(f"cuts {[each.key for each in found.cut]} for {list(map(str, found.slices))}")
         retire = tuple(each.retiring for each in found.cut)
         by_key = tuple(sorted(new, key=lambda each: each.landed.upload.key))
-        listed, through = Replaced(retire, by_key), landed.applied_through
+        listed, through = Replaced(retire, by_key), landed.called_applied
         return PlannedReplacement.of(self._lane.group, token, Purpose.COMPACT, listed, through)
 
     def _promotion(self, landed: LandedNow, found: Backfill) -> PlannedReplacement:
@@ -131,7 +134,7 @@ class Promoter(Merger):
         through = landed.applied_through
         return PlannedReplacement(token, Purpose.BACKFILL, listed, through, folders, found.slices)
 
-    def _check(self, landed: LandedNow, found: Backfill) -> None:
+    def _check(self, landed: LandedNow, found: Backfill | Promotion) -> None:
         """Note if what retires has not just the rows of the ranges."""
         rows = Counter[tuple[str, int, int]]()
         for each in found.retire:

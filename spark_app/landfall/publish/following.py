@@ -161,6 +161,8 @@ class Follower:
             self._state = State()
         if self._state.seq < after:
             snapshot = self._lane.last_snapshot()
+            if snapshot is not None and snapshot.seq > after:
+                snapshot = self._lane.snapshot_before(after)
             if snapshot is not None and self._state.seq < snapshot.seq <= after:
                 self._state = snapshot
 

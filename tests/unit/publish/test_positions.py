@@ -145,7 +145,8 @@ def test_a_follower_reads_again_from_an_earlier_position() -> None:
     assert stretches(kept, 5) == [(5, last, [7])]
 
 
-def test_a_follower_begins_at_the_last_snapshot_before_its_position() -> None:
+@pytest.mark.parametrize("later", [0, 1, 2])
+def test_a_follower_begins_at_the_last_snapshot_before_its_position(later: int) -> None:
     book = Book()
     for _ in range(3):
         book.commit()
@@ -154,6 +155,8 @@ def test_a_follower_begins_at_the_last_snapshot_before_its_position() -> None:
     snapshot = book.sample.state.seq
     book.commit()
     book.apply()
+    for _ in range(later):
+        book.snapshot()
     read: list[str] = []
     store: Any = book.sample.store
     plain = store.read

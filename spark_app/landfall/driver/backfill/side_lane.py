@@ -13,6 +13,7 @@ get into a later one.
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -316,11 +317,18 @@ def read_plan(store: Slots, name: str) -> SidePlan:
     return plan
 
 
-def discard(group: ConsumerGroup, store: Store, name: str, clock: Callable[[], datetime]) -> int:
+def discard(
+    group: ConsumerGroup,
+    store: Store,
+    name: str,
+    clock: Callable[[], datetime],
+    new_pool: Callable[[int], Executor] = ThreadPoolExecutor,
+) -> int:
     """Delete the objects and uploads of a side lane, whose store this is, and use it no more.
 
     Its ledger stays, so that a driver which still lands there is fenced. Called again, it goes on.
-    Uploads that tasks of such a driver begin afterwards, the driver of the live group aborts.
+    Uploads that tasks of such a driver begin afterwards, the driver of the live group aborts. The
+    ledger is read by pools of ``new_pool``.
 
     Returns:
         how many objects were deleted.
@@ -333,7 +341,7 @@ def discard(group: ConsumerGroup, store: Store, name: str, clock: Callable[[], d
     if store.read(PLAN) is None:
         raise Stalled(Reason.SPEC_INVALID, f"backfill: {name} is not planned")
     store.create(DISCARDED, json.dumps({"at": clock().isoformat()}).encode())
-    lane = side_lane(group, store)
+    lane = Lane(store, group.metadata.name, LANE, new_pool)
     state = lane.read()
     if state.holding is LaneOwnership.HELD:
         request = OpenRequest(uuid4().hex, state.generation, __version__, spec=state.spec)
