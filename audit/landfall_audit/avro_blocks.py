@@ -14,6 +14,8 @@ from typing import BinaryIO
 import pyarrow as pa
 import zstandard
 
+from landfall_audit.memory_limit import bounded
+
 SYNC_BYTES = 16
 
 
@@ -53,7 +55,9 @@ def read_block(stream: BinaryIO, header: Header, sync: bytes) -> tuple[int, byte
     count = _long(stream, at_end=True)
     if count is None:
         return None
-    content = header.contents(exactly(stream, _length(stream)))
+    packed = exactly(stream, _length(stream))
+    with bounded():
+        content = header.contents(packed)
     if exactly(stream, SYNC_BYTES) != sync:
         raise ValueError("another sync marker")
     return count, content

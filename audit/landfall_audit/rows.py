@@ -28,6 +28,7 @@ from pyarrow import orc
 from landfall_audit import avro_file, sequence_file
 from landfall_audit.half_pairs import without_halves
 from landfall_audit.judge import Int64s
+from landfall_audit.memory_limit import bounded, steps
 from landfall_audit.payloads import BadPayload, Expected, Schemas, Source, Undecided, landed
 from landfall_audit.payloads.expected import columns, json_rows, schema_columns
 from landfall_audit.spec import Codec, Column, ColumnSource, ColumnType, GroupSpec, ValueType
@@ -395,7 +396,7 @@ def _parquet_batches(
         names = parquet.schema_arrow.names
         there = [name for name in names if wanted is None or name in wanted] or names[:1]
         yield replace(_order_of(parquet), why_opaque=_why_opaque(parquet.schema_arrow, wanted))
-        yield from parquet.iter_batches(_BATCH_ROWS, columns=there)
+        yield from steps(parquet.iter_batches(_BATCH_ROWS, columns=there))
 
 
 def _why_opaque(schema: pa.Schema, wanted: frozenset[str] | None) -> str:
@@ -460,7 +461,7 @@ def _columns(stream: BinaryIO, names: Sequence[str]) -> Iterator[tuple[object, .
     """
     with _parquet_file(stream) as parquet:
         yield _order_of(parquet)
-        for batch in parquet.iter_batches(_BATCH_ROWS):
+        for batch in steps(parquet.iter_batches(_BATCH_ROWS)):
             yield from zip(*(_values(batch[name]) for name in names), strict=True)
 
 
@@ -468,7 +469,9 @@ def _columns(stream: BinaryIO, names: Sequence[str]) -> Iterator[tuple[object, .
 def _parquet_file(stream: BinaryIO) -> Iterator[pq.ParquetFile]:
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file, _READ_BYTES)
-        yield pq.ParquetFile(file, page_checksum_verification=True)
+        with bounded():
+            opened = pq.ParquetFile(file, page_checksum_verification=True)
+        yield opened
 
 
 def _order_of(parquet: pq.ParquetFile) -> Order:
@@ -499,10 +502,11 @@ def _orc(spec: GroupSpec, schemas: Schemas) -> Rows:
     def rows(stream: BinaryIO) -> Iterator[Row | Order]:
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(stream, file, _READ_BYTES)
-            found = orc.ORCFile(file)
+            with bounded():
+                found = orc.ORCFile(file)
             yield Order(is_sorted=is_sorted)
-            for stripe in range(found.nstripes):
-                yield from _of_envelope(found.read_stripe(stripe))
+            for stripe in steps(map(found.read_stripe, range(found.nstripes))):
+                yield from _of_envelope(stripe)
 
     return Rows(rows, whole_hash)
 
@@ -512,15 +516,16 @@ def _orc_batches(
 ) -> Iterator[pa.RecordBatch | Order]:
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file, _READ_BYTES)
-        found = orc.ORCFile(file)
+        with bounded():
+            found = orc.ORCFile(file)
         names = found.schema.names
         # Arrow cannot read every timestamp that ORC can hold, so these columns are left out.
         there = [name for name in names if wanted is None or name in wanted] or names[:1]
         # These files do not name their schema, so each is in order by itself.
         why = _why_opaque(found.schema, wanted)
         yield Order(uuid4().hex if by_schema else "", is_sorted, why)
-        for stripe in range(found.nstripes):
-            yield found.read_stripe(stripe, columns=there)
+        stripes = range(found.nstripes)
+        yield from steps(found.read_stripe(stripe, columns=there) for stripe in stripes)
 
 
 def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:

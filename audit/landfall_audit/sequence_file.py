@@ -16,6 +16,7 @@ import msgpack
 import pyarrow as pa
 
 from landfall_audit.avro_blocks import number, unzstd
+from landfall_audit.memory_limit import bounded
 
 Record: TypeAlias = tuple[int, bytes | None, int | None, bytes]
 """Offset, Kafka key, Kafka timestamp, payload."""
@@ -60,7 +61,7 @@ def read_header(stream: BinaryIO) -> Header:
     if magic != b"SEQ\x06":
         raise ValueError(f"not a SequenceFile: {magic!r}")
     compressed, blocks = (bool(flag) for flag in _exactly(stream, 2))
-    decompress = _codec(_string(stream)) if compressed else bytes
+    decompress = bounded()(_codec(_string(stream))) if compressed else bytes
     # The metadata: pairs of names and values that carry nothing Landfall needs.
     for _ in range(int.from_bytes(_exactly(stream, 4), "big")):
         _string(stream), _string(stream)

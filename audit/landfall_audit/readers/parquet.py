@@ -14,6 +14,7 @@ import pyarrow.types as kinds
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder
 from landfall_audit.feed_lists import Part
+from landfall_audit.memory_limit import bounded, steps
 from landfall_audit.readers import FileRow
 from landfall_audit.readers.streams import damage_is_unchecked, raw_stream
 
@@ -26,10 +27,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def rows(source: SourceFolder, part: Part) -> Iterator[FileRow]:
     """The rows of a part."""
     with damage_is_unchecked():
-        file = pq.ParquetFile(raw_stream(source, part), page_checksum_verification=True)
+        with bounded():
+            file = pq.ParquetFile(raw_stream(source, part), page_checksum_verification=True)
         for number in range(file.num_row_groups):
             if part.start <= _middle(file.metadata.row_group(number), part.size) < part.end:
-                for batch in file.iter_batches(_BATCH_ROWS, [number], use_threads=False):
+                for batch in steps(file.iter_batches(_BATCH_ROWS, [number], use_threads=False)):
                     for text in _objects(batch.schema.names, batch.columns, len(batch)):
                         yield FileRow(text.encode())
 

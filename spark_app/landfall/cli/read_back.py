@@ -18,6 +18,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.formats import Format
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.reading.copies import WithCopies
 from landfall.registry import output_format
@@ -56,7 +57,9 @@ def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file)
         try:
-            for batch in pq.ParquetFile(file).iter_batches():
+            with bounded():
+                opened = pq.ParquetFile(file)
+            for batch in steps(opened.iter_batches()):
                 yield from batch.to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"damaged dead letters: {error}") from error

@@ -60,6 +60,7 @@ from landfall.formats.merged_columns import (
 from landfall.formats.merging import ReadRange
 from landfall.formats.options import Options, SortKey
 from landfall.formats.typed_rows import batch_rows
+from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
 CODECS: Mapping[Codec, str] = MappingProxyType(
@@ -137,9 +138,10 @@ class Orc(ColumnFiles):
             shutil.copyfileobj(stream, file)
             number = 0
             try:
-                found = orc.ORCFile(file)
-                for stripe in range(found.nstripes):
-                    for row in batch_rows(found.read_stripe(stripe)):
+                with bounded():
+                    found = orc.ORCFile(file)
+                for stripe in steps(map(found.read_stripe, range(found.nstripes))):
+                    for row in batch_rows(stripe):
                         yield row
                         number += 1
             except (pa.ArrowException, OSError) as error:
@@ -160,16 +162,16 @@ class Orc(ColumnFiles):
         """Read an object, or some of its columns; raises ValueError if it is damaged."""
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(source, file)
-            with damage("ORC"):
+            with damage("ORC"), bounded():
                 found = orc.ORCFile(file)
             wanted = there(columns, found.schema)
-            batches = (found.read_stripe(n, wanted) for n in range(found.nstripes))
+            batches = steps(found.read_stripe(n, wanted) for n in range(found.nstripes))
             schema = found.schema.remove_metadata()
             yield ColumnFile(schema, None, checked("ORC", batches))
 
     def schema_of(self, read: ReadRange, size: int) -> str:
         """What distinguishes an object's columns from others."""
-        with damage("ORC"):
+        with damage("ORC"), bounded():
             return described(orc.ORCFile(pa.BufferReader(read(0, size))).schema, None)
 
 

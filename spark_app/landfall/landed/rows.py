@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.formats.sequencefile import landed
+from landfall.memory_limit import bounded, steps
 from landfall.pipeline.records import HEADERS
 
 ROWS = pa.schema(
@@ -65,14 +66,16 @@ def of_parquet(stream: BinaryIO, *, is_sorted: bool) -> Iterator[pa.RecordBatch]
     """
     with tempfile.TemporaryFile() as file, _damage():
         shutil.copyfileobj(stream, file)
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        with bounded():
+            parquet = pq.ParquetFile(file, page_checksum_verification=True)
         for group in range(parquet.num_row_groups):
             if is_sorted:
-                table = parquet.read_row_group(group, ROWS.names).sort_by("offset")
+                with bounded():
+                    table = parquet.read_row_group(group, ROWS.names).sort_by("offset")
                 batches = table.to_batches(BATCH_ROWS)
             else:
                 batches = parquet.iter_batches(BATCH_ROWS, [group], ROWS.names)
-            yield from map(_of_envelope, batches)
+            yield from map(_of_envelope, steps(batches))
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from deltalake.schema import DataType, PrimitiveType
 from landfall.errors import Reason, Stalled
 from landfall.formats.parquet.float_bounds import from_metadata
 from landfall.ledger.object_names import parse_key
+from landfall.memory_limit import bounded
 from landfall.pipeline.route import DEFAULT_PARTITION
 
 READERS = 16
@@ -87,7 +88,7 @@ class LandedFiles:
     def _file(self, key: str) -> DeltaFile:
         url = self.url(key)
         try:
-            with self.system.open_input_file(f"{self.root}/{key}") as opened:
+            with self.system.open_input_file(f"{self.root}/{key}") as opened, bounded():
                 footer, size = pq.read_metadata(opened), opened.size()
         except FileNotFoundError:
             raise Stalled(Reason.OBJECT_LOST, f"object {url} is not there") from None

@@ -24,6 +24,7 @@ from landfall.api.column_names import same_but_case
 from landfall.errors import Reason, Stalled
 from landfall.formats.parquet import as_stored_now
 from landfall.formats.parquet.float_bounds import from_metadata
+from landfall.memory_limit import bounded
 from landfall.publish.iceberg_copies import Copies, is_outdated
 from landfall.publish.iceberg_names import as_in_table, mapping_of
 
@@ -104,7 +105,7 @@ def first_outdated(io: Any, urls: Sequence[str]) -> str | None:
 def _footer(io: Any, url: str) -> tuple[pq.FileMetaData, int]:
     file = io.new_input(url)
     try:
-        with file.open() as opened:
+        with file.open() as opened, bounded():
             return pq.read_metadata(opened), len(file)
     except FileNotFoundError:
         raise Stalled(Reason.OBJECT_LOST, f"object {url} is not there") from None

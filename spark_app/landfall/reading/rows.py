@@ -26,6 +26,7 @@ from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.formats.avro import landed as avro
 from landfall.formats.columns import KAFKA_TIMESTAMP
+from landfall.memory_limit import bounded, steps
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes
 from landfall.registry import output_format
@@ -54,7 +55,7 @@ def schema_of(body: Bytes, output: Output) -> pa.Schema:
         Stalled: OBJECT_LOST, it is gone or damaged.
         Retry: the store does not answer.
     """
-    with _damage(body.file):
+    with _damage(body.file), bounded():
         match output.format:
             case "Parquet":
                 return pq.read_schema(body.seekable())
@@ -84,7 +85,7 @@ def batches(
     """
     rows = 0
     with _damage(body.file):
-        for batch in _batches(body, output, columns, asked):
+        for batch in steps(_batches(body, output, columns, asked)):
             rows += batch.num_rows
             yield batch
     if rows != body.file.rows:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from landfall.errors import Reason, Stalled
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.memory_limit import bounded, steps
 from landfall.pipeline.records import HEADERS, Records, of_columns
 from landfall.store import Objects
 from landfall.task.dead_letters import kafka_timestamp
@@ -60,7 +61,7 @@ class DeadLetterReader:
             Retry: the store does not answer.
         """
         with _parquet(self.objects, self.keys[slice_]) as file:
-            for batch in file.iter_batches(CHUNK_ROWS):
+            for batch in steps(file.iter_batches(CHUNK_ROWS)):
                 yield _records(slice_.topic_partition, batch)
 
 
@@ -72,7 +73,8 @@ def measure(objects: Objects, key: str, origin: Origin) -> DeadLetters:
         Retry: the store does not answer.
     """
     with _parquet(objects, key) as file:
-        offsets = [batch.column(0) for batch in file.iter_batches(CHUNK_ROWS, columns=["offset"])]
+        batches = steps(file.iter_batches(CHUNK_ROWS, columns=["offset"]))
+        offsets = [batch.column(0) for batch in batches]
     rows, last = sum(map(len, offsets)), offsets[-1][-1].as_py()
     tp = TopicPartition(origin.topic, origin.partition)
     return DeadLetters(key, Slice(tp, OffsetRange(origin.start, last + 1)), rows)
@@ -85,7 +87,9 @@ def _parquet(objects: Objects, key: str) -> Iterator[pq.ParquetFile]:
         try:
             with objects.open(key) as stream:
                 shutil.copyfileobj(stream, file)
-            yield pq.ParquetFile(file)
+            with bounded():
+                opened = pq.ParquetFile(file)
+            yield opened
         except FileNotFoundError as error:
             raise Stalled(Reason.OBJECT_LOST, f"{key}: there is no such object") from error
         except pa.ArrowException as error:

@@ -24,6 +24,7 @@ from landfall.formats.avro.file import (
 from landfall.formats.columns import COORDINATES
 from landfall.formats.parts import LANDED_LIMITS
 from landfall.formats.streams import ENDLESS, Source, damage_located, source_of
+from landfall.memory_limit import steps
 from landfall.pipeline.decoders.avro.nested import Record, objects
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.reading import payload_data, read
@@ -38,7 +39,7 @@ def rows(stream: BinaryIO) -> Iterator[Row]:
     Raises:
         ValueError: it is damaged, or no Avro file.
     """
-    for node, column, is_wrapped in _columns(stream):
+    for node, column, is_wrapped in steps(_columns(stream)):
         yield from _rows(node, column, is_wrapped)
 
 
@@ -50,7 +51,7 @@ def batches(stream: BinaryIO) -> Iterator[pa.RecordBatch]:
     Raises:
         ValueError: it is damaged, or no Avro file.
     """
-    for _, column, _ in _columns(stream):
+    for _, column, _ in steps(_columns(stream)):
         yield as_batch(column)
 
 

@@ -87,6 +87,7 @@ from landfall.formats.merging import NotMergeableError, ReadRange
 from landfall.formats.options import Options, SortKey
 from landfall.formats.parquet.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
 from landfall.formats.typed_rows import batch_rows
+from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
@@ -199,8 +200,9 @@ class Parquet(ColumnFiles):
             shutil.copyfileobj(stream, file)
             number = 0
             try:
-                parquet = pq.ParquetFile(file, page_checksum_verification=True)
-                for batch in parquet.iter_batches(_READ_ROWS):
+                with bounded():
+                    parquet = pq.ParquetFile(file, page_checksum_verification=True)
+                for batch in steps(parquet.iter_batches(_READ_ROWS)):
                     for row in batch_rows(batch):
                         yield row
                         number += 1
@@ -227,7 +229,7 @@ class Parquet(ColumnFiles):
         """
         with tempfile.TemporaryFile() as file:
             shutil.copyfileobj(source, file)
-            with damage("Parquet"):
+            with damage("Parquet"), bounded():
                 found = pq.ParquetFile(file, page_checksum_verification=True)
             wanted = there(columns, found.schema_arrow)
             columns_now = as_stored_now(found.schema_arrow)
@@ -235,7 +237,9 @@ class Parquet(ColumnFiles):
             batches = (
                 _rewritten(batch, schema)
                 for group in range(found.num_row_groups)
-                for batch in found.iter_batches(READ_ROWS, row_groups=[group], columns=wanted)
+                for batch in steps(
+                    found.iter_batches(READ_ROWS, row_groups=[group], columns=wanted)
+                )
             )
             own = _own_schema(found.metadata.metadata or {})
             yield ColumnFile(columns_now, own, checked("Parquet", batches))
@@ -246,7 +250,7 @@ class Parquet(ColumnFiles):
         length = int.from_bytes(tail[-8:-4], "little") + 8
         if len(tail) < length <= size:
             tail = read(-length, length)
-        with damage("Parquet"):
+        with damage("Parquet"), bounded():
             footer = pq.read_metadata(pa.BufferReader(tail[-length:]))
             metadata = {k: v for k, v in (footer.metadata or {}).items() if k != KEY}
             return described(as_stored_now(footer.schema.to_arrow_schema()), metadata)

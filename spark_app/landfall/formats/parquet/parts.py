@@ -5,7 +5,8 @@ A row group belongs to the part with its middle byte, as in parquet-mr
 find its own. The position of a row is its number in the file.
 
 A row group of up to ``block_bytes`` bytes is read at once, in windows; a larger one column by
-column, a window of each at a time. Pages whose checksum is wrong are damage. Of a few kinds of
+column, a window of each at a time. Pages whose checksum is wrong are damage, and so are a footer
+and pages that unpack to more than ``memory_limit`` allows. Of a few kinds of
 damage in a footer Arrow ends the process instead of raising: whoever reads parts gives up on one
 that has ended several processes.
 """
@@ -31,6 +32,7 @@ from landfall.formats.parts import (
     cut,
 )
 from landfall.formats.streams import Compression, RangedStream, check_part, compression_of
+from landfall.memory_limit import bounded, steps
 
 _TAIL_BYTES = 64 * 2**10
 """How many bytes are read for the footer, which is seldom larger."""
@@ -65,7 +67,8 @@ class Parquet:
         row = 0
         try:
             stream.hold(max(file.size - _TAIL_BYTES, 0), file.size)
-            metadata = pq.read_metadata(pa.PythonFile(stream, mode="r"))
+            with bounded():
+                metadata = pq.read_metadata(pa.PythonFile(stream, mode="r"))
             for group in _groups(metadata, file.size):
                 if group.middle in part:
                     for columns in self._batches(stream, metadata, group):
@@ -85,17 +88,18 @@ class Parquet:
         is_small = group.end - group.start <= self.limits.block_bytes
         if is_small:
             stream.hold(group.start, group.end)
-        opened = pq.ParquetFile(
-            pa.PythonFile(stream, mode="r"),
-            metadata=metadata,
-            buffer_size=0 if is_small else self.limits.window_bytes,
-            pre_buffer=False,
-            page_checksum_verification=True,
-        )
+        with bounded():
+            opened = pq.ParquetFile(
+                pa.PythonFile(stream, mode="r"),
+                metadata=metadata,
+                buffer_size=0 if is_small else self.limits.window_bytes,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
         batches: Iterator[pa.RecordBatch] = opened.iter_batches(
             batch_size=self.limits.chunk_rows, row_groups=[group.number], use_threads=False
         )
-        return (batch for batch in batches if len(batch))
+        return (batch for batch in steps(batches) if len(batch))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pyarrow import orc
 from landfall.api.spec import ColumnSource, GroupSpec
 from landfall.errors import Retry
 from landfall.ledger.object_names import ObjectName
+from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.publish import VisibleObject
 from landfall.publish.catalog import Columns
@@ -103,9 +104,9 @@ class ColumnsOf:
         upload = each.landed.upload
         file = pa.PythonFile(_Remote(self.store, upload.key, upload.size), mode="r")
         try:
-            if format_ == "Parquet":
-                return pq.read_schema(file)
-            return orc.ORCFile(file).schema
+            with bounded():
+                is_parquet = format_ == "Parquet"
+                return pq.read_schema(file) if is_parquet else orc.ORCFile(file).schema
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ValueError(f"{upload.key} is no file of {format_}: {error}") from error
 
