@@ -151,6 +151,10 @@ def _follow_registries(module: Any) -> None:
     pool.request = following
 
 
+def _as_named(module: Any) -> None:
+    module.repr = str
+
+
 def _import_names(module: Any) -> None:
     """Look at the modules that a spec names, as a check of it could."""
     import importlib
@@ -251,11 +255,6 @@ GUARDS: dict[str, Guard] = {
         "the Kafka timestamp of a dead letter may be of any year",
         {"landfall.task.dead_letters": _set("wrong_timestamps", _nothing)},
     ),
-    "levels": Guard(
-        "test_producer.py::test_payloads_of_every_decoder[large]",
-        "payloads of Thrift may have any number of levels",
-        {"landfall.pipeline.decoders.thrift.protocols": _set("MAX_DEPTH", 10**9)},
-    ),
     "escaped values": Guard(
         "test_producer.py::test_values_that_are_routed",
         "the value `a/b` is put into keys as it is",
@@ -330,13 +329,21 @@ GUARDS: dict[str, Guard] = {
     ),
     "printable texts": Guard(
         f"{_TENANT}annotations",
-        "texts of a status may have control characters",
-        {"landfall_operator.api.status_values": _set("Text", str)},
+        "texts of a status may have control characters, and names are quoted as they are",
+        {
+            "landfall_operator.api.status_values": _set("Text", str),
+            "landfall_operator.core.requests": _as_named,
+        },
     ),
     "printable Events": Guard(
         f"{_TENANT}names_with_control_characters",
-        "texts of Events may have control characters",
-        {"landfall_operator.runtime.event_recorder": _set("printable", lambda text: text)},
+        "texts of Events and of a status may have control characters",
+        {
+            "landfall_operator.api.status_values": _each(
+                _set("printable", lambda text: text), _set("Text", str)
+            ),
+            "landfall_operator.core.requests": _as_named,
+        },
     ),
     "redirects of drivers": Guard(
         f"{_TENANT}answers_that_are_no_status[redirects]",
@@ -363,8 +370,14 @@ REASONS: dict[str, str] = {
         "Python's `http.server`: 64 KiB a line, 100 headers; a body is read after credentials"
     ),
     "test_neighbour.py::test_what_a_driver_shows": "there is no page that shows more",
-    "test_producer.py::test_payloads_of_every_decoder[small]": (
-        "what holds off the large ones; each decoder has bounds of its own"
+    **dict.fromkeys(
+        (
+            "test_producer.py::test_payloads_of_every_decoder[small]",
+            "test_producer.py::test_payloads_of_every_decoder[large]",
+        ),
+        "each decoder has bounds of its own (`tests/unit/pipeline`, `test_bad_payloads.py`);"
+        " without Thrift's limit of levels nothing happened: declared columns are read without"
+        " recursion",
     ),
     "test_producer.py::test_batches_that_unpack_to_much": (
         "Kafka's client hands over what it unpacks a message at a time"

@@ -1,5 +1,6 @@
 """A producer: whatever bytes it likes, in topics of every decoder, among records of others."""
 
+import io
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from landfall.api.contract import ExitCode
@@ -128,6 +130,13 @@ HEADERS = [
 ]
 
 
+def dead_letter_reasons(scene: Scene) -> list[str]:
+    """Why records are dead letters."""
+    keys = [key for key in scene.bucket.keys("_landfall/") if "/dead-letters/" in key]
+    tables = [pq.read_table(io.BytesIO(scene.bucket.read(key))) for key in keys]
+    return [reason for table in tables for reason in table["error"].to_pylist()]
+
+
 def test_headers_keys_and_times(world: World, scene: Scene, processes: Processes) -> None:
     far = str(2**63 - 1)
     topic = scene.topic(
@@ -143,9 +152,14 @@ def test_headers_keys_and_times(world: World, scene: Scene, processes: Processes
         "headers, keys and times",
         "100,000 headers, names of a megabyte and of no text, a key of a megabyte, any time",
     ) as attack:
-        code, said, _ = run(processes, described(scene, {topic: "Json"}))
+        document = described(scene, {topic: "Json"}, route={"pattern": "dt={date}"})
+        code, said, _ = run(processes, document)
         assert code == ExitCode.OK, said[-4000:]
         assert sound_rows(scene) == {f"{topic} good-{n}": 1 for n in range(3)}
+        reasons = dead_letter_reasons(scene)
+        for time in (2**62, -(2**62)):
+            is_kept = any(f"Kafka timestamp {time} is left out" in reason for reason in reasons)
+            attack.check(is_kept, f"dead letters without the time {time}: {reasons}")
         attack.saw("records without a valid time are dead letters, the others land")
         attack.check(not CONTROL_CHARACTERS & set(said), "control characters in the log")
 

@@ -134,11 +134,16 @@ NAMES = [
 ]
 
 
+DAMAGED = "\x1b[2J\u202edamaged.json.gz"
+"""A file that the log names, because it cannot be read."""
+
+
 def test_names_of_files(world: World, feed: FolderFeed, processes: Processes) -> None:
     for number, name in enumerate(NAMES, 100):
         feed.put(name, rows([number]))
     for name, body in archives():
         feed.put(name, body)
+    feed.put(DAMAGED, b"no gzip")
     tried = (
         "names that a shell, a glob, a terminal or a path would take for something else; archives"
     )
@@ -149,6 +154,7 @@ def test_names_of_files(world: World, feed: FolderFeed, processes: Processes) ->
         landed = feed.landed()
         missing = [name for number, name in enumerate(NAMES, 100) if landed[number] != 1]
         assert not missing, said[-3000:]
+        assert "damaged.json.gz" in said, said[-3000:]
         attack.check(not CONTROL_CHARACTERS & set(said), "control characters in the log")
         attack.check("\u202e" not in said, "text that is turned around in the log")
         attack.saw("each is a file with this name; archives are not unpacked")
