@@ -25,7 +25,7 @@ _FIRST_LOOK = 8
 
 
 class PositionUnknown(Stalled):
-    """The table was restored to a version that has left its log."""
+    """The log of a table does not say where it is, as after a restore to a version not in it."""
 
 
 class Table(Protocol):
@@ -52,6 +52,10 @@ class Commits:
         yield from first
         if len(first) == _FIRST_LOOK:
             yield from self.table.history()[_FIRST_LOOK:]
+
+
+MAX_KEYS_BYTES = 64 << 20
+"""How many bytes of keys a commit may name, unpacked: hundreds of thousands."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,11 @@ def properties(
 def _left_out(text: str | None) -> frozenset[str] | None:
     if not text:
         return None if text is None else frozenset()
-    return untrusted_json.decode(zlib.decompress(base64.b64decode(text)), type=frozenset[str])
+    unpacker = zlib.decompressobj()
+    keys = unpacker.decompress(base64.b64decode(text), MAX_KEYS_BYTES)
+    if not unpacker.eof:
+        raise ValueError(f"keys that end early, or have more than {MAX_KEYS_BYTES >> 20} MiB")
+    return untrusted_json.decode(keys, type=frozenset[str])
 
 
 def position(commits: Commits, application: str, root: str) -> DeltaPosition:
@@ -95,7 +103,8 @@ def position(commits: Commits, application: str, root: str) -> DeltaPosition:
         root: the URL of the output root.
 
     Raises:
-        Stalled: DESTINATION_CONFLICT, the table follows another ledger.
+        Stalled: DESTINATION_CONFLICT, the table follows another ledger, or its log does not say
+            where it is: who may write to the table may have written anything there.
     """
     for commit in _ancestors(commits):
         through = commit.get(f"{application}/through")
@@ -108,7 +117,14 @@ def position(commits: Commits, application: str, root: str) -> DeltaPosition:
                 Reason.DESTINATION_CONFLICT,
                 f"it follows the ledger in {found}; publish what is in {root} to another table",
             )
-        return DeltaPosition(int(through), _left_out(commit.get(f"{application}/left-out")))
+        try:
+            return DeltaPosition(int(through), _left_out(commit.get(f"{application}/left-out")))
+        except (ValueError, TypeError, zlib.error, msgspec.MsgspecError) as error:
+            raise PositionUnknown(
+                Reason.DESTINATION_CONFLICT,
+                f"a commit in its log names no position of this publisher: {error}; publish it anew"
+                " with landfall publish --rebuild",
+            ) from error
     known = commits.table.transaction_version(application)
     return DeltaPosition() if known is None else DeltaPosition(known, left_out=None)
 
