@@ -31,7 +31,7 @@ from landfall_operator.core.claims import Claim
 from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
-from landfall_operator.runtime.backfills import Backfills, Scope
+from landfall_operator.runtime.backfills import Backfills, Scope, TrialLists
 from landfall_operator.runtime.control_port import ControlPort, Signer
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
@@ -42,7 +42,6 @@ from landfall_operator.runtime.namespaces import Namespaces
 from landfall_operator.runtime.promotions import HttpPromotionClient
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from landfall_operator.runtime.signing_keys import SigningKeys
-from landfall_operator.runtime.trial_lists import TrialLists
 from landfall_operator.runtime.watcher import FirstLists, run_kopf
 from landfall_operator.runtime.work_queue import WorkQueue
 from landfall_operator.settings import Settings, read
@@ -171,8 +170,7 @@ class Operator:
                 self._cache,
                 drivers,
                 HttpPromotionClient(control, metrics, check),
-                events,
-                pool,
+                executor,
                 settings.context,
                 now,
             )

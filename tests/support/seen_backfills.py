@@ -7,14 +7,13 @@ from typing import Any
 from landfall.api.backfill_report import BackfillReport, OldAndNew, RowCounts
 from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus
 from landfall_operator.core.actions import EmitEvent
-from landfall_operator.core.backfill_actions import BackfillDecision
 from landfall_operator.core.backfill_snapshot import (
     FINALIZER,
     BackfillObservation,
     BackfillPod,
     observation,
 )
-from landfall_operator.core.backfills import decide
+from landfall_operator.core.backfills import BackfillDecision, decide
 from landfall_operator.objects.backfill_pods import Lander
 from tests.support.cluster_model import group
 

@@ -1,7 +1,8 @@
-"""Every action that the operator can take for a group, as values. Pure.
+"""Every action that the operator can take for a group or a Backfill, as values. Pure.
 
-``landfall_operator.core.decide`` returns actions in the order in which they must be executed, and
-``landfall_operator.runtime.action_executor`` executes them. Every action is idempotent: objects are
+``landfall_operator.core.decide`` and ``landfall_operator.core.backfills`` return actions in the
+order in which they must be executed, and ``landfall_operator.runtime.action_executor`` executes
+them. Every action is idempotent: objects are
 applied by name, and drivers receive the desired state rather than a step. The union ``Action`` is
 closed, so ``match`` with ``assert_never`` proves that the executor handles every kind.
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from landfall_operator.api.status import PlanStatus, RequestStatus, RolloutStatus
+from landfall_operator.objects.backfill_pods import Lander
 from landfall_operator.objects.names import reference
 from landfall_operator.objects.overlay import Json
 
@@ -33,7 +35,7 @@ class SaveRollout:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """Post a Kubernetes Event about the group."""
+    """Post a Kubernetes Event about the group or the Backfill."""
 
     kind: Literal["Normal", "Warning"]
     reason: str
@@ -42,17 +44,17 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Add Landfall's finalizer to the group, so that its drivers drain before it is deleted."""
+    """Add Landfall's finalizer, before there is anything to drain or to discard."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Remove Landfall's finalizer from the group."""
+    """Remove Landfall's finalizer: let the group or the Backfill go."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveAnnotation:
-    """Remove an annotation of the group: what the user asked for by it is done."""
+    """Remove an annotation: what the user asked for by it is done."""
 
     name: str
 
@@ -143,3 +145,30 @@ Action = (
     | SendTakeOver
     | SendTryAgain
 )
+
+
+# --------------------------------------------------------------------------------- of a Backfill
+
+
+@dataclass(frozen=True, slots=True)
+class StartLanding:
+    """Create what the backfill is landed by, unless it exists, and the pod that lands it."""
+
+    landing: Lander
+
+
+@dataclass(frozen=True, slots=True)
+class StartDiscarding:
+    """Create the pod that deletes what is in the side lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """Delete the pod that lands; it drains, and goes on when it is started again."""
+
+    uid: str
+
+
+SharedAction = EmitEvent | AddFinalizer | RemoveFinalizer | RemoveAnnotation
+"""What is done in the same way for a group and for a Backfill."""
+BackfillAction = SharedAction | StartLanding | StartDiscarding | DeletePod

@@ -12,7 +12,7 @@ up a deletion for long: what cannot be discarded in time is left, and an Event s
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
@@ -31,18 +31,18 @@ from landfall_operator.api.backfill_status import (
 )
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.api.status_values import whole_seconds
-from landfall_operator.core.actions import EmitEvent
-from landfall_operator.core.backfill_actions import (
+from landfall_operator.core.actions import (
     AddFinalizer,
     BackfillAction,
-    BackfillDecision,
     DeletePod,
+    EmitEvent,
+    RemoveAnnotation,
     RemoveFinalizer,
-    RemoveRetry,
     StartDiscarding,
     StartLanding,
 )
 from landfall_operator.core.backfill_snapshot import (
+    RETRY,
     BackfillObservation,
     BackfillPod,
     Missing,
@@ -55,6 +55,14 @@ MAX_MESSAGE = 1000
 MAX_SAMPLE = 20
 """Rows of a comparison that the status keeps; a driver reports fewer."""
 _CONDITIONS: tuple[BackfillConditionType, ...] = get_args(BackfillConditionType)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillDecision:
+    """The status to store, and what to do then, in order."""
+
+    status: BackfillStatus
+    actions: tuple[BackfillAction, ...] = ()
 
 
 def base(observed: BackfillObservation) -> BackfillStatus:
@@ -383,12 +391,12 @@ def _retried(observed: BackfillObservation) -> BackfillDecision:
     if not observed.wants_retry:
         return BackfillDecision(status)
     if status.comparison:
-        return BackfillDecision(_compared_again(status), (RemoveRetry(),))
+        return BackfillDecision(_compared_again(status), (RemoveAnnotation(RETRY),))
     if pod and pod.owner == observed.uid:
         stop = () if pod.terminating else (DeletePod(pod.uid),)
         return BackfillDecision(status, stop)  # the annotation stays until it is gone
     again = changed(status, phase=BackfillPhase.PENDING, ended=None, reason=None, message="")
-    return BackfillDecision(again, (RemoveRetry(),))
+    return BackfillDecision(again, (RemoveAnnotation(RETRY),))
 
 
 # ------------------------------------------------------------------------------------ deletion

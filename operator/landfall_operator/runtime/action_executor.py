@@ -19,8 +19,10 @@ from typing import Any, ParamSpec, TypeVar, assert_never
 from landfall.api.contract import HandOver, TakeOver, TryAgain, WantExecutors
 from landfall.api.signatures import Addressee
 from landfall.errors import LandfallError, Retry
+from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import actions
+from landfall_operator.core.backfill_snapshot import FINALIZER as DISCARD
 from landfall_operator.core.cache import (
     GROUP,
     CachedObject,
@@ -109,9 +111,41 @@ class Target:
     signed: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def metadata(self) -> Json:
+        """The group's metadata, as the pass observed them."""
+        return self.resource.metadata
+
+    @property
     def owner(self) -> Owner:
         """The group as the owner of its objects."""
         return Owner(self.key[1], self.key[0], self.resource.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillTarget:
+    """The Backfill that actions are executed for.
+
+    Attributes:
+        body: The Backfill as it was listed; its resourceVersion follows what the pass writes.
+    """
+
+    body: Json
+
+    @property
+    def metadata(self) -> Json:
+        """Its metadata."""
+        metadata: Json = self.body["metadata"]
+        return metadata
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        return self.metadata["namespace"], self.metadata["name"]
+
+    @property
+    def owner(self) -> Owner:
+        """The Backfill as the owner of its objects."""
+        return Owner(self.key[1], self.key[0], self.metadata["uid"], BACKFILL)
 
 
 class NameTaken(LandfallError):  # noqa: N818  # the name is the state
@@ -140,8 +174,8 @@ class ActionExecutor:
         self._drift = DriftLimit()
         self._applied: dict[tuple[Key, str], str] = {}
 
-    async def execute(self, target: Target, action: actions.Action) -> None:  # noqa: C901, PLR0912  # one arm per action
-        """Execute one action.
+    async def execute(self, target: Target, action: actions.Action) -> None:  # noqa: C901  # one arm per action
+        """Execute one action for a group.
 
         Raises:
             Conflict: The group or the object changed since the pass observed it.
@@ -163,16 +197,16 @@ class ActionExecutor:
                 kept = ("rollout", "plan", "lastRequest", "answeredRequests")
                 fields = {name: status[name] for name in kept}
                 await self.write_status(target, fields, if_unchanged=True)
-            case actions.EmitEvent():
-                await self.emit_event(target, action)
-            case actions.AddFinalizer():
-                await self._set_finalizer(target, present=True)
-            case actions.RemoveFinalizer():
-                await self._set_finalizer(target, present=False)
-            case actions.RemoveAnnotation(name):
-                await self._remove_annotation(target, name)
+            case (
+                actions.EmitEvent()
+                | actions.AddFinalizer()
+                | actions.RemoveFinalizer()
+                | actions.RemoveAnnotation()
+            ):
+                await self.execute_shared(target, action)
             case actions.CreateRevision(manifest):
-                await self._create_revision(manifest)
+                # The name is derived from the content, so one that exists is the same one.
+                self._cache.put(manifest["kind"], await self.created(manifest))
             case actions.EnsureToken():
                 await self._create_token(target)
             case actions.Apply(manifest):
@@ -192,6 +226,22 @@ class ActionExecutor:
             case _:
                 assert_never(action)
 
+    async def execute_shared(
+        self, target: Target | BackfillTarget, action: actions.SharedAction
+    ) -> None:
+        """Execute an action that groups and Backfills have in common; raises as ``execute``."""
+        match action:
+            case actions.EmitEvent():
+                await self.emit_event(target, action)
+            case actions.AddFinalizer():
+                await self._set_finalizer(target, present=True)
+            case actions.RemoveFinalizer():
+                await self._set_finalizer(target, present=False)
+            case actions.RemoveAnnotation(name):
+                await self._remove_annotation(target, name)
+            case _:
+                assert_never(action)
+
     async def refresh(self, target: Target, action: actions.Action) -> None:
         """Read the object of an action, which somebody else changed, into the cache.
 
@@ -199,7 +249,7 @@ class ActionExecutor:
         """
         kind, name = _object_of(target, action)
         try:
-            body = await self._in_thread(self._kube.find, kind, target.key[0], name)
+            body = await self.in_thread(self._kube.find, kind, target.key[0], name)
         except NotFound:
             cached = target.resource if kind == GROUP else self._cached(target, kind, name)
             if cached:
@@ -209,7 +259,7 @@ class ActionExecutor:
         else:
             self._cache.put(kind, body)
 
-    async def emit_event(self, target: Target, event: actions.EmitEvent) -> None:
+    async def emit_event(self, target: Target | BackfillTarget, event: actions.EmitEvent) -> None:
         """Log an event and post it as a Kubernetes Event.
 
         An Event that cannot be posted is only logged: the actions after it matter more.
@@ -217,26 +267,41 @@ class ActionExecutor:
         level = logging.WARNING if event.kind == "Warning" else logging.INFO
         log.log(level, "%s", event.message, extra={**_fields(target), "reason": event.reason})
         try:
-            await self._in_thread(self._events.post, target.owner, event)
+            await self.in_thread(self._events.post, target.owner, event)
         except (Retry, NotFound, RequestRejected) as error:
             log.info("event not posted: %s", error, extra=_fields(target))
 
     async def write_status(
-        self, target: Target, changed: Json, *, if_unchanged: bool = False
+        self, target: Target | BackfillTarget, changed: Json, *, if_unchanged: bool = False
     ) -> None:
-        """Change fields of the group's status; None removes a field.
+        """Change fields of the status; None removes a field.
 
         Raises:
-            Conflict: ``if_unchanged`` is set, and the group changed since the pass observed it.
+            Conflict: ``if_unchanged`` is set, and the group or the Backfill changed since the pass
+                observed it.
         """
         patch: Json = {"status": changed}
         if if_unchanged:
             # The API server compares the version, so two writers cannot both succeed.
-            patch["metadata"] = {"resourceVersion": str(target.resource.version)}
-        namespace, name = target.key
-        self._cache.put(
-            GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch, "status")
-        )
+            patch["metadata"] = {"resourceVersion": target.metadata["resourceVersion"]}
+        await self._merge(target, patch, "status")
+
+    async def _merge(
+        self, target: Target | BackfillTarget, patch: Json, subresource: str = ""
+    ) -> None:
+        """Change the group or the Backfill; the rest of the pass knows its new version."""
+        kind, (namespace, name) = target.owner.kind, target.key
+        written = await self.in_thread(self._kube.merge, kind, namespace, name, patch, subresource)
+        if isinstance(target, Target):
+            self._cache.put(GROUP, written)
+        else:
+            target.metadata["resourceVersion"] = written["metadata"]["resourceVersion"]
+
+    def _present(self, target: Target | BackfillTarget) -> Json:
+        """The metadata after what this pass has written."""
+        if isinstance(target, Target):
+            return self._cache.groups.get(target.key, target.resource).metadata
+        return target.metadata
 
     async def has_token(self, target: Target) -> bool:
         """Ask the API server whether the group's control token exists.
@@ -254,7 +319,7 @@ class ActionExecutor:
         """The group's control token, however long ago it was read; None if it does not exist."""
         if target.key not in self._tokens:
             try:
-                secret = await self._in_thread(
+                secret = await self.in_thread(
                     self._kube.get, "Secret", target.key[0], names.control_name(target.key[1])
                 )
             except NotFound:
@@ -272,23 +337,30 @@ class ActionExecutor:
     async def _create_token(self, target: Target) -> None:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         try:
-            await self._in_thread(self._kube.create, manifests.control_secret(target.owner, token))
+            await self.in_thread(self._kube.create, manifests.control_secret(target.owner, token))
         except Conflict:
             log.debug("token exists already", extra=_fields(target))
             self._tokens.pop(target.key, None)
         else:
             self._tokens[target.key] = token
 
-    async def _create_revision(self, manifest: Json) -> None:
+    async def created(self, manifest: Json, owner: Owner | None = None) -> Json:
+        """The object, created now or before.
+
+        Raises:
+            Retry: It exists, and is not the given owner's.
+        """
+        kind, metadata = manifest["kind"], manifest["metadata"]
         try:
-            self._cache.put(manifest["kind"], await self._in_thread(self._kube.create, manifest))
+            return await self.in_thread(self._kube.create, manifest)
         except Conflict:
-            # The name is derived from the content, so the object that exists is the same one.
-            metadata = manifest["metadata"]
-            existing = await self._in_thread(
-                self._kube.find, manifest["kind"], metadata["namespace"], metadata["name"]
+            found = await self.in_thread(
+                self._kube.find, kind, metadata["namespace"], metadata["name"]
             )
-            self._cache.put(manifest["kind"], existing)
+        owners = {each["uid"] for each in found["metadata"].get("ownerReferences", [])}
+        if owner and owner.uid not in owners:
+            raise Retry(f"{names.reference(manifest)} belongs to something else")
+        return found
 
     async def _apply(self, target: Target, manifest: Json) -> None:
         kind = manifest["kind"]
@@ -314,7 +386,7 @@ class ActionExecutor:
             if not repairs:
                 return
             await self._announce_drift(target, name, repairs)
-        self._cache.put(manifest["kind"], await self._in_thread(self._kube.apply, manifest))
+        self._cache.put(manifest["kind"], await self.in_thread(self._kube.apply, manifest))
         self._applied[target.key, name] = wanted
         log.debug("applied %s", name, extra=_fields(target))
 
@@ -325,7 +397,7 @@ class ActionExecutor:
         """
         kind, name = manifest["kind"], manifest["metadata"]["name"]
         try:
-            body = await self._in_thread(self._kube.find, kind, target.key[0], name)
+            body = await self.in_thread(self._kube.find, kind, target.key[0], name)
         except NotFound:
             return ""
         labels = body["metadata"].get("labels") or {}
@@ -352,7 +424,7 @@ class ActionExecutor:
 
     async def _scale(self, target: Target, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
-        scaled = await self._in_thread(self._kube.merge, "Deployment", target.key[0], name, patch)
+        scaled = await self.in_thread(self._kube.merge, "Deployment", target.key[0], name, patch)
         self._cache.put("Deployment", scaled)
         log.info("scaled deployment %s to %d", name, replicas, extra=_fields(target))
 
@@ -361,7 +433,7 @@ class ActionExecutor:
         if cached is None:
             return
         try:
-            answer = await self._in_thread(
+            answer = await self.in_thread(
                 self._kube.delete, kind, cached.namespace, name, cached.uid
             )
         except NotFound:
@@ -378,7 +450,7 @@ class ActionExecutor:
         """The executors' pods of a group; None if the API server does not say."""
         selector = names.scale_selector(target.key[1])
         try:
-            page = await self._in_thread(self._kube.page, "Pod", target.key[0], selector)
+            page = await self.in_thread(self._kube.page, "Pod", target.key[0], selector)
         except (Retry, NotFound, RequestRejected) as error:
             log.info("executors' pods not seen: %s", error, extra=_fields(target))
             return None
@@ -390,54 +462,51 @@ class ActionExecutor:
         Raises:
             Conflict: The group changed since the pass observed it.
         """
-        namespace, name = target.key
-        patch = {
-            "metadata": {
-                "annotations": {names.OPERATOR_ANNOTATION: operator},
-                "uid": target.resource.uid,
-                "resourceVersion": str(target.resource.version),
-            }
-        }
-        self._cache.put(
-            GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
+        await self._merge(
+            target,
+            {
+                "metadata": {
+                    "annotations": {names.OPERATOR_ANNOTATION: operator},
+                    "uid": target.resource.uid,
+                    "resourceVersion": target.metadata["resourceVersion"],
+                }
+            },
         )
         return self._cache.groups.get(target.key, target.resource)
 
     async def mount_failure(self, target: Target, pod: str) -> PodFailure | None:
         """Which Secret or ConfigMap a pod waits for; None if the API server does not say."""
         try:
-            found = await self._in_thread(self._kube.events_about, target.key[0], pod, FAILED_MOUNT)
+            found = await self.in_thread(self._kube.events_about, target.key[0], pod, FAILED_MOUNT)
         except (Retry, NotFound, RequestRejected) as error:
             log.info("events of pod %s not seen: %s", pod, error, extra=_fields(target))
             return None
         return mount_failure(found)
 
-    async def _remove_annotation(self, target: Target, annotation: str) -> None:
-        namespace, name = target.key
-        patch = {"metadata": {"annotations": {annotation: None}, "uid": target.resource.uid}}
-        changed = await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
-        self._cache.put(GROUP, changed)
+    async def _remove_annotation(self, target: Target | BackfillTarget, annotation: str) -> None:
+        guard = {"uid": target.owner.uid}
+        if isinstance(target, BackfillTarget):
+            # It may have been set again since the list, for what has happened since.
+            guard["resourceVersion"] = target.metadata["resourceVersion"]
+        await self._merge(target, {"metadata": {"annotations": {annotation: None}, **guard}})
 
-    async def _set_finalizer(self, target: Target, *, present: bool) -> None:
+    async def _set_finalizer(self, target: Target | BackfillTarget, *, present: bool) -> None:
         """Add or remove the operator's finalizer; the finalizers of others stay."""
-        # From the cache, not from the target: an action before this one may have written the group.
-        metadata = self._cache.groups.get(target.key, target.resource).metadata
-        others = [name for name in metadata.get("finalizers", []) if name != names.FINALIZER]
-        wanted = [*others, names.FINALIZER] if present else others
+        # Not as the pass began: an action before this one may have written the resource.
+        metadata = self._present(target)
+        own = names.FINALIZER if isinstance(target, Target) else DISCARD
+        others = [name for name in metadata.get("finalizers", []) if name != own]
         patch = {
             "metadata": {
-                "finalizers": wanted,
-                "uid": target.resource.uid,
+                "finalizers": [*others, own] if present else others,
+                "uid": target.owner.uid,
                 "resourceVersion": metadata["resourceVersion"],
             }
         }
-        namespace, name = target.key
         try:
-            self._cache.put(
-                GROUP, await self._in_thread(self._kube.merge, GROUP, namespace, name, patch)
-            )
+            await self._merge(target, patch)
         except NotFound:
-            log.debug("group is gone", extra=_fields(target))
+            log.debug("it is gone", extra=_fields(target))
 
     async def _send(self, target: Target, revision: str, command: Command) -> None:
         """Send a command to a driver. If that fails, the next pass decides to send it again."""
@@ -498,7 +567,8 @@ class ActionExecutor:
     def _cached(self, target: Target, kind: str, name: str) -> CachedObject | None:
         return self._cache.owned(target.key).get((kind, name))
 
-    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a call that blocks returns."""
         return await asyncio.get_running_loop().run_in_executor(
             self._pool, partial(call, *args, **kwargs)
         )
@@ -530,9 +600,9 @@ def token_of(secret: Json) -> str:
         return ""
 
 
-def _fields(target: Target) -> dict[str, str]:
-    """The fields that every log event about a group has."""
-    return {"group": "/".join(target.key)}
+def _fields(target: Target | BackfillTarget) -> dict[str, str]:
+    """The fields that every log event about a group or a Backfill has."""
+    return {"group" if isinstance(target, Target) else "backfill": "/".join(target.key)}
 
 
 def _object_of(target: Target, action: actions.Action) -> tuple[str, str]:

@@ -7,23 +7,16 @@ status is stored before anything is done, so an operator that restarts goes on f
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
-from typing import Any, ParamSpec, TypeVar, assert_never
+from typing import ParamSpec, TypeVar
 
 from landfall.api.backfill_report import BackfillReport, parse_report
 from landfall.api.signatures import Addressee
-from landfall.errors import Retry
-from landfall_operator.api.backfill import KIND
 from landfall_operator.api.backfill_status import BackfillStatus
 from landfall_operator.api.revisions import parse_group_file
-from landfall_operator.core import backfill_actions, backfills, inputs
-from landfall_operator.core.actions import EmitEvent
+from landfall_operator.core import actions, backfills, inputs
 from landfall_operator.core.backfill_snapshot import (
-    FINALIZER,
-    RETRY,
     BackfillObservation,
     BackfillPod,
     Missing,
@@ -40,11 +33,15 @@ from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.reporting.status_writes import bounded
-from landfall_operator.runtime.action_executor import difference, token_of
+from landfall_operator.runtime.action_executor import (
+    ActionExecutor,
+    BackfillTarget,
+    difference,
+    token_of,
+)
 from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import DriverClient
-from landfall_operator.runtime.event_recorder import EventRecorder
-from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
+from landfall_operator.runtime.kube_client import KubeClient, NotFound, RequestRejected
 from landfall_operator.runtime.promotions import PromotionClient
 
 log = logging.getLogger(__name__)
@@ -58,12 +55,11 @@ class BackfillParts:
     """What passes work with.
 
     Attributes:
-        kube: the API server; its calls block, and run in ``pool``.
+        kube: the API server; its calls block, and run in the threads of ``executor``.
         cache: the groups, and what they own.
         drivers: asks the pod that lands for its report.
         promotions: asks the driver of the group.
-        events: posts Events.
-        pool: the threads.
+        executor: carries out actions, as for the groups.
         context: settings of the operator that pods depend on.
         clock: returns the present time.
     """
@@ -72,8 +68,7 @@ class BackfillParts:
     cache: ObjectCache
     drivers: DriverClient
     promotions: PromotionClient
-    events: EventRecorder
-    pool: Executor
+    executor: ActionExecutor
     context: OperatorContext
     clock: Callable[[], datetime]
 
@@ -92,11 +87,12 @@ class BackfillPass:
             Conflict: somebody else changed it meanwhile.
             LandfallError: a request failed; the next pass goes on.
         """
+        target = BackfillTarget(body)
         observed = await self._observe(body)
         decision = backfills.decide(observed)
-        await self._store(body, decision.status)
+        await self._store(target, decision.status)
         for action in decision.actions:
-            await self._execute(body, observed, action)
+            await self._execute(target, observed, action)
 
     # -------------------------------------------------------------------------------------- observe
 
@@ -137,7 +133,9 @@ class BackfillPass:
 
     async def _pod(self, namespace: str, name: str) -> BackfillPod | None:
         try:
-            return pod_of(await self._in_thread(self._parts.kube.find, "Pod", namespace, name))
+            return pod_of(
+                await self._parts.executor.in_thread(self._parts.kube.find, "Pod", namespace, name)
+            )
         except NotFound:
             return None
 
@@ -179,60 +177,41 @@ class BackfillPass:
             return Addressee(*key, group.uid, revision, uid)
         try:
             name = names.control_name(key[1])
-            token = token_of(await self._in_thread(parts.kube.get, "Secret", key[0], name))
+            token = token_of(
+                await self._parts.executor.in_thread(parts.kube.get, "Secret", key[0], name)
+            )
         except (NotFound, RequestRejected):
             return None
         return Bearer(token) if token else None
 
     # ---------------------------------------------------------------------------------------- store
 
-    async def _store(self, body: Json, status: BackfillStatus) -> None:
+    async def _store(self, target: BackfillTarget, status: BackfillStatus) -> None:
         """Store what has changed of the status.
 
         Raises:
             Conflict: the Backfill has changed since it was listed; nothing was stored.
         """
-        stored = body.get("status", {})
         new = bounded(status).model_dump(mode="json", by_alias=True, exclude_none=True)
-        changed = difference(stored, new)
-        if not changed:
-            return
-        metadata = body["metadata"]
-        patch = {
-            "metadata": {"resourceVersion": metadata["resourceVersion"]},
-            "status": changed,
-        }
-        done = await self._in_thread(
-            self._parts.kube.merge,
-            *(KIND, metadata["namespace"], metadata["name"], patch, "status"),
-        )
-        metadata["resourceVersion"] = done["metadata"]["resourceVersion"]
+        if changed := difference(target.body.get("status", {}), new):
+            await self._parts.executor.write_status(target, changed, if_unchanged=True)
 
     # ---------------------------------------------------------------------------------------- apply
 
     async def _execute(
-        self, body: Json, observed: BackfillObservation, action: backfill_actions.BackfillAction
+        self, target: BackfillTarget, observed: BackfillObservation, action: actions.BackfillAction
     ) -> None:
         match action:
-            case backfill_actions.AddFinalizer():
-                await self._set_finalizer(body, present=True)
-            case backfill_actions.RemoveFinalizer():
-                await self._set_finalizer(body, present=False)
-            case backfill_actions.RemoveRetry():
-                await self._patch(body, {"annotations": {RETRY: None}})
-            case backfill_actions.StartLanding(landing):
-                await self._start(observed, landing)
-            case backfill_actions.StartDiscarding():
-                await self._discard(body, observed)
-            case backfill_actions.DeletePod(uid):
-                name = backfill_pods.object_name(observed.name)
-                await self._delete_pod(observed.namespace, name, uid)
-            case EmitEvent():
-                await self._emit(observed, action)
+            case actions.StartLanding(landing):
+                await self._start(target.owner, observed, landing)
+            case actions.StartDiscarding():
+                await self._discard(target, observed)
+            case actions.DeletePod(uid):
+                await self._delete_pod(target.key[0], backfill_pods.object_name(observed.name), uid)
             case _:
-                assert_never(action)
+                await self._parts.executor.execute_shared(target, action)
 
-    async def _start(self, observed: BackfillObservation, landing: Lander) -> None:
+    async def _start(self, owner: Owner, observed: BackfillObservation, landing: Lander) -> None:
         """Create the ConfigMap unless it exists, the NetworkPolicies, and the pod.
 
         A pod that is started again lands by the ConfigMap that exists, whatever the group's spec
@@ -241,88 +220,47 @@ class BackfillPass:
         Raises:
             Retry: the API server refuses the pod, as while the group's ServiceAccount is missing.
         """
-        parts, owner, spec = self._parts, _owner(observed), observed.spec
+        parts, spec = self._parts, observed.spec
         assert spec
         manifest = backfill_pods.config_map(owner, spec, landing, parts.context)
-        lander = _lander(await self._created(manifest, owner))
+        lander = _lander(await parts.executor.created(manifest, owner))
         for policy in backfill_pods.network_policies(owner, spec, parts.context):
-            await self._in_thread(parts.kube.apply, policy)
+            await self._parts.executor.in_thread(parts.kube.apply, policy)
         pod = backfill_pods.landing_pod(owner, spec, lander, parts.context)
-        await self._created(pod, owner)
+        await parts.executor.created(pod, owner)
 
-    async def _discard(self, body: Json, observed: BackfillObservation) -> None:
+    async def _discard(self, target: BackfillTarget, observed: BackfillObservation) -> None:
         """Create the pod that discards; if nothing can, let the Backfill go."""
-        parts, owner, spec = self._parts, _owner(observed), observed.spec
+        parts, owner, spec = self._parts, target.owner, observed.spec
         assert spec
         name = backfill_pods.object_name(observed.name)
         try:
-            pinned = await self._in_thread(parts.kube.find, "ConfigMap", owner.namespace, name)
+            pinned = await self._parts.executor.in_thread(
+                parts.kube.find, "ConfigMap", owner.namespace, name
+            )
         except NotFound:  # nothing was ever started
-            await self._set_finalizer(body, present=False)
+            await parts.executor.execute_shared(target, actions.RemoveFinalizer())
             return
         pod = backfill_pods.discarding_pod(owner, spec, _lander(pinned), parts.context)
         has_group = (owner.namespace, spec.group) in parts.cache.groups
         if not has_group and pod["spec"]["serviceAccountName"] == names.driver_name(spec.group):
             del pod["spec"]["serviceAccountName"]  # it went with the group
         try:
-            await self._created(pod, owner)
+            await parts.executor.created(pod, owner)
         except RequestRejected as error:
             # As in a namespace that is being deleted: what is in the store stays there.
-            log.warning("side lane not discarded: %s", error, extra=_fields(observed))
-            await self._set_finalizer(body, present=False)
-
-    async def _created(self, manifest: Json, owner: Owner) -> Json:
-        """The object, created now or before.
-
-        Raises:
-            Retry: it belongs to something else.
-        """
-        kube, metadata = self._parts.kube, manifest["metadata"]
-        try:
-            return await self._in_thread(kube.create, manifest)
-        except Conflict:
-            kind, name = manifest["kind"], metadata["name"]
-            found = await self._in_thread(kube.find, kind, metadata["namespace"], name)
-        owners = {each["uid"] for each in found["metadata"].get("ownerReferences", [])}
-        if owner.uid not in owners:
-            raise Retry(f"{names.reference(manifest)} belongs to something else")
-        return found
+            log.warning(
+                "side lane not discarded: %s", error, extra={"backfill": "/".join(target.key)}
+            )
+            await parts.executor.execute_shared(target, actions.RemoveFinalizer())
 
     async def _delete_pod(self, namespace: str, name: str, uid: str) -> None:
         try:
-            await self._in_thread(self._parts.kube.delete, "Pod", namespace, name, uid)
+            await self._parts.executor.in_thread(
+                self._parts.kube.delete, "Pod", namespace, name, uid
+            )
         except NotFound:
             return
-
-    async def _set_finalizer(self, body: Json, *, present: bool) -> None:
-        """Add or remove the finalizer; those of others stay."""
-        metadata = body["metadata"]
-        others = [name for name in metadata.get("finalizers", []) if name != FINALIZER]
-        await self._patch(body, {"finalizers": [*others, FINALIZER] if present else others})
-
-    async def _patch(self, body: Json, changed: dict[str, Any]) -> None:
-        metadata = body["metadata"]
-        same = {name: metadata[name] for name in ("uid", "resourceVersion")}
-        merge = partial(self._parts.kube.merge, KIND, metadata["namespace"], metadata["name"])
-        try:
-            done = await self._in_thread(merge, {"metadata": {**same, **changed}})
-        except NotFound:
-            return
-        metadata["resourceVersion"] = done["metadata"]["resourceVersion"]
-
-    async def _emit(self, observed: BackfillObservation, event: EmitEvent) -> None:
-        """Log an event and post it; one that cannot be posted is only logged."""
-        level = logging.WARNING if event.kind == "Warning" else logging.INFO
-        log.log(level, "%s", event.message, extra={**_fields(observed), "reason": event.reason})
-        try:
-            await self._in_thread(self._parts.events.post, _owner(observed), event)
-        except (Retry, NotFound, RequestRejected) as error:
-            log.info("event not posted: %s", error, extra=_fields(observed))
-
-    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._parts.pool, partial(call, *args, **kwargs)
-        )
 
 
 def _lander(pinned: Json) -> Lander:
@@ -334,11 +272,3 @@ def _lander(pinned: Json) -> Lander:
         annotations[backfill_pods.IMAGE_ANNOTATION],
         parse_group_file(backup) if backup else None,
     )
-
-
-def _owner(observed: BackfillObservation) -> Owner:
-    return Owner(observed.name, observed.namespace, observed.uid, KIND)
-
-
-def _fields(observed: BackfillObservation) -> dict[str, str]:
-    return {"backfill": f"{observed.namespace}/{observed.name}"}

@@ -10,18 +10,21 @@ Between passes nothing is remembered but what the metrics show.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from landfall.errors import Fenced, LandfallError, Retry
+from landfall.errors import Fenced, Retry
 from landfall_operator.api.backfill import KIND
 from landfall_operator.core.backfill_snapshot import RETRY, status_of
 from landfall_operator.core.backfills import is_settled
+from landfall_operator.core.cache import Key, ObjectCache
 from landfall_operator.objects.names import is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.backfill_pass import BackfillPass
-from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
+from landfall_operator.runtime.kube_client import KubeClient, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import BackfillSnapshot, Metrics
+from landfall_operator.runtime.work_queue import run_pass
 
 log = logging.getLogger(__name__)
 
@@ -151,26 +154,12 @@ class Backfills:
         return found
 
     async def _pass(self, body: Json) -> None:
-        name = f"{body['metadata']['namespace']}/{body['metadata']['name']}"
-        fields = {"backfill": name}
-        outcome = "failed"
-        try:
-            async with self._slots, asyncio.timeout(PASS_SECONDS):
-                await self._passes.run(body)
-            outcome = "done"
-        except Fenced:
-            raise
-        except Conflict as error:
-            outcome = "conflict"
-            log.info("backfill changed during the pass: %s", error, extra=fields)
-        except TimeoutError:
-            log.warning("pass over a backfill given up after %g s", PASS_SECONDS, extra=fields)
-        except LandfallError as error:
-            log.warning("pass over a backfill failed: %s", error, extra=fields)
-        except Exception:  # an error in the handling of one must not stop the others
-            log.exception("pass over a backfill failed", extra=fields)
-        finally:
-            self._metrics.backfill_passes.labels(outcome).inc()
+        fields = {"backfill": f"{body['metadata']['namespace']}/{body['metadata']['name']}"}
+        async with self._slots:
+            ended = await run_pass(partial(self._passes.run, body), PASS_SECONDS, fields)
+        self._metrics.backfill_passes.labels(ended.outcome).inc()
+        if ended.fenced:
+            raise ended.fenced
 
 
 def _group_of(body: Json) -> tuple[str, str]:
@@ -193,3 +182,29 @@ def _snapshot(body: Json) -> BackfillSnapshot:
         str(body.get("spec", {}).get("group", "")),
         status_of(body.get("status", {})),
     )
+
+
+class TrialLists:
+    """Takes each list of Backfills."""
+
+    def __init__(self, cache: ObjectCache, wake: Callable[[Key], None]) -> None:
+        """``wake`` is called for each group with a trial that has changed."""
+        self._cache = cache
+        self._wake = wake
+
+    def take(self, namespace: str | None, bodies: Iterable[Json], version: str) -> None:
+        """Take a complete list of a namespace, or of the cluster, and its resourceVersion.
+
+        Where Backfills cannot be listed at all, an empty list of version 0 says that there is no
+        use in waiting for one.
+        """
+        listed = list(bodies)
+        put = (self._cache.put(KIND, body) for body in listed)
+        changed = {key for key in put if key}
+        uids = {body["metadata"]["uid"] for body in listed}
+        is_first = namespace not in self._cache.trials_listed
+        self._cache.trials_listed.add(namespace)
+        if is_first:  # what waited for it goes on
+            changed |= {key for key in self._cache.groups if namespace in {None, key[0]}}
+        for key in sorted(changed | self._cache.drop_missing(KIND, namespace, uids, version)):
+            self._wake(key)

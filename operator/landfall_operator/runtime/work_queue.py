@@ -10,10 +10,11 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from landfall.errors import LandfallError
+from landfall.errors import Fenced, LandfallError
 from landfall_operator.core.cache import Key
 from landfall_operator.runtime.kube_client import Conflict, Unavailable
 from landfall_operator.runtime.metrics import Metrics
@@ -147,25 +148,49 @@ class WorkQueue:
 
     async def _pass(self, key: Key, failures: int) -> tuple[str, float | None]:
         """Run one pass; returns its outcome and in how many seconds the next one is due."""
-        fields = {"group": "/".join(key)}
-        try:
-            with self._metrics.pass_seconds.time():
-                async with asyncio.timeout(self._pass_seconds):
-                    wait = await self._reconcile(key)
-            return "done", None if wait is None else _jittered(wait)
-        except Conflict as conflict:
-            log.info("group keeps changing during the pass: %s", conflict, extra=fields)
-            return "conflict", backoff(failures)
-        except TimeoutError:
-            log.warning("pass given up after %g s", self._pass_seconds, extra=fields)
-            retry_after = None
-        except LandfallError as failure:
-            log.warning("pass failed: %s", failure, extra=fields)
-            retry_after = failure.retry_after if isinstance(failure, Unavailable) else None
-        except Exception:  # an error in the handling of one group must not stop the others
-            log.exception("pass failed", extra=fields)
-            retry_after = None
-        return "failed", max(retry_after or 0.0, backoff(failures))
+        with self._metrics.pass_seconds.time():
+            ended = await run_pass(
+                partial(self._reconcile, key), self._pass_seconds, {"group": "/".join(key)}
+            )
+        if ended.outcome == "done":
+            return "done", None if ended.wait is None else _jittered(ended.wait)
+        return ended.outcome, max(ended.wait or 0.0, backoff(failures))
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a pass over a group or a Backfill has ended.
+
+    Attributes:
+        outcome: ``done``, ``conflict`` or ``failed``, as the metrics have it.
+        wait: what the pass returned, or the seconds for which the API server asks after a failure.
+        fenced: what says that this operator is no longer the leader, if that ended it.
+    """
+
+    outcome: str
+    wait: float | None = None
+    fenced: Fenced | None = None
+
+
+async def run_pass(
+    reconcile: Callable[[], Awaitable[float | None]], seconds: float, fields: Mapping[str, str]
+) -> Ended:
+    """Run one pass for so many seconds at most; whatever goes wrong is logged with ``fields``."""
+    try:
+        async with asyncio.timeout(seconds):
+            return Ended("done", await reconcile())
+    except Conflict as conflict:
+        log.info("changed again and again during the pass: %s", conflict, extra=fields)
+        return Ended("conflict")
+    except TimeoutError:
+        log.warning("pass given up after %g s", seconds, extra=fields)
+    except LandfallError as failure:
+        log.warning("pass failed: %s", failure, extra=fields)
+        retry_after = failure.retry_after if isinstance(failure, Unavailable) else None
+        return Ended("failed", retry_after, failure if isinstance(failure, Fenced) else None)
+    except Exception:  # an error in the handling of one must not stop the others
+        log.exception("pass failed", extra=fields)
+    return Ended("failed")
 
 
 def _jittered(seconds: float) -> float:

@@ -5,15 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus, Promotion
-from landfall_operator.core.actions import EmitEvent
-from landfall_operator.core.backfill_actions import (
-    BackfillDecision,
-    DeletePod,
-    RemoveFinalizer,
-    StartDiscarding,
-)
+from landfall_operator.core.actions import DeletePod, EmitEvent, RemoveFinalizer, StartDiscarding
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
-from landfall_operator.core.backfills import decide
+from landfall_operator.core.backfills import BackfillDecision, decide
 from tests.support.seen_backfills import NOW, RUNNING, at, compared, deeds, seen
 
 

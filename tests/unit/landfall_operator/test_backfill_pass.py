@@ -18,6 +18,7 @@ from landfall_operator.api.revisions import revision_of
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import Owner, controller_revision
+from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
 from landfall_operator.runtime.backfills import INTERVAL, QUIET_INTERVAL, Backfills, Scope
 from landfall_operator.runtime.control_port import Bearer, Credentials
@@ -78,13 +79,13 @@ class Scene:
         self.now = datetime(2026, 11, 26, 10, tzinfo=UTC)
         self.spec = group(output={"url": "s3://logs/clicks"})
         self.has_group(resource())
+        events = EventRecorder(self.api, self.metrics, lambda: self.now)
         parts = BackfillParts(
             self.api,
             self.cache,
             self.drivers,
             self.drivers,
-            EventRecorder(self.api, self.metrics, lambda: self.now),
-            POOL,
+            ActionExecutor(self.api, self.cache, self.drivers, events, POOL),
             SITE,
             lambda: self.now,
         )

@@ -11,11 +11,11 @@ from landfall.api.verbs import Outcome
 from landfall_operator.api.backfill_status import BackfillPhase, Promotion
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.core import backfills
-from landfall_operator.core.actions import EmitEvent
-from landfall_operator.core.backfill_actions import (
+from landfall_operator.core.actions import (
     AddFinalizer,
     DeletePod,
-    RemoveRetry,
+    EmitEvent,
+    RemoveAnnotation,
     StartLanding,
 )
 from landfall_operator.core.backfill_snapshot import (
@@ -229,7 +229,7 @@ def test_a_promotion_that_is_refused_fails_until_somebody_says_retry() -> None:
     again = decide(
         seen(failed, spec={"promote": "Automatic"}, metadata={"annotations": {RETRY: ""}})
     )
-    assert deeds(again) == [RemoveRetry()]
+    assert deeds(again) == [RemoveAnnotation(RETRY)]
     assert (again.status.phase, again.status.promotion) == (BackfillPhase.COMPARED, None)
 
 
@@ -269,7 +269,7 @@ def test_a_retry_removes_the_pod_first_and_the_annotation_last() -> None:
     last = decide(seen(failed, metadata=asks))
 
     assert deeds(first) == [DeletePod("pod")]
-    assert deeds(last) == [RemoveRetry()]
+    assert deeds(last) == [RemoveAnnotation(RETRY)]
     assert last.status.phase is BackfillPhase.PENDING
 
 

@@ -9,7 +9,7 @@ import pytest
 from landfall_operator.api.backfill import KIND
 from landfall_operator.api.backfill import parsed as parsed_backfill
 from landfall_operator.core.cache import Key
-from landfall_operator.runtime.trial_lists import TrialLists
+from landfall_operator.runtime.backfills import TrialLists
 from tests.support.api_objects import KEY
 from tests.support.cluster_model_trials import compared
 from tests.support.reconciled import Reconciled
