@@ -8,6 +8,7 @@ descriptions that ``kubectl explain`` shows.
 from enum import StrEnum
 from typing import Literal
 
+from landfall.api.backfill_report import OldAndNew, RowCounts
 from landfall.api.pod_spec import Model
 from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration, Text
 
@@ -37,24 +38,6 @@ class BackfillPhase(StrEnum):
 
 RUNNING = frozenset({BackfillPhase.PLANNING, BackfillPhase.LANDING, BackfillPhase.COMPARING})
 """The phases in which its driver runs."""
-
-
-class OldAndNew(Model):
-    """An amount that is live, and the one in the side lane."""
-
-    old: Count
-    """What is live, of the ranges."""
-    new: Count
-    """What the backfill has landed."""
-
-
-class RowCounts(OldAndNew):
-    """Rows that are live, and those in the side lane."""
-
-    only_old: Count
-    """Rows that only the live objects have."""
-    only_new: Count
-    """Rows that only the backfill has."""
 
 
 class Comparison(Model):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
-from landfall.api.backfill_report import BackfillReport, LandingPhase
+from landfall.api.backfill_report import BackfillReport, LandingPhase, OldAndNew, RowCounts
 from landfall.api.values import time_text
 from landfall_operator.api.backfill_status import (
     RUNNING,
@@ -25,9 +25,7 @@ from landfall_operator.api.backfill_status import (
     BackfillPhase,
     BackfillStatus,
     Comparison,
-    OldAndNew,
     Promotion,
-    RowCounts,
 )
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.api.status_values import whole_seconds
@@ -226,11 +224,10 @@ def compared(
 
 
 def _comparison(report: BackfillReport) -> Comparison:
-    rows, letters, sizes = report.rows, report.dead_letters, report.bytes
     return Comparison(
-        rows=RowCounts(**rows.model_dump()) if rows else _NO_ROWS,
-        dead_letters=OldAndNew(**letters.model_dump()) if letters else _NOTHING,
-        bytes=OldAndNew(**sizes.model_dump()) if sizes else _NOTHING,
+        rows=report.rows or _NO_ROWS,
+        dead_letters=report.dead_letters or _NOTHING,
+        bytes=report.bytes or _NOTHING,
         output_partitions=report.output_partitions or 0,
         differing=report.differing or 0,
         sample=tuple(shortened(line, MAX_MESSAGE) for line in report.sample[:MAX_SAMPLE]),

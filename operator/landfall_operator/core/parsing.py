@@ -37,9 +37,7 @@ from landfall_operator.core.snapshot import (
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.names import (
     DIGEST_ANNOTATION,
-    HASH_ANNOTATION,
     REVISION_LABEL,
-    reference,
 )
 from landfall_operator.objects.pod_templates import CONFIG_VOLUME
 
@@ -230,14 +228,6 @@ def driver_spec_of(config_map: Json) -> ConsumerGroup:
         Stalled: SPEC_INVALID, this release cannot read the spec.
     """
     return parse_group_file(config_map["data"]["group.json"])
-
-
-def hashes_of(objects: Iterable[Json]) -> dict[str, str]:
-    """The hash of each object as it was applied, by ``Kind/name``; objects need their ``kind``."""
-    return {
-        reference(body): body["metadata"].get("annotations", {}).get(HASH_ANNOTATION, "")
-        for body in objects
-    }
 
 
 def _container(pod: Json, role: str) -> Json:

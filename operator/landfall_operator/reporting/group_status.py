@@ -8,9 +8,10 @@ with their age in the text; they never look fresh. All numbers are rounded to tw
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from typing import TypeVar
 
-from landfall.api import feed_status
 from landfall.api.contract import Status
+from landfall.api.pod_spec import Model
 from landfall.api.spec import ConsumerGroup
 from landfall.api.status_summary import WORST, how_bad, totals_of
 from landfall.api.values import time_text
@@ -50,8 +51,12 @@ MAX_WORST = WORST
 """Topic partitions that ``status.lag.worst`` lists."""
 HISTORY = 10
 """Revisions that ``status.history`` lists."""
+MAX_FEEDS = 20
+"""Feeds that ``status.feeds`` lists, those with an error first."""
 MAX_MESSAGE_LENGTH = 300
 """Characters of a message."""
+
+Section = TypeVar("Section", bound=Model)
 
 _PHASES: Mapping[Stage, Phase] = {
     Stage.SUSPENDING: Phase.SUSPENDING,
@@ -283,19 +288,7 @@ def compaction_status(observed: GroupObservation, desired: DesiredState) -> Comp
     found = answer.status.compaction
     if found is None:
         return None
-    return CompactionStatus(
-        waiting_folders=rough(found.waiting_folders),
-        waiting_objects=rough(found.waiting_objects),
-        merged_objects=rough(found.merged_objects),
-        new_objects=rough(found.new_objects),
-        merged_bytes=rough(found.merged_bytes),
-        duplicates=rough(found.duplicates),
-        problem=shortened(found.problem, MAX_MESSAGE_LENGTH),
-    )
-
-
-MAX_FEEDS = 20
-"""Feeds that ``status.feeds`` lists, those with an error first."""
+    return shown(CompactionStatus, found)
 
 
 def feed_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[FeedStatus, ...]:
@@ -305,29 +298,40 @@ def feed_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[Fe
     if answer is None or not answer.status.feeds:
         return observed.status.feeds or ()
     worst_first = sorted(answer.status.feeds, key=lambda feed: (not feed.error, feed.topic))
-    return tuple(map(_feed_status, worst_first[:MAX_FEEDS]))
+    return tuple(
+        shown(
+            FeedStatus, feed, last_look=datetime.fromisoformat(feed.looked) if feed.looked else None
+        )
+        for feed in worst_first[:MAX_FEEDS]
+    )
 
 
 def files_text(feeds: Collection[FeedStatus]) -> str | None:
     """How many files are pending, and how many parts parked; None without feeds."""
     if not feeds:
         return None
-    pending, parked = (
-        sum(feed.pending_files for feed in feeds),
-        sum(feed.parked_parts for feed in feeds),
-    )
+    pending = sum(feed.pending_files for feed in feeds)
+    parked = sum(feed.parked_parts for feed in feeds)
     text = f"{count_text(pending)} pending"
     return f"{text}, {count_text(parked)} parked" if parked else text
 
 
-def _feed_status(feed: feed_status.FeedStatus) -> FeedStatus:
-    return FeedStatus(
-        topic=feed.topic,
-        pending_files=rough(feed.pending_files),
-        pending_bytes=rough(feed.pending_bytes),
-        landed_parts=rough(feed.landed_parts),
-        parked_parts=rough(feed.parked_parts),
-        ignored_parts=rough(feed.ignored_parts),
-        error=shortened(feed.error, MAX_MESSAGE_LENGTH),
-        last_look=datetime.fromisoformat(feed.looked) if feed.looked else None,
-    )
+def shown(section: type[Section], reported: object, **own: object) -> Section:
+    """A section of the status by what a driver reports: numbers are rounded, and texts cut.
+
+    Args:
+        section: the model, whose fields have the names of those that are reported.
+        reported: the part of the driver's status.
+        **own: the fields that are not what the driver reports under the same name.
+    """
+    same = (name for name in section.model_fields if name not in own)
+    return section(**own, **{name: _shown(getattr(reported, name)) for name in same})
+
+
+def _shown(value: object) -> object:
+    match value:
+        case int():
+            return rough(value)
+        case str():
+            return shortened(value, MAX_MESSAGE_LENGTH)
+    return value

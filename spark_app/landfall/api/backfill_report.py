@@ -5,12 +5,15 @@ message of the pod. The names of the fields are a persisted format, which ``vers
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from landfall.api.pod_spec import Model
+
 VERSION: Final = 1
+Count = Annotated[int, Field(ge=0)]
 MAX_BYTES = 4096
 """Kubernetes keeps so many bytes of a termination message."""
 
@@ -32,18 +35,24 @@ class _Reported(BaseModel):
     )
 
 
-class OldAndNew(_Reported):
-    """An amount that is live, and the one in the side lane."""
+class OldAndNew(Model):
+    """An amount that is live, and the one in the side lane; also in a Backfill's status."""
 
-    old: int
-    new: int
+    model_config = ConfigDict(extra="ignore")
+
+    old: Count
+    """What is live, of the ranges."""
+    new: Count
+    """What the backfill has landed."""
 
 
 class RowCounts(OldAndNew):
-    """Rows of both, and those that only one of them has."""
+    """Rows that are live, and those in the side lane."""
 
-    only_old: int
-    only_new: int
+    only_old: Count
+    """Rows that only the live objects have."""
+    only_new: Count
+    """Rows that only the backfill has."""
 
 
 class BackfillReport(_Reported):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from landfall.api.backfill_report import BackfillReport, OldAndNew, RowCounts
+from landfall.api.backfill_report import BackfillReport, OldAndNew, RowCounts, parse_report
 from landfall.api.signatures import Addressee
 from landfall.errors import Fenced
 from landfall_operator.api.revisions import revision_of
@@ -446,3 +446,16 @@ def test_an_operator_that_is_not_the_leader_any_more_stops(scene: Scene) -> None
     scene.api.before = fence
     with pytest.raises(Fenced):
         scene.passes()
+
+
+def test_a_report_with_counts_that_cannot_be_breaks_no_pass(scene: Scene) -> None:
+    scene.apply()
+    scene.passes(3)
+    wrong = COMPARED.as_json().replace('"onlyOld":1', '"onlyOld":-1')
+    assert parse_report(COMPARED.as_json())
+    assert parse_report(wrong) is None
+    scene.ends(0, wrong)
+    scene.passes()
+
+    passes = scene.metrics.backfill_passes
+    assert passes.labels("failed")._value.get() == 0  # noqa: SLF001  # as scraped

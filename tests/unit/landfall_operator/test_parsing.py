@@ -16,7 +16,6 @@ from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.cache import slim_deployment, slim_pod
 from landfall_operator.core.parsing import (
     driver_of,
-    hashes_of,
     pod_failure_of,
     record_of,
     report_of,
@@ -25,7 +24,7 @@ from landfall_operator.core.parsing import (
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
 from tests.support.api_objects import OWNER, deployed
-from tests.support.cluster_model import SITE, START, World, group
+from tests.support.cluster_model import START, World, group
 
 
 def pod(state: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -175,13 +174,6 @@ def test_a_recorded_spec_is_read_back() -> None:
         "good",
         START,
     )
-
-
-def test_hashes_are_those_that_were_applied() -> None:
-    config_map = manifests.config_map(OWNER, group(), "good", 1, SITE)
-
-    assert list(hashes_of([config_map])) == [f"ConfigMap/{config_map['metadata']['name']}"]
-    assert hashes_of([config_map])[f"ConfigMap/{config_map['metadata']['name']}"]
 
 
 def test_a_drivers_answer_is_read_whatever_its_release_adds() -> None:
