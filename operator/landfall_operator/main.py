@@ -144,19 +144,21 @@ class Operator:
         drivers = HttpDriverClient(self._session, control, metrics, check)
         events = EventRecorder(self._kube, metrics, now)
         pool = ThreadPoolExecutor(settings.threads)
-        executor = ActionExecutor(self._kube, self._cache, drivers, events, pool)
+        executor = ActionExecutor(
+            kube=self._kube, cache=self._cache, drivers=drivers, events=events, pool=pool
+        )
         reconciler = Reconciler(
-            self._cache,
-            drivers,
-            executor,
-            metrics,
-            ReconcilerSettings(
-                settings.context,
-                now,
-                settings.interval,
-                lambda: self._signing.public,
-                settings.claims,
-                settings.max_rollouts,
+            cache=self._cache,
+            drivers=drivers,
+            executor=executor,
+            metrics=metrics,
+            settings=ReconcilerSettings(
+                context=settings.context,
+                clock=now,
+                interval=settings.interval,
+                keys=lambda: self._signing.public,
+                claims=settings.claims,
+                max_rollouts=settings.max_rollouts,
             ),
         )
         self._queue = WorkQueue(reconciler.reconcile, metrics)
@@ -166,13 +168,13 @@ class Operator:
         self._first_lists = FirstLists(self._kube, self._cache, self._queue.wake)
         passes = BackfillPass(
             BackfillParts(
-                self._kube,
-                self._cache,
-                drivers,
-                HttpPromotionClient(control, metrics, check),
-                executor,
-                settings.context,
-                now,
+                kube=self._kube,
+                cache=self._cache,
+                drivers=drivers,
+                promotions=HttpPromotionClient(control, metrics, check),
+                executor=executor,
+                context=settings.context,
+                clock=now,
             )
         )
         trials = TrialLists(self._cache, self._queue.wake)
@@ -195,7 +197,11 @@ class Operator:
             extra={"version": __version__, "namespaces": _scope(settings)},
         )
         server = await http.serve(
-            self._metrics.registry, self._healthy, self._ready, settings.host, settings.port
+            registry=self._metrics.registry,
+            healthy=self._healthy,
+            ready=self._ready,
+            host=settings.host,
+            port=settings.port,
         )
         log.info(
             "serving",

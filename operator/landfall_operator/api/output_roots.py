@@ -70,7 +70,8 @@ def _contains_in_order(name: str, texts: tuple[str, ...]) -> bool:
     if len(texts) == 1:
         return name == texts[0]
     first, *between, last = texts
-    position, end = len(first), len(name) - len(last)
+    position = len(first)
+    end = len(name) - len(last)
     if position > end or not (name.startswith(first) and name.endswith(last)):
         return False
     for text in between:

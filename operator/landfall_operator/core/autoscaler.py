@@ -231,7 +231,8 @@ def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
 
 def _lacks_capacity(samples: Sequence[Sample]) -> bool:
     """Whether executors that were requested long ago still do not run."""
-    latest, own = samples[-1], of_present_driver(samples)
+    latest = samples[-1]
+    own = of_present_driver(samples)
     recent = [s for s in own if s.time >= latest.time - STARTUP_TIMEOUT]
     return latest.time - own[0].time >= STARTUP_TIMEOUT and all(
         s.executors < s.wanted == latest.wanted for s in recent
@@ -239,7 +240,8 @@ def _lacks_capacity(samples: Sequence[Sample]) -> bool:
 
 
 def _scale_to_load(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> Scaling:
-    latest, now = samples[-1], samples[-1].time
+    latest = samples[-1]
+    now = samples[-1].time
     current_load = load(samples)
     if current_load is None:
         return Scaling(latest.wanted, ScalingReason.HOLD_NOT_MEASURED)
@@ -348,7 +350,8 @@ IDLE_SHARE = 0.5
 
 def ineffective_up(samples: Sequence[Sample], cores: int) -> IneffectiveScaleUp | None:
     """The step up of the last half hour that brought no throughput; None if there is none."""
-    own, now = of_present_driver(samples), samples[-1].time
+    own = of_present_driver(samples)
+    now = samples[-1].time
     after = throughput(own, now - JUDGED_AFTER, now)
     if after is None or not after.always_late:
         return None
@@ -386,7 +389,8 @@ def speed_before_up(samples: Sequence[Sample]) -> float | None:
 
     None if there is no such step, or if nothing was landed before it.
     """
-    own, now = of_present_driver(samples), samples[-1].time
+    own = of_present_driver(samples)
+    now = samples[-1].time
     for last in _before_ups(own):
         if last.time > now - JUDGED_AFTER:
             before = throughput(own, last.time - SPAN_BEFORE, last.time)

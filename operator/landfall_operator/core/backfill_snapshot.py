@@ -195,7 +195,8 @@ def landing_spec(
 
 def pod_of(body: Json) -> BackfillPod:
     """A pod as the API server has it."""
-    metadata, status = body["metadata"], body.get("status", {})
+    metadata = body["metadata"]
+    status = body.get("status", {})
     containers = [c for c in status.get("containerStatuses", []) if c["name"] == "driver"]
     container = containers[0] if containers else {}
     state = container.get("state", {})

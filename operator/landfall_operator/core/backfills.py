@@ -274,7 +274,8 @@ def wants_answer(observed: BackfillObservation) -> bool:
 
 
 def _landing(observed: BackfillObservation) -> BackfillDecision:
-    status, pod = base(observed), observed.pod
+    status = base(observed)
+    pod = observed.pod
     if pod is None:
         return _start(observed, status)
     if pod.owner != observed.uid:
@@ -333,7 +334,9 @@ def _ended_badly(
 
 def _promotion(observed: BackfillObservation) -> BackfillDecision:
     """Of what is compared: waits, begins, or takes in the answer."""
-    status, spec, answer = base(observed), observed.spec, observed.answer
+    status = base(observed)
+    spec = observed.spec
+    answer = observed.answer
     assert spec
     asked = status.promotion
     if asked is None or status.phase is BackfillPhase.COMPARED:
@@ -384,7 +387,8 @@ def _asking(observed: BackfillObservation, status: BackfillStatus) -> BackfillSt
 
 def _retried(observed: BackfillObservation) -> BackfillDecision:
     """Of what failed: waits for the annotation, then goes back to where it failed."""
-    status, pod = base(observed), observed.pod
+    status = base(observed)
+    pod = observed.pod
     if not observed.wants_retry:
         return BackfillDecision(status)
     if status.comparison:
@@ -400,7 +404,8 @@ def _retried(observed: BackfillObservation) -> BackfillDecision:
 
 
 def _deletion(observed: BackfillObservation, since: datetime) -> BackfillDecision:
-    answer, pod = observed.answer, observed.pod
+    answer = observed.answer
+    pod = observed.pod
     if not observed.has_finalizer:
         return BackfillDecision(observed.status)
     if answer and answer.outcome == "waiting":

@@ -273,10 +273,12 @@ class ObjectCache:
     def _put_group(self, body: Mapping[str, Any]) -> Key | None:
         key = _group_of(GROUP, body)
         assert key
-        known, version = self.groups.get(key), int(body["metadata"]["resourceVersion"])
+        known = self.groups.get(key)
+        version = int(body["metadata"]["resourceVersion"])
         if known and version <= known.version:
             return None
-        metadata, spec_json = _slim_metadata(body["metadata"]), _as_text(body.get("spec"))
+        metadata = _slim_metadata(body["metadata"])
+        spec_json = _as_text(body.get("spec"))
         unchanged = known and known.spec_json == spec_json and known.uid == metadata["uid"]
         # Most new versions carry only a status. Parsing the spec again would dominate the cost.
         spec, error = (
@@ -287,7 +289,12 @@ class ObjectCache:
         spec = self._shared(key, spec) if spec else None
         status = body.get("status", {})
         self.groups[key] = new = Resource(
-            metadata, spec_json, _as_text(status), spec, error, status_of(status)
+            metadata=metadata,
+            spec_json=spec_json,
+            status_json=_as_text(status),
+            spec=spec,
+            spec_error=error,
+            status=status_of(status),
         )
         if not unchanged:
             self._index(key)
@@ -301,7 +308,8 @@ class ObjectCache:
 
     def _index(self, key: Key) -> None:
         """Let the group be found by what its resource wants, and by what its drivers have."""
-        resource, marks = self.groups.get(key), set[object]()
+        resource = self.groups.get(key)
+        marks = set[object]()
         if resource:
             specs = [resource.spec, *map(_spec_in, self.owned(key).values())]
             each = {id(spec): spec for spec in specs if spec}.values()

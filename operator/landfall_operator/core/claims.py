@@ -68,7 +68,8 @@ def parse_selector(text: str) -> LabelSelector:
     Raises:
         ValueError: The text is not a label selector.
     """
-    found, position = [], 0
+    found = []
+    position = 0
     while position < len(text.strip()):
         match = _REQUIREMENT.match(text, position)
         if match is None:

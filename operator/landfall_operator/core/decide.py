@@ -151,7 +151,13 @@ def _object_actions(
         )
     created: list[Action] = []
     for revision, replicas in wanted.items():
-        created += _driver_actions(observed, desired, context, revision, replicas)
+        created += _driver_actions(
+            observed=observed,
+            desired=desired,
+            context=context,
+            revision=revision,
+            replicas=replicas,
+        )
     yield from created
     yield from _trial_actions(observed, desired, context)
     for revision, driver in sorted(observed.drivers.items()):
@@ -163,7 +169,8 @@ def _object_actions(
 
 def wanted_drivers(observed: GroupObservation, desired: DesiredState) -> Mapping[str, int]:
     """The desired replicas by revision; the driver of any other revision should not exist."""
-    rollout, stage = desired.rollout, desired.rollout.stage
+    rollout = desired.rollout
+    stage = desired.rollout.stage
     if stage in _ENDING:
         return dict.fromkeys(sorted(observed.drivers), 0)
     wanted = {}
@@ -195,14 +202,16 @@ def _driver_actions(
     replicas: int,
 ) -> Iterator[Action]:
     """Create, change or scale the driver of one revision."""
-    driver, group = observed.driver(revision), _group_of(observed, desired, revision)
+    driver = observed.driver(revision)
+    group = _group_of(observed, desired, revision)
     if driver and driver.terminating:
         return  # A new Deployment of this name can be created only once the old one is gone.
     if group is None or (driver is None and replicas == 0) or observed.deleting:
         if driver and driver.replicas != replicas:
             yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
         return
-    owner, image = _owner(observed), _image(observed, driver, group, context)
+    owner = _owner(observed)
+    image = _image(observed, driver, group, context)
     # The ControllerRevision comes before its driver, so a rollback never lacks it.
     yield from _record(observed, group, image)
     # Most passes need no ConfigMap, and its documents are most of the work of a pass.
@@ -235,15 +244,21 @@ def _trial_actions(
     observed: GroupObservation, desired: DesiredState, context: OperatorContext
 ) -> Iterator[Action]:
     """Create the Backfill of a trial, and delete those that nobody needs any more."""
-    trial, group = trials.present_trial(desired.rollout), desired.group
+    trial = trials.present_trial(desired.rollout)
+    group = desired.group
     if observed.backfills is None:
         return  # What is not known yet may exist already.
     if trial and group and trial.backfill not in observed.backfills:
         # The Backfill reads the spec from there.
         yield from _record(observed, group, _image(observed, None, group, context))
         executors = desired.scaling.desired
-        owner, name = _owner(observed), trial.backfill
-        yield actions.Apply(trial_manifest(owner, group, name, trial.revision, executors))
+        owner = _owner(observed)
+        name = trial.backfill
+        yield actions.Apply(
+            trial_manifest(
+                owner=owner, group=group, name=name, revision=trial.revision, executors=executors
+            )
+        )
     kept = trials.kept_backfill(desired.rollout)
     for name, found in sorted(observed.backfills.items()):
         if name != kept and not found.terminating:
@@ -326,7 +341,8 @@ def _expired_revisions(observed: GroupObservation, desired: DesiredState) -> Ite
 
 def _driver_commands(observed: GroupObservation, desired: DesiredState) -> Iterator[Action]:
     """The commands to the active driver, repeated until the driver's status shows their effect."""
-    rollout, active = desired.rollout, observed.driver(desired.rollout.active)
+    rollout = desired.rollout
+    active = observed.driver(desired.rollout.active)
     status = active.fresh_status(observed.now) if active else None
     if active is None or status is None or active.terminating or desired.sleeps:
         return
@@ -345,14 +361,16 @@ def _driver_commands(observed: GroupObservation, desired: DesiredState) -> Itera
 
 
 def _apply_if_changed(observed: GroupObservation, manifest: Json) -> Iterator[Action]:
-    name, wanted = names.reference(manifest), names.hash_of(manifest)
+    name = names.reference(manifest)
+    wanted = names.hash_of(manifest)
     if observed.hashes.get(name) != wanted or not is_intact(observed.fields.get(name), manifest):
         yield actions.Apply(manifest)
 
 
 def _apply_if_drifted(observed: GroupObservation, manifest: Json) -> Iterator[Action]:
     """Put a Deployment back that somebody changed; one of another release stays as it is."""
-    name, wanted = names.reference(manifest), names.hash_of(manifest)
+    name = names.reference(manifest)
+    wanted = names.hash_of(manifest)
     if observed.hashes.get(name) == wanted and not is_intact(observed.fields.get(name), manifest):
         yield actions.Apply(manifest)
 

@@ -136,7 +136,8 @@ _WORTH_A_WRITE = 10
 
 def known_ledger(observed: GroupObservation, active: str | None) -> LedgerStatus | None:
     """What the group's ledger has reached at least; None if no driver has said so yet."""
-    known, driver = observed.status.ledger, observed.driver(active)
+    known = observed.status.ledger
+    driver = observed.driver(active)
     status = driver.fresh_status(observed.now) if driver else None
     if not driver or not status or not driver.lands(observed.now) or status.slot < 0:
         return known
@@ -246,12 +247,28 @@ def desired_state(observed: GroupObservation) -> DesiredState:
         wanted = observed.revision_of(group) if group else None
         if event is Event.RESUME and group and trials.is_due(observed, before, group):
             wanted = before.active  # it lands again while the other one is tried
-        after = transition(before, event, wanted, observed.now, rejected)
-        after = trials.after(observed, before, event, after, group)
-    schedule, idle = schedule_state(observed, after, group), idle_state(observed, after, group)
-    scaling, ledger = Scaling(0, ScalingReason.BY_HAND), known_ledger(observed, after.active)
+        after = transition(
+            rollout=before, event=event, wanted=wanted, now=observed.now, rejected=rejected
+        )
+        after = trials.after(
+            observed=observed, before=before, event=event, changed=after, group=group
+        )
+    schedule = schedule_state(observed, after, group)
+    idle = idle_state(observed, after, group)
+    scaling = Scaling(0, ScalingReason.BY_HAND)
+    ledger = known_ledger(observed, after.active)
     plan = _plan(observed)
-    desired = DesiredState(group, after, event, plan, scaling, ledger, request, schedule, idle)
+    desired = DesiredState(
+        group=group,
+        rollout=after,
+        event=event,
+        plan=plan,
+        scaling=scaling,
+        ledger=ledger,
+        answer=request,
+        schedule=schedule,
+        idle=idle,
+    )
     hold = _scaling_hold(observed, after, sleeps=desired.sleeps)
     return replace(desired, scaling=_scaling(observed, group, hold))
 
@@ -264,12 +281,12 @@ def _paused(observed: GroupObservation) -> DesiredState:
     scaling = Scaling(present, ScalingReason.BY_HAND, "the group is paused")
     ledger = known_ledger(observed, status.rollout.active)
     return DesiredState(
-        group,
-        status.rollout,
-        None,
-        status.plan,
-        scaling,
-        ledger,
+        group=group,
+        rollout=status.rollout,
+        event=None,
+        plan=status.plan,
+        scaling=scaling,
+        ledger=ledger,
         schedule=schedule_state(observed, status.rollout, group),
         idle=idle_state(observed, status.rollout, group),
     )
@@ -335,7 +352,8 @@ def _spec_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> Iterator[Event]:
     """Events from comparing the revision that the spec asks for with those that have a role."""
-    wanted, active = observed.revision_of(group), observed.driver(rollout.active)
+    wanted = observed.revision_of(group)
+    active = observed.driver(rollout.active)
     if rollout.active is None:
         yield Event.FIRST
     elif wanted == rollout.active:
@@ -389,7 +407,8 @@ def _driver_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> Iterator[Event]:
     """Events from the state of the active driver and of the target's driver."""
-    active, limit = observed.driver(rollout.active), group.spec.upgrade.rollback
+    active = observed.driver(rollout.active)
+    limit = group.spec.upgrade.rollback
     if rollout.target:
         yield from _target_events(observed, rollout, group)
         # A driver that drains still holds the lane: it hands over when it is done.
@@ -416,7 +435,8 @@ def _target_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> Iterator[Event]:
     """Events from the state of the target's driver."""
-    target, limit = observed.driver(rollout.target), group.spec.upgrade.rollback
+    target = observed.driver(rollout.target)
+    limit = group.spec.upgrade.rollback
     if driver_failure(observed, target, rollout, limit):
         yield Event.TARGET_BROKEN
     elif target and target.phase(observed.now) in {Phase.STANDBY, *OWNS_LANE}:
@@ -444,7 +464,8 @@ def _is_rejected(observed: GroupObservation, rollout: RolloutStatus) -> bool:
 
 def _digest(observed: GroupObservation, revision: str | None) -> str | None:
     """The digest of a revision's spec, from its Deployment or its record."""
-    driver, record = observed.driver(revision), observed.record(revision)
+    driver = observed.driver(revision)
+    record = observed.record(revision)
     return driver.digest if driver else record.digest if record else None
 
 
@@ -479,7 +500,8 @@ def _rejected_spec(
     if event not in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TARGET_BROKEN} or not group:
         return None
     failed = rollout.target if event is Event.TARGET_BROKEN else rollout.active
-    digest, driver = _digest(observed, failed), observed.driver(failed)
+    digest = _digest(observed, failed)
+    driver = observed.driver(failed)
     if not failed or not digest:
         return None
     failure = driver_failure(observed, driver, rollout, group.spec.upgrade.rollback)
@@ -496,7 +518,8 @@ def _rejected_spec(
 
 def _plan(observed: GroupObservation) -> PlanStatus | None:
     """The impact of the latest edit, compared with the spec that was in force before it."""
-    old, rollout = observed.status.plan, observed.status.rollout
+    old = observed.status.plan
+    rollout = observed.status.rollout
     before = _last_spec(observed, trials.next_revision(rollout))
     if (
         observed.spec is None
@@ -534,7 +557,13 @@ def _scaling(
             ineffective=known,
         )
     context = ScalingContext(hold, known)
-    return scale(observed.samples, policy, group.spec.executor.cores, observed.now, context)
+    return scale(
+        samples=observed.samples,
+        policy=policy,
+        cores=group.spec.executor.cores,
+        now=observed.now,
+        context=context,
+    )
 
 
 def _scaling_hold(

@@ -192,7 +192,8 @@ def _restarts_text(restarts: int) -> str:
 
 def _landing_failure(status: Status, elapsed: timedelta, limit: Rollback) -> DriverFailure | None:
     """Why a driver that answers counts as failed, without an obstacle."""
-    failures, last = status.commits.consecutive_failures, status.commits.last_failure
+    failures = status.commits.consecutive_failures
+    last = status.commits.last_failure
     if failures >= limit.max_commit_failures:
         return DriverFailure(
             Reason.COMMITS_FAILING,

@@ -94,7 +94,8 @@ def _quiet_since(rollout: RolloutStatus, status: Status) -> datetime | None:
     The ledger says when something landed last, whichever driver did it. A group that has never
     landed anything is quiet since it was settled.
     """
-    totals, commits = totals_of(status), status.commits
+    totals = totals_of(status)
+    commits = status.commits
     is_busy = (
         totals.lag_records
         or totals.blocked

@@ -65,7 +65,8 @@ _MAX_NUMBER = 2**63 - 1
 
 def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | None) -> Driver:
     """A revision's driver, from its Deployment and all of its pods, terminating ones too."""
-    metadata, spec = deployment["metadata"], deployment["spec"]
+    metadata = deployment["metadata"]
+    spec = deployment["spec"]
     newest = max(
         pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None
     )

@@ -214,7 +214,8 @@ def _fallback(observed: GroupObservation, rollout: RolloutStatus, named: str) ->
 
 def _rejecting(observed: GroupObservation, rollout: RolloutStatus, message: str) -> RolloutStatus:
     """The rollout with the requested spec rejected, so that only another one replaces it."""
-    digest, failed = _requested_digest(observed), trials.next_revision(rollout)
+    digest = _requested_digest(observed)
+    failed = trials.next_revision(rollout)
     if not digest or not failed:
         raise _RefusedError("the spec is not valid; apply the spec that you want")
     rejected = Rejected(

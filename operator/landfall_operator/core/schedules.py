@@ -59,7 +59,8 @@ def schedule_state(
     schedule = group.spec.schedule if group else None
     if schedule is None:
         return None
-    reported, saved = _reported(observed, rollout), observed.status.runs or ()
+    reported = _reported(observed, rollout)
+    saved = observed.status.runs or ()
     runs = saved if reported is None else reported
     if rollout.stage in _ENDING:
         return ScheduleState(runs)
@@ -72,7 +73,9 @@ def schedule_state(
     latest = schedule.ranges(None, observed.now)
     upcoming = next(each for each in latest if each.due > observed.now)
     since = first.due if after else _made(observed, rollout) or first.due
-    return ScheduleState(runs, first, since, since + schedule.deadline, upcoming)
+    return ScheduleState(
+        runs=runs, due=first, since=since, late_from=since + schedule.deadline, following=upcoming
+    )
 
 
 def run_status(run: ReportedRun) -> RunStatus:

@@ -136,7 +136,8 @@ def sample_of(report: StatusReport) -> Sample | None:
     Blocked topic partitions are left out: more executors would not land their records.
     """
     status = report.status
-    rates, workers = status.rates, status.workers
+    rates = status.rates
+    workers = status.workers
     if (
         rates.arrived_records is None
         or rates.task_seconds is None
@@ -285,7 +286,8 @@ class GroupObservation:
 
         A Deployment of the former scheme has another name, and is never changed.
         """
-        digest, own = digest_of(group), revision_of(group)
+        digest = digest_of(group)
+        own = revision_of(group)
         formerly = sorted(
             driver.revision
             for driver in self.drivers.values()

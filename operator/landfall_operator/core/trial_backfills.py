@@ -45,7 +45,8 @@ class Backfill:
 
 def trial_backfill_of(body: Mapping[str, Any]) -> Backfill | None:
     """The Backfill in an API object; None if it is not one that the operator made for a trial."""
-    metadata, status = body["metadata"], body.get("status", {})
+    metadata = body["metadata"]
+    status = body.get("status", {})
     if metadata.get("labels", {}).get(COMPONENT) != TRIAL:
         return None
     return Backfill(

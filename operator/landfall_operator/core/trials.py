@@ -82,7 +82,8 @@ def is_due(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGr
     """
     if group.spec.upgrade.strategy not in STRATEGIES:
         return False
-    wanted, trial = observed.revision_of(group), rollout.trial
+    wanted = observed.revision_of(group)
+    trial = rollout.trial
     if trial and trial.revision == wanted:
         # What passed once is tried again for another change: other records come by then.
         under_way = rollout.stage is Stage.TRYING and trial.terms == terms_of(group)
@@ -117,7 +118,8 @@ def needless(observed: GroupObservation, rollout: RolloutStatus, group: Consumer
         return why
     if observed.revision_of(group) == rollout.previous:
         return "it is the revision that landed before"
-    window, last = window_of(group), _last_commit(observed, rollout)
+    window = window_of(group)
+    last = _last_commit(observed, rollout)
     if last is None or observed.now - last > window:
         return f"nothing was landed within {duration_text(window)}"
     return ""
@@ -163,7 +165,8 @@ def _trial_of(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> TrialStatus:
     """What the status says of the trial with which a change begins."""
-    wanted, since = observed.revision_of(group), whole_seconds(observed.now)
+    wanted = observed.revision_of(group)
+    since = whole_seconds(observed.now)
     made = TrialStatus(revision=wanted, terms=terms_of(group), since=since)
     if why := needless(observed, rollout, group):
         return made.model_copy(
@@ -249,7 +252,8 @@ def given_up(trial: TrialStatus, result: TrialResult = TrialResult.ABORTED) -> T
 
 def is_rejected(rollout: RolloutStatus) -> bool:
     """Whether the requested spec was rejected because of its trial."""
-    trial, rejected = rollout.trial, rollout.rejected
+    trial = rollout.trial
+    rejected = rollout.rejected
     if trial is None or rejected is None or trial.result not in _SPEAKS_AGAINST:
         return False
     return revision_with(rejected.generation, rejected.digest) == trial.revision
@@ -306,7 +310,8 @@ def of_comparison(
 ) -> TrialStatus:
     """What follows from what a Backfill has compared; ``group`` says what is tolerated."""
     trial = trial.model_copy(update={"comparison": compared})
-    rows, letters = compared.rows, compared.dead_letters
+    rows = compared.rows
+    letters = compared.dead_letters
     if not (rows.old or rows.new or letters.old or letters.new):
         return _with(trial, TrialResult.SKIPPED, "not tried: there were no rows to compare")
     if group.spec.upgrade.strategy == "Canary":
@@ -321,7 +326,8 @@ def of_comparison(
 
 def _of_shadow(compared: TrialComparison, group: ConsumerGroup) -> Iterator[str]:
     tolerated = group.spec.upgrade.shadow.tolerate
-    rows, letters = compared.rows, compared.dead_letters
+    rows = compared.rows
+    letters = compared.dead_letters
     differing, most = max(rows.only_old, rows.only_new), max(rows.old, rows.new)
     if differing > tolerated.rows * most:
         counts = f"{rows.only_old} of {rows.old} old and {rows.only_new} of {rows.new} new rows"
@@ -333,7 +339,8 @@ def _of_shadow(compared: TrialComparison, group: ConsumerGroup) -> Iterator[str]
 
 
 def _of_canary(compared: TrialComparison, found: Backfill, group: ConsumerGroup) -> Iterator[str]:
-    canary, letters = group.spec.upgrade.canary, compared.dead_letters
+    canary = group.spec.upgrade.canary
+    letters = compared.dead_letters
     old, new = _records(compared)
     if old and not new:
         yield f"it landed nothing of {old} records"
@@ -353,7 +360,8 @@ def _of_canary(compared: TrialComparison, found: Backfill, group: ConsumerGroup)
 
 def _records(compared: TrialComparison) -> tuple[int, int]:
     """The records that became rows or dead letters, by the running and by the new revision."""
-    rows, letters = compared.rows, compared.dead_letters
+    rows = compared.rows
+    letters = compared.dead_letters
     return rows.old + letters.old, rows.new + letters.new
 
 

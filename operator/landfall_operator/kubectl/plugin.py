@@ -247,7 +247,8 @@ def _top(kubectl: Kubectl, arguments: argparse.Namespace, rest: Sequence[str]) -
 
 def _ask(kubectl: Kubectl, arguments: argparse.Namespace) -> int:
     """Set the annotation of a verb, and wait until the operator has answered."""
-    verb, name = Verb(arguments.command), arguments.group
+    verb = Verb(arguments.command)
+    name = arguments.group
     before = _last_request(kubectl.group(name))
     value = _value(getattr(arguments, "to", ""))
     kubectl.annotate(name, f"{annotation(verb)}={value}")

@@ -62,7 +62,8 @@ def group_line(resource: Mapping[str, Any]) -> GroupLine:
     """What is shown of a ``ConsumerGroup``."""
     metadata = resource["metadata"]
     status = status_of(resource.get("status") or {})
-    lag, commits = status.lag, status.commits
+    lag = status.lag
+    commits = status.commits
     last = commits.last_time if commits else None
     return GroupLine(
         namespace=metadata["namespace"],

@@ -128,7 +128,8 @@ def network_policies(
             {"ports": [tcp(DRIVER_PORT), tcp(BLOCK_PORT)], "from": [spark_peer]},
         ],
     }
-    name, kind = object_name(owner.name), ("networking.k8s.io/v1", "NetworkPolicy")
+    name = object_name(owner.name)
+    kind = ("networking.k8s.io/v1", "NetworkPolicy")
     return (
         {**_object(owner, *kind, name, spec.group), "spec": of_driver},
         {
@@ -230,7 +231,8 @@ def _spark(spec: BackfillSpec, group: ConsumerGroup) -> list[Json]:
 def _pod(owner: Owner, group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
     """A pod like the group's driver, without what makes it one."""
     template = driver_template(group, image, object_name(owner.name), context)
-    metadata, spec = template["metadata"], template["spec"]
+    metadata = template["metadata"]
+    spec = template["spec"]
     annotations = metadata.get("annotations", {})
     users = {key: value for key, value in annotations.items() if key != names.DIGEST_ANNOTATION}
     labels = {k: v for k, v in metadata["labels"].items() if k != names.REVISION_LABEL}
@@ -280,7 +282,8 @@ def _mount(pod: Json, name: str, secrets: Sequence[str]) -> None:
     container = _container(pod, name)
     mounted = {each["mountPath"] for each in container["volumeMounts"]}
     for number, secret in enumerate(secrets):
-        path, volume = f"{SECRETS_FOLDER}/{secret}", f"backup-{number}"
+        path = f"{SECRETS_FOLDER}/{secret}"
+        volume = f"backup-{number}"
         if path not in mounted:
             mount = {"name": volume, "mountPath": path, "readOnly": True}
             container["volumeMounts"] = [*container["volumeMounts"], mount]

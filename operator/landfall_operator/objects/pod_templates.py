@@ -117,7 +117,8 @@ def driver_template(
     group: ConsumerGroup, image: str, config: str, context: OperatorContext
 ) -> Json:
     """The pod template of the driver's Deployment, which mounts the ConfigMap ``config``."""
-    name, revision = group.metadata.name, revision_of(group)
+    name = group.metadata.name
+    revision = revision_of(group)
     secrets = driver_secrets_of(group)
     grace = group.spec.upgrade.drain_timeout + GRACE
     ours: Json = {

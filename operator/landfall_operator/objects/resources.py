@@ -47,7 +47,8 @@ def driver_resources(given: Resources, default: Resources = Resources()) -> Valu
 
 def completed(given: Resources, default: Resources) -> Resources:
     """What is given, and the defaults of all else, which follow a given value that exceeds them."""
-    requests, limits = ({**default.requests, **given.requests}, {**default.limits, **given.limits})
+    requests = {**default.requests, **given.requests}
+    limits = {**default.limits, **given.limits}
     for name, value in given.requests.items():
         if name not in given.limits and name in limits and amount(value) > amount(limits[name]):
             limits[name] = value
@@ -76,7 +77,8 @@ def executor_resources(given: Resources) -> Values:
 
 def executor_cpu(given: Resources) -> dict[str, str]:
     """Spark's properties for the CPU of executors."""
-    request, limit = given.requests.get("cpu"), given.limits.get("cpu")
+    request = given.requests.get("cpu")
+    limit = given.limits.get("cpu")
     cpu = {"request": request or limit, "limit": limit}
     return {
         f"spark.kubernetes.executor.{kind}.cores": value for kind, value in cpu.items() if value

@@ -38,7 +38,8 @@ def terms_of(group: ConsumerGroup) -> str:
 def window_of(group: ConsumerGroup) -> timedelta:
     """How far back a trial looks for what was landed: long enough for every topic partition."""
     spec = group.spec
-    upgrade, policy = spec.upgrade, spec.upload_policy
+    upgrade = spec.upgrade
+    policy = spec.upload_policy
     window = upgrade.canary.window if upgrade.strategy == "Canary" else upgrade.shadow.window
     ages = (each.max_age for each in policy.overrides if each.max_age)
     return max(window, policy.max_age, *ages)

@@ -77,7 +77,8 @@ def parked_files(view: View) -> Finding | None:
     waiting = [feed for feed in feeds if feed.undecided_parts]
     if not waiting:
         return None
-    first, count = waiting[0], sum(feed.undecided_parts for feed in waiting)
+    first = waiting[0]
+    count = sum(feed.undecided_parts for feed in waiting)
     message = (
         f"{plural(count, 'part')} of files could not be read, however often "
         f"{'it was' if count == 1 else 'they were'} tried; {first.topic}: {first.error}"
@@ -254,7 +255,8 @@ def _ready(view: View) -> Finding:
 
 def _deployed(view: View) -> Finding:
     """Whether what the spec asks for is in force, and not only some revision of the group."""
-    observed, rollout = view.observed, view.desired.rollout
+    observed = view.observed
+    rollout = view.desired.rollout
     if observed.spec_error:
         return Finding("False", Reason.SPEC_INVALID, observed.spec_error)
     if rejected := _rejected(view):
@@ -275,7 +277,8 @@ def _not_yet(view: View) -> Finding:
         return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
     if queued := _queued(view):
         return queued._replace(status="False")
-    rollout, change = view.desired.rollout, upgrading(view)
+    rollout = view.desired.rollout
+    change = upgrading(view)
     if change.status == "True":
         return change._replace(status="False")
     return Finding("False", STAGES.get(rollout.stage, Reason.STARTING))
@@ -376,7 +379,8 @@ def _source_reachable(view: View) -> Finding:
         return _of_pod_failure(failure)
     if view.status is None:
         return Finding("Unknown", Reason.UNKNOWN)
-    commits, last = view.status.commits, view.status.commits.last_failure
+    commits = view.status.commits
+    last = view.status.commits.last_failure
     failing = commits.consecutive_failures >= FAILURE_THRESHOLD
     if last and failing and last.reason.startswith("Source"):
         return Finding("False", Reason.SOURCE_UNAVAILABLE, last.message)
@@ -426,7 +430,8 @@ def _some_executor(view: View) -> Finding:
 
 
 def _published(view: View) -> Finding | None:
-    observed, desired = view.observed, view.desired
+    observed = view.observed
+    desired = view.desired
     found = condition_of(publisher_statuses(observed, desired), desired, observed.now)
     return Finding(*found) if found else None
 
@@ -461,7 +466,8 @@ def _on_schedule(view: View) -> Finding | None:
 
 def _problem(view: View) -> str:
     """What keeps the group from landing, as far as that is known."""
-    ready, stalled = _ready(view), _stalled(view)
+    ready = _ready(view)
+    stalled = _stalled(view)
     ended = view.driver.last_exit if view.driver else None
     if stalled.status == "True":
         return stalled.message
@@ -501,7 +507,8 @@ def _stalled(view: View) -> Finding:
 
 def _not_started(view: View) -> Finding | None:
     """Why the driver counts as failed before it landed anything, with none to roll back to."""
-    rollout, group = view.desired.rollout, view.desired.group
+    rollout = view.desired.rollout
+    group = view.desired.group
     if group is None or rollout.stage is not Stage.OPENING:
         return None
     failure = driver_failure(view.observed, view.driver, rollout, group.spec.upgrade.rollback)
@@ -536,7 +543,8 @@ def _blocked(view: View) -> Finding | None:
     if not view.status or not blocked:
         return None
     count = totals_of(view.status).blocked
-    first, verb = blocked[0], "is" if count == 1 else "are"
+    first = blocked[0]
+    verb = "is" if count == 1 else "are"
     message = (
         f"{plural(count, 'topic partition')} {verb} blocked and "
         f"{'needs' if count == 1 else 'need'} operator action; "

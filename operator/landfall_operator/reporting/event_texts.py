@@ -18,7 +18,8 @@ def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEven
     """The Event for the rollout's transition; None when the rollout stays in its stage."""
     if desired.event is None:
         return None
-    before, after = observed.status.rollout, desired.rollout
+    before = observed.status.rollout
+    after = desired.rollout
     failed = after.retry if desired.event is Event.TARGET_BROKEN else None
     rejected = (failed and failed.message) or (after.rejected.message if after.rejected else "")
     is_first = desired.event is Event.PROVEN and before.previous is None

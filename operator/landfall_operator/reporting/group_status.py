@@ -75,7 +75,8 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
     fresh = driver.fresh_status(observed.now) if driver else None
     record = observed.record(desired.rollout.active)
     workers = fresh.workers if fresh else None
-    publishers, feeds = publisher_statuses(observed, desired), feed_statuses(observed, desired)
+    publishers = publisher_statuses(observed, desired)
+    feeds = feed_statuses(observed, desired)
     status = GroupStatus(
         observed_generation=acted_on(observed),
         phase=phase,
@@ -117,7 +118,8 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
 def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Phase, Reason | None]:
     """The phase that sums up all conditions, and the reason of the condition that determines it."""
     by_type = {condition.type: condition for condition in found}
-    ready, stalled = by_type[ConditionType.READY], by_type[ConditionType.STALLED]
+    ready = by_type[ConditionType.READY]
+    stalled = by_type[ConditionType.STALLED]
     upgrading = by_type[ConditionType.UPGRADING]
     if rollout.stage in _PHASES:
         return _PHASES[rollout.stage], None
@@ -136,7 +138,8 @@ def _summarize_landing(
     by_type: Mapping[ConditionType, Condition],
 ) -> tuple[Phase, Reason | None]:
     """The phase of a group that does nothing but land, and that no user must act for."""
-    ready, lag = by_type[ConditionType.READY], by_type[ConditionType.WITHIN_LAG_TARGET]
+    ready = by_type[ConditionType.READY]
+    lag = by_type[ConditionType.WITHIN_LAG_TARGET]
     schedule = by_type.get(ConditionType.ON_SCHEDULE)
     missed = schedule.reason if schedule and schedule.status == "False" else None
     if missed and (ready.status == "True" or ready.reason is Reason.STARTING):
@@ -208,7 +211,8 @@ def _eta(observed: GroupObservation, status: Status) -> int | None:
 
 
 def _commits(status: Status) -> CommitsStatus:
-    commits, last = status.commits, status.commits.last_failure
+    commits = status.commits
+    last = status.commits.last_failure
     return CommitsStatus(
         total=commits.total,
         failures=commits.failures,

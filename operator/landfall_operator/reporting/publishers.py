@@ -51,7 +51,8 @@ def publisher_statuses(
     observed: GroupObservation, desired: DesiredState
 ) -> tuple[PublisherStatus, ...]:
     """Every publisher that the active driver reports, or that the last status had, by name."""
-    driver, intervals = observed.driver(desired.rollout.active), _intervals(desired)
+    driver = observed.driver(desired.rollout.active)
+    intervals = _intervals(desired)
     answer = driver.report if driver else None
     known = {each.name: each for each in observed.status.publishers or ()}
     if answer and answer.status.publishers:
@@ -159,7 +160,8 @@ def _state(reported: contract.PublisherStatus, limit: timedelta) -> PublisherSta
 
 def _with_age(status: PublisherStatus, now: datetime) -> PublisherStatus:
     """The status, whose text has the age of the number if that is old."""
-    text, age = time_text(status.lag_seconds), now - status.time
+    text = time_text(status.lag_seconds)
+    age = now - status.time
     return status.model_copy(update={"lag_text": aged(text, age) if age > FRESH else text})
 
 

@@ -97,7 +97,8 @@ def condition_of(
         desired: where it should go.
         problem: what keeps its driver from landing, as far as that is known.
     """
-    state, now = desired.schedule, observed.now
+    state = desired.schedule
+    now = observed.now
     if state is None:
         return None
     if desired.rollout.stage in _STOPPED:

@@ -350,7 +350,8 @@ class ActionExecutor:
         Raises:
             Retry: It exists, and is not the given owner's.
         """
-        kind, metadata = manifest["kind"], manifest["metadata"]
+        kind = manifest["kind"]
+        metadata = manifest["metadata"]
         try:
             return await self.in_thread(self._kube.create, manifest)
         except Conflict:
@@ -378,7 +379,8 @@ class ActionExecutor:
             raise Retry(
                 f"{names.reference(manifest)} still belongs to a deleted group of the same name"
             )
-        name, wanted = names.reference(manifest), names.hash_of(manifest)
+        name = names.reference(manifest)
+        wanted = names.hash_of(manifest)
         # Another operator writes a hash of its own: what this one applied before is a repair, too.
         known = {cached.hash, self._applied.get((target.key, name))} if cached else set()
         if wanted and wanted in known:
@@ -395,7 +397,8 @@ class ActionExecutor:
 
         Server-side apply would take over the fields of the object and make the group its owner.
         """
-        kind, name = manifest["kind"], manifest["metadata"]["name"]
+        kind = manifest["kind"]
+        name = manifest["metadata"]["name"]
         try:
             body = await self.in_thread(self._kube.find, kind, target.key[0], name)
         except NotFound:
@@ -412,7 +415,8 @@ class ActionExecutor:
 
     async def _announce_drift(self, target: Target, name: str, repairs: int) -> None:
         """Say that an object is put back; after some repairs in a row, that somebody insists."""
-        reason, message = "PutBack", f"{name} was changed by somebody else, and is put back"
+        reason = "PutBack"
+        message = f"{name} was changed by somebody else, and is put back"
         if repairs >= REPAIRS_AT_ONCE:
             reason = "Contested"
             message = (
@@ -530,7 +534,9 @@ class ActionExecutor:
         """How the driver of a revision recognizes the operator; None if it cannot, by now."""
         (namespace, name), pod = target.key, target.signed.get(revision)
         if pod is not None:
-            return Addressee(namespace, name, target.resource.uid, revision, pod)
+            return Addressee(
+                namespace=namespace, group=name, uid=target.resource.uid, revision=revision, pod=pod
+            )
         try:
             token = await self._token(target)
             if token is None:

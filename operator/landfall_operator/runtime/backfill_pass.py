@@ -97,14 +97,15 @@ class BackfillPass:
     # -------------------------------------------------------------------------------------- observe
 
     async def _observe(self, body: Json) -> BackfillObservation:
-        parts, spec = self._parts, body.get("spec", {})
+        parts = self._parts
+        spec = body.get("spec", {})
         key = (body["metadata"]["namespace"], str(spec.get("group", "")))
         landing = landing_spec(
-            key[1],
-            spec.get("revision"),
-            parts.cache.groups.get(key),
-            parts.cache.owned(key),
-            parts.context.image,
+            name=key[1],
+            revision=spec.get("revision"),
+            resource=parts.cache.groups.get(key),
+            owned=parts.cache.owned(key),
+            image=parts.context.image,
         )
         landing = self._with_backup(landing, key[0], spec.get("backup"))
         observed = observation(body, parts.clock(), landing)
@@ -145,10 +146,12 @@ class BackfillPass:
 
     async def _ask(self, observed: BackfillObservation) -> PromotionAnswer:
         """Ask the driver that lands the group, if one runs."""
-        parts, spec = self._parts, observed.spec
+        parts = self._parts
+        spec = observed.spec
         assert spec
         key = (observed.namespace, spec.group)
-        request, lane = observed.status.promotion, observed.status.side_lane
+        request = observed.status.promotion
+        lane = observed.status.side_lane
         group = parts.cache.groups.get(key)
         if group is None or request is None or lane is None:
             return PromotionAnswer("failed", f"there is no ConsumerGroup {spec.group} any more")
@@ -220,7 +223,8 @@ class BackfillPass:
         Raises:
             Retry: the API server refuses the pod, as while the group's ServiceAccount is missing.
         """
-        parts, spec = self._parts, observed.spec
+        parts = self._parts
+        spec = observed.spec
         assert spec
         manifest = backfill_pods.config_map(owner, spec, landing, parts.context)
         lander = _lander(await parts.executor.created(manifest, owner))
@@ -231,7 +235,9 @@ class BackfillPass:
 
     async def _discard(self, target: BackfillTarget, observed: BackfillObservation) -> None:
         """Create the pod that discards; if nothing can, let the Backfill go."""
-        parts, owner, spec = self._parts, target.owner, observed.spec
+        parts = self._parts
+        owner = target.owner
+        spec = observed.spec
         assert spec
         name = backfill_pods.object_name(observed.name)
         try:
@@ -265,7 +271,8 @@ class BackfillPass:
 
 def _lander(pinned: Json) -> Lander:
     """What the ConfigMap of a backfill says of who lands it."""
-    data, annotations = pinned["data"], pinned["metadata"]["annotations"]
+    data = pinned["data"]
+    annotations = pinned["metadata"]["annotations"]
     backup = data.get(backfill_pods.BACKUP_KEY)
     return Lander(
         parse_group_file(data[backfill_pods.GROUP_KEY]),

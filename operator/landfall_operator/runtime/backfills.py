@@ -168,7 +168,8 @@ def _group_of(body: Json) -> tuple[str, str]:
 
 def _is_over(body: Json) -> bool:
     """Whether nothing goes on with a Backfill, and nobody asks for anything."""
-    metadata, status = body["metadata"], status_of(body.get("status", {}))
+    metadata = body["metadata"]
+    status = status_of(body.get("status", {}))
     is_new = status.observed_generation != metadata.get("generation")
     asks = "deletionTimestamp" in metadata or RETRY in metadata.get("annotations", {})
     return not (is_new or asks) and is_settled(status, body.get("spec", {}).get("promote", ""))

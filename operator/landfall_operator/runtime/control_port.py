@@ -134,7 +134,8 @@ class ControlPort:
 
     async def _signed(self, send: Any, to: Addressee, path: str, body: bytes) -> Any:
         """The answer to a signed request, which is signed again if that may help."""
-        corrected, keys = False, iter(self._signer.keys)
+        corrected = False
+        keys = iter(self._signer.keys)
         key = next(keys)
         while True:
             response = await send(self._signer.sign(key, to, path, body))

@@ -101,13 +101,16 @@ class HttpDriverClient:
     async def send(self, address: str, command: Command, credentials: Credentials) -> None:
         """See ``DriverClient``."""
         self._before_command()
-        path, outcome, refused = _PATHS[type(command)], "error", ""
+        path = _PATHS[type(command)]
+        outcome = "error"
+        refused = ""
         try:
             request = self._control.post(
                 address, path, asdict(command), credentials, TIMEOUT_SECONDS
             )
             async with request as response:
-                outcome, code = outcome_of(response.status), response.status
+                outcome = outcome_of(response.status)
+                code = response.status
                 if code == HTTPStatus.UNAUTHORIZED:
                     refused = why_refused(response)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:

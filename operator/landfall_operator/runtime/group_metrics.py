@@ -340,7 +340,8 @@ def _trial_samples(status: GroupStatus) -> Samples:
 
 def _schedule_samples(snapshot: GroupSnapshot) -> Samples:
     """Where a group with ``spec.schedule`` is."""
-    schedule, runs = snapshot.status.schedule, snapshot.status.runs
+    schedule = snapshot.status.schedule
+    runs = snapshot.status.runs
     if schedule is None:
         return
     if snapshot.late_seconds is not None:
@@ -355,7 +356,9 @@ def _schedule_samples(snapshot: GroupSnapshot) -> Samples:
 
 def _driver_samples(status: GroupStatus) -> Samples:
     """What the active driver reported last, with the time of that report."""
-    lag, commits, rate = status.lag, status.commits, status.rate
+    lag = status.lag
+    commits = status.commits
+    rate = status.rate
     if lag:
         yield "landfall_group_lag_records", (), lag.records
         yield "landfall_group_lag_seconds", (), lag.seconds

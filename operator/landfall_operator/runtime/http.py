@@ -74,7 +74,8 @@ class _Site(web.TCPSite):
     async def start(self) -> None:
         """Listen; aiohttp itself has no deadline for the headers of a request."""
         await web.BaseSite.start(self)
-        loop, server = asyncio.get_running_loop(), self._runner.server
+        loop = asyncio.get_running_loop()
+        server = self._runner.server
         assert server
         newest: deque[web.RequestHandler] = deque()
 

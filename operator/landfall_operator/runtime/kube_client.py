@@ -188,7 +188,11 @@ class KubeClient:
         """
         served = KINDS[kind]
         query = {"fieldSelector": f"metadata.name={name}"}
-        answer = self._send(Request("list", served, "GET", served.path(namespace), query))
+        answer = self._send(
+            Request(
+                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
+            )
+        )
         if not answer["items"]:
             raise NotFound(f"{kind} {namespace}/{name} does not exist")
         found: Json = answer["items"][0]
@@ -207,7 +211,11 @@ class KubeClient:
         query = {"labelSelector": selector, "limit": str(PAGE_SIZE)}
         if rest:
             query["continue"] = rest
-        answer = self._send(Request("list", served, "GET", served.path(namespace), query))
+        answer = self._send(
+            Request(
+                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
+            )
+        )
         listed = answer["metadata"]
         return Page(answer["items"], listed["resourceVersion"], listed.get("continue", ""))
 
@@ -219,7 +227,11 @@ class KubeClient:
             "fieldSelector": ",".join(f"{name}={value}" for name, value in fields.items()),
             "limit": str(PAGE_SIZE),
         }
-        answer = self._send(Request("list", served, "GET", served.path(namespace), query))
+        answer = self._send(
+            Request(
+                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
+            )
+        )
         found: list[Json] = answer["items"]
         return found
 
@@ -231,7 +243,11 @@ class KubeClient:
         """
         served = KINDS[kind]
         query = {"labelSelector": selector, "limit": "1"}
-        self._send(Request("list", served, "GET", served.path(namespace), query))
+        self._send(
+            Request(
+                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
+            )
+        )
 
     def create(self, manifest: Json) -> Json:
         """Create an object.
@@ -242,7 +258,14 @@ class KubeClient:
         served = KINDS[manifest["kind"]]
         path = served.path(manifest["metadata"]["namespace"])
         return self._send(
-            Request("create", served, "POST", path, {"fieldManager": OPERATOR}, manifest)
+            Request(
+                verb="create",
+                kind=served,
+                method="POST",
+                path=path,
+                query={"fieldManager": OPERATOR},
+                body=manifest,
+            )
         )
 
     def replace(self, manifest: Json) -> Json:
@@ -251,18 +274,37 @@ class KubeClient:
         Raises:
             Conflict: The object has another version now.
         """
-        served, metadata = KINDS[manifest["kind"]], manifest["metadata"]
+        served = KINDS[manifest["kind"]]
+        metadata = manifest["metadata"]
         path = served.path(metadata["namespace"], metadata["name"])
         return self._send(
-            Request("update", served, "PUT", path, {"fieldManager": OPERATOR}, manifest)
+            Request(
+                verb="update",
+                kind=served,
+                method="PUT",
+                path=path,
+                query={"fieldManager": OPERATOR},
+                body=manifest,
+            )
         )
 
     def apply(self, manifest: Json) -> Json:
         """Create or change an object by server-side apply; takes over fields that others manage."""
-        served, metadata = KINDS[manifest["kind"]], manifest["metadata"]
+        served = KINDS[manifest["kind"]]
+        metadata = manifest["metadata"]
         path = served.path(metadata["namespace"], metadata["name"])
         query = {"fieldManager": OPERATOR, "force": "true"}
-        return self._send(Request("apply", served, "PATCH", path, query, manifest, _APPLY))
+        return self._send(
+            Request(
+                verb="apply",
+                kind=served,
+                method="PATCH",
+                path=path,
+                query=query,
+                body=manifest,
+                content=_APPLY,
+            )
+        )
 
     def merge(
         self, kind: str, namespace: str, name: str, patch: Json, subresource: str = ""
@@ -276,7 +318,15 @@ class KubeClient:
         path = served.path(namespace, name, *filter(None, [subresource]))
         verb = f"patch_{subresource}" if subresource else "patch"
         return self._send(
-            Request(verb, served, "PATCH", path, {"fieldManager": OPERATOR}, patch, _MERGE)
+            Request(
+                verb=verb,
+                kind=served,
+                method="PATCH",
+                path=path,
+                query={"fieldManager": OPERATOR},
+                body=patch,
+                content=_MERGE,
+            )
         )
 
     def delete(self, kind: str, namespace: str, name: str, uid: str) -> Json:
@@ -293,7 +343,14 @@ class KubeClient:
             "propagationPolicy": "Foreground",
         }
         return self._send(
-            Request("delete", served, "DELETE", served.path(namespace, name), {}, options)
+            Request(
+                verb="delete",
+                kind=served,
+                method="DELETE",
+                path=served.path(namespace, name),
+                query={},
+                body=options,
+            )
         )
 
     def _send(self, request: Request) -> Json:
@@ -308,7 +365,8 @@ class KubeClient:
         """
         if request.method != "GET":
             self._before_write()
-        began, code = time.monotonic(), "error"
+        began = time.monotonic()
+        code = "error"
         try:
             status, body, retry_after = self._answer(request)
             code = str(status)

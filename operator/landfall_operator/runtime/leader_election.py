@@ -171,7 +171,8 @@ class Lease:
         """Renew the lease until it is lost or released."""
         wait = self._times.renew_interval
         while not self._released.wait(wait) and self.held:
-            began, wait = self._seconds(), self._times.retry_interval
+            began = self._seconds()
+            wait = self._times.retry_interval
             try:
                 other = self._acquire_or_renew()
             except LandfallError as error:
@@ -205,7 +206,8 @@ class Lease:
             lease = self._kube.get("Lease", self._identity.namespace, self._identity.name)
         except NotFound:
             return self._write(self._kube.create, self._manifest({}, transitions=0))
-        spec, version = lease["spec"], lease["metadata"]["resourceVersion"]
+        spec = lease["spec"]
+        version = lease["metadata"]["resourceVersion"]
         if version != self._seen_version:
             self._seen_version, self._seen_since = version, self._seconds()
         holder: str = spec.get("holderIdentity") or ""
@@ -247,7 +249,8 @@ class Lease:
 
     def _manifest(self, metadata: Json, transitions: int, acquired: str | None = None) -> Json:
         now = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        namespace, name = self._identity.namespace, self._identity.name
+        namespace = self._identity.namespace
+        name = self._identity.name
         version = {"resourceVersion": metadata["resourceVersion"]} if metadata else {}
         return {
             "apiVersion": "coordination.k8s.io/v1",

@@ -79,7 +79,8 @@ def parse_answer(code: int, body: str | bytes) -> PromotionAnswer:
         return PromotionAnswer("failed", "the group's driver is of a release without promotion")
     try:
         answer = json.loads(body)
-        outcome, message = answer["outcome"], str(answer.get("message", ""))
+        outcome = answer["outcome"]
+        message = str(answer.get("message", ""))
         is_known = outcome in _OUTCOMES
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return PromotionAnswer("failed", f"the group's driver answers {code}, and not what it does")

@@ -223,7 +223,8 @@ class Reconciler:
         Raises:
             Conflict: the group changed meanwhile, perhaps because another operator claimed it.
         """
-        claims, target = self._settings.claims, Target(key, resource, {})
+        claims = self._settings.claims
+        target = Target(key, resource, {})
         claim = claims.on(resource.labels, resource.annotations)
         if claim is Claim.MANAGE:
             self._metrics.foreign_groups.pop(key, None)
@@ -312,12 +313,14 @@ class Reconciler:
         answer = await asyncio.to_thread(report_of, body, received) if body else None
         # A pod's address may already belong to another pod: the answer must name the revision.
         if answer and answer.status.revision in {"", revision}:
-            former, process_id = state.reports.get(revision), inputs.process_id(pod)
+            former = state.reports.get(revision)
+            process_id = inputs.process_id(pod)
             same = former.report if former and former.process_id == process_id else None
             state.reports[revision] = inputs.DriverReport(process_id, answer.after(same))
 
     async def _observe(self, target: Target, state: GroupState) -> GroupObservation:
-        now, owned = self._settings.clock(), self._cache.owned(target.key)
+        now = self._settings.clock()
+        owned = self._cache.owned(target.key)
         existing = inputs.revisions(owned)
         state.reports = {rev: answer for rev, answer in state.reports.items() if rev in existing}
         active = target.resource.status.rollout.active
@@ -330,17 +333,17 @@ class Reconciler:
         await self._see_executors(target, state, answer)
         await self._see_mounts(target, state)
         gathered = inputs.Inputs(
-            now,
-            state.reports,
-            tuple(state.samples),
-            spec_error,
-            state.executor_pods,
-            not self._cache.trials_listed.isdisjoint({None, target.key[0]}),
-            self._settings.keys(),
-            lacks_token,
-            state.name_taken,
-            state.mount_failures,
-            self._settings.context.image,
+            now=now,
+            reports=state.reports,
+            samples=tuple(state.samples),
+            spec_error=spec_error,
+            executor_pods=state.executor_pods,
+            trials_listed=not self._cache.trials_listed.isdisjoint({None, target.key[0]}),
+            operator_keys=self._settings.keys(),
+            lacks_token=lacks_token,
+            name_taken=state.name_taken,
+            mount_failures=state.mount_failures,
+            default_image=self._settings.context.image,
         )
         observed = inputs.observe(target.key, target.resource, owned, gathered)
         self._count_pod_failures(target.key, observed, state)
@@ -350,7 +353,8 @@ class Reconciler:
         self, target: Target, state: GroupState, answer: inputs.DriverReport | None
     ) -> None:
         """Look at the executors' pods if some are missing, but not in every pass."""
-        now, workers = self._settings.clock(), answer.report.status.workers if answer else None
+        now = self._settings.clock()
+        workers = answer.report.status.workers if answer else None
         if workers is None or workers.registered >= workers.wanted:
             state.executor_pods = state.executors_seen = None
             return
@@ -364,7 +368,8 @@ class Reconciler:
 
     async def _see_mounts(self, target: Target, state: GroupState) -> None:
         """Look why drivers' pods do not start that have not started for a while."""
-        now, waiting = self._settings.clock(), inputs.waiting_pods(self._cache.owned(target.key))
+        now = self._settings.clock()
+        waiting = inputs.waiting_pods(self._cache.owned(target.key))
         state.mount_failures = {
             uid: failure for uid, failure in state.mount_failures.items() if uid in waiting
         }
@@ -398,7 +403,8 @@ class Reconciler:
         That is one of an earlier release. One that runs has mounted the Secret, so nobody asks for
         it while all pods run, and then at once if one of them does not.
         """
-        now, owned = self._settings.clock(), self._cache.owned(target.key)
+        now = self._settings.clock()
+        owned = self._cache.owned(target.key)
         uid = target.resource.uid
         if not inputs.needs_token(owned, uid) or inputs.drivers_run(owned, uid):
             state.token_seen = None
@@ -478,7 +484,8 @@ class Reconciler:
 
         Returns the seconds until a write that came too soon after the last one is due.
         """
-        status, current = report(observed, desired), self._cache.groups.get(target.key)
+        status = report(observed, desired)
+        current = self._cache.groups.get(target.key)
         self._metrics.group_snapshots[target.key] = group_snapshot(
             self._metrics.group_snapshots.get(target.key), observed, desired, status
         )
@@ -531,7 +538,9 @@ def _next_interval(
     """Seconds until the next pass; 0 after a transition, which may make more actions possible."""
     if any(isinstance(action, SaveRollout) for action in actions):
         return 0.0
-    rollout, schedule, idle = desired.rollout, desired.schedule, desired.idle
+    rollout = desired.rollout
+    schedule = desired.schedule
+    idle = desired.idle
     moving = (
         rollout.stage in IN_TRANSITION
         and rollout.since is not None

@@ -197,7 +197,8 @@ async def _resync_kind(
         page = await asyncio.to_thread(kube.page, kind, namespace, SELECTORS[kind], rest)
         changed |= {key for body in page.items if (key := cache.put(kind, body))}
         listed |= {body["metadata"]["uid"] for body in page.items}
-        rest, version = page.rest, page.version
+        rest = page.rest
+        version = page.version
     return changed | cache.drop_missing(kind, namespace, listed, version)
 
 

@@ -458,4 +458,4 @@ def test_a_report_with_counts_that_cannot_be_breaks_no_pass(scene: Scene) -> Non
     scene.passes()
 
     passes = scene.metrics.backfill_passes
-    assert passes.labels("failed")._value.get() == 0  # noqa: SLF001  # as scraped
+    assert passes.labels("failed")._value.get() == 0  # as scraped
