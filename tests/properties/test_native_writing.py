@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.formats import native_columns
-from landfall.formats.joined_lines import Lines
+from landfall.formats.lines import Lines
 from landfall.formats.sequencefile import writables
+from landfall.formats.slices import native_columns
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Columns, Records, Selected, SelectedRecords, gathered
 from tests.support.hot_paths import NATIVE, PYTHON, needs_native, running
@@ -127,7 +127,7 @@ def test_messagepack_keys_are_the_same(rows: list[tuple[int, int, bytes | None]]
 @pytest.mark.parametrize("row", [-1, 2, 2**40])
 def test_a_row_that_is_not_there_is_refused(row: int) -> None:
     column = pa.array([b"a", b"b", b"c"], pa.binary()).slice(1)
-    columns = native_columns.of([(column, np.array([0, row], np.int64))])
+    columns = native_columns([(column, np.array([0, row], np.int64))])
 
     with pytest.raises(ValueError, match="rows outside of the column"):
         NATIVE.module.lines(columns, b"\n", False)
@@ -143,7 +143,7 @@ def test_bounds_outside_of_the_bytes_are_refused() -> None:
 
 
 def test_keys_of_another_number_are_refused() -> None:
-    (keys,) = native_columns.of([(pa.array([b"a"], pa.binary()), None)])
+    (keys,) = native_columns([(pa.array([b"a"], pa.binary()), None)])
     two = np.array([1, 2], np.int64)
 
     with pytest.raises(ValueError, match="2 offsets, 2 timestamps and 1 keys"):

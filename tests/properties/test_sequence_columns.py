@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from landfall.formats import Block
 from landfall.formats.sequencefile import SequenceFile, landed, writables
-from landfall.formats.sequencefile import keys as key_columns
 from landfall.formats.sequencefile.contents import vints as read_vints
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
@@ -154,7 +153,7 @@ def test_what_is_written_is_never_read_row_by_row(
 ) -> None:
     block = [(n, n % 3 - 1, (None, b"", b"k" * n)[n % 3], bytes(n)) for n in range(400)]
     data = written(SequenceFile.of({"keyMode": mode}), [block, block[:1], block[100:120]])
-    monkeypatch.delattr(key_columns, "_one_by_one")
+    monkeypatch.delattr(landed, "_one_by_one")
 
     rows, error = in_columns(data)
 

@@ -82,3 +82,27 @@ class ColumnFiles:
         keys = sort_keys(self.sort_by, made.schema)
         # Arrow's sort keeps rows with equal keys in the order of their offsets.
         return made.sort_by([(key.column, key.order) for key in keys]) if keys else made
+
+
+class Buffer:
+    """The file Arrow writes to; ``take`` returns what was written since the last call."""
+
+    def __init__(self) -> None:
+        self._written: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes. Arrow calls it."""
+        self._written.append(bytes(data))
+
+    def flush(self) -> None:
+        """Does nothing: nothing is buffered elsewhere. Arrow calls it."""
+
+    def close(self) -> None:
+        """Say that nothing follows. Arrow calls it."""
+        self.closed = True
+
+    def take(self) -> bytes:
+        """Return what was written since the last call."""
+        written, self._written = self._written, []
+        return b"".join(written)

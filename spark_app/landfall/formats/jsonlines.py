@@ -19,10 +19,9 @@ from typing import BinaryIO
 
 from landfall.api.spec import Codec
 from landfall.formats import Encoder, Row, codecs, text
-from landfall.formats.joined_lines import Lines
-from landfall.formats.json_keys import json_key
-from landfall.formats.lines import LinesMerger, split
+from landfall.formats.lines import Lines, LinesMerger, split
 from landfall.formats.options import Options, Tombstones
+from landfall.formats.sort_keys import json_key
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
 

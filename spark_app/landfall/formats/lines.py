@@ -1,16 +1,27 @@
-"""Delimited rows: reading them back, and merging objects of them."""
+"""Delimited rows: writing them, reading them back, and merging objects of them.
+
+Payloads are joined to lines by the extension, which copies each once, or by Arrow, which takes a
+pass for each step: the result is the same.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Row, codecs
+from landfall.formats.codecs import Bytes
 from landfall.formats.external_sort import Keyed, RowSorter
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange, Tee
+from landfall.formats.slices import contains, native_columns, payload_bytes
 from landfall.formats.sort_keys import json_sort_key
+from landfall.native import hot_path
+from landfall.pipeline.records import Records
 
 KeyOf = Callable[[bytes], bytes | None]
 """Reads the key of a row."""
@@ -19,6 +30,7 @@ MAX_ROW_BYTES = 2**30
 any more may be a few megabytes that unpack to any length.
 """
 _ROWS = 10_000
+_LINE_BREAKS = (b"\n", b"\r")
 _BLOCK_BYTES = 2**20
 
 
@@ -186,3 +198,52 @@ class _Counter:
         if not is_whole or (self._pending and len(self._delimiter) > 1):
             raise ValueError(f"row {self._rows}: the object ends before {self._delimiter!r}")
         return self._rows
+
+
+@dataclass(frozen=True)
+class Lines:
+    """How payloads become lines.
+
+    Attributes:
+        delimiter: what follows each payload.
+        tombstone: what a tombstone is written as; None if the format cannot write any.
+        unbroken: whether line breaks inside a payload become spaces.
+    """
+
+    delimiter: bytes
+    tombstone: bytes | None = None
+    unbroken: bool = False
+
+    def join(self, records: Records) -> Bytes:
+        """Return the lines of these records.
+
+        Raises:
+            ValueError: there is a tombstone, and the format cannot write any.
+        """
+        module, selected = hot_path().module, records.selected
+        if module and not any(values.null_count for values, _ in selected):
+            columns = native_columns(selected)
+            return memoryview(module.lines(columns, self.delimiter, self.unbroken))
+        return payload_bytes(self._joined(records))
+
+    def _joined(self, records: Records) -> pa.BinaryArray:
+        values = records.values
+        if values.null_count:
+            if self.tombstone is None:
+                # Tombstones are bad rows by now. Their lines would vanish from the object.
+                plural = "s" if values.null_count > 1 else ""
+                raise ValueError(
+                    f"{records.topic_partition}: {values.null_count} tombstone{plural} in a block"
+                    " of a format that cannot write any"
+                )
+            values = values.fill_null(self.tombstone)
+        # Only white space of JSON is below 0x0e: one look tells that there is no line break.
+        for line_break in _LINE_BREAKS if self.unbroken and _least(values) < 0x0E else ():
+            if contains(values, line_break[0]):
+                values = pc.replace_substring(values, pattern=line_break, replacement=b" ")
+        return pc.binary_join_element_wise(values, self.delimiter, b"")
+
+
+def _least(values: pa.BinaryArray) -> int:
+    """The least byte of all values; 255 if there is none."""
+    return int(np.frombuffer(payload_bytes(values), np.uint8).min(initial=255))

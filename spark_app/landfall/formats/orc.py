@@ -41,8 +41,7 @@ from pyarrow import orc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, unreadable
-from landfall.formats.buffer import Buffer
-from landfall.formats.column_files import ColumnFiles
+from landfall.formats.column_files import Buffer, ColumnFiles
 from landfall.formats.columns import (
     ENVELOPE,
     Convert,

@@ -1,12 +1,18 @@
-"""Values that are ranges of one buffer, as an Arrow array."""
+"""Binary columns: values that are ranges of one buffer, and the buffers of a column."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.pipeline.records import Int64s
+from landfall.pipeline.records import Int64s, Selected
+
+NativeColumn: TypeAlias = tuple[
+    pa.Buffer | None, pa.Buffer, pa.Buffer | None, int, int, Int64s | None
+]
+"""Validity bits, bounds, bytes, the first row in these, how many rows, and which of them."""
 
 
 def binary_slices(
@@ -36,3 +42,25 @@ def row_ranges(rows: int, chunk_rows: int) -> Iterator[slice]:
     """Return the rows of each chunk."""
     for start in range(0, rows, chunk_rows):
         yield slice(start, min(start + chunk_rows, rows))
+
+
+def native_columns(selected: Sequence[Selected]) -> list[NativeColumn]:
+    """Return rows of binary columns as ``landfall_native`` takes them; nothing is copied."""
+    return [
+        (*values.buffers(), values.offset, len(values), positions) for values, positions in selected
+    ]
+
+
+def payload_bytes(values: pa.BinaryArray) -> memoryview:
+    """Return the bytes of all values back to back, without copying; no value may be null."""
+    _, bounds, payload = values.buffers()
+    if len(values) == 0 or payload is None:
+        return memoryview(b"")
+    ends = np.frombuffer(bounds, np.int32, len(values) + 1, 4 * values.offset)
+    return memoryview(payload)[ends[0] : ends[-1]]
+
+
+def contains(values: pa.BinaryArray, byte: int) -> bool:
+    """Whether any value has this byte."""
+    # NumPy reads the buffer as it is; ``in`` would need a copy of it.
+    return bool((np.frombuffer(payload_bytes(values), np.uint8) == byte).any())

@@ -3,18 +3,22 @@
 Numbers come first, as numbers, then texts, by their UTF-8 bytes, then every other value of JSON, as
 it is written. Rows without the field, or with null in it, come last. Only the first ``PREFIX``
 bytes of a text count, so that a key stays small.
+
+By which bytes rows are duplicates: a field of JSON as it is written (``json_key``). ``1`` and
+``1.0`` differ, and so do numbers with more digits than a computer counts with. So no two rows are
+taken for duplicates that are none. Texts are the same with and without escapes.
 """
 
 import struct
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.formats.json_keys import json_key
 from landfall.formats.merging import NotMergeableError
 
 PREFIX = 1024
@@ -144,3 +148,45 @@ def _fixed(body: bytes, width: int, column: Any) -> pa.Array:
     kind = pa.binary(width)
     made = pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(body)]).cast(pa.binary())
     return pc.if_else(column.is_valid(), made, pa.scalar(None, pa.binary()))
+
+
+_NOTHING = msgspec.Raw(b"")
+_NULL = b"null"
+
+
+def json_key(path: tuple[str, ...]) -> Callable[[bytes], bytes | None]:
+    """What reads the field at a path; None if a document has none, or null in it."""
+    decode = msgspec.json.Decoder(_nested(path)).decode
+
+    def key_of(document: bytes) -> bytes | None:
+        try:
+            at: Any = decode(document)
+            for _ in path[1:]:
+                at = msgspec.UNSET if at is msgspec.UNSET else at.step
+            found = bytes(_NOTHING if at is msgspec.UNSET else at.step)
+            return _plain(found)
+        except msgspec.DecodeError:
+            return None  # not an object, or not one at a step of the path
+
+    return key_of
+
+
+def _nested(path: tuple[str, ...]) -> type[msgspec.Struct]:
+    """A struct with the one field of each step, which leaves out everything else."""
+    inner: type = msgspec.Raw
+    default: object = _NOTHING
+    made: type[msgspec.Struct] | None = None
+    for name in reversed(path):
+        field = msgspec.field(default=default, name=name)
+        made = msgspec.defstruct("Step", [("step", inner, field)])
+        inner, default = made | msgspec.UnsetType, msgspec.UNSET  # type: ignore[assignment]  # a type of msgspec's
+    assert made is not None, "a path has a step"
+    return made
+
+
+def _plain(value: bytes) -> bytes | None:
+    if not value or value == _NULL:
+        return None
+    if value.startswith(b'"') and b"\\" in value:
+        return b'"' + msgspec.json.decode(value, type=str).encode("utf-8", "surrogatepass") + b'"'
+    return value

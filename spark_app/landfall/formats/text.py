@@ -26,9 +26,9 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs
-from landfall.formats.joined_lines import Lines, contains
-from landfall.formats.lines import LinesMerger, split
+from landfall.formats.lines import Lines, LinesMerger, split
 from landfall.formats.options import Options, Tombstones
+from landfall.formats.slices import contains
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Records
 

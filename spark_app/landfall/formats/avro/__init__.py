@@ -38,9 +38,9 @@ from landfall.formats.avro import landed
 from landfall.formats.avro.envelopes import enveloped
 from landfall.formats.avro.file import Header, varint
 from landfall.formats.avro.merging import AvroMerger
-from landfall.formats.joined_lines import payload_bytes
 from landfall.formats.options import Options
 from landfall.formats.sequencefile import writables
+from landfall.formats.slices import payload_bytes
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Int64s, Records

@@ -34,12 +34,12 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs, text
-from landfall.formats.joined_lines import payload_bytes
 from landfall.formats.options import Options, Tombstones
 from landfall.formats.sequencefile import landed, writables
 from landfall.formats.sequencefile.contents import BYTES_WRITABLE, LONG_WRITABLE
 from landfall.formats.sequencefile.file import ESCAPE, Header
 from landfall.formats.sequencefile.merging import SequenceMerger
+from landfall.formats.slices import payload_bytes
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
 

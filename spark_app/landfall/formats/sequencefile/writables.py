@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.formats import native_columns
 from landfall.formats.codecs import Bytes
-from landfall.formats.joined_lines import payload_bytes
+from landfall.formats.slices import native_columns, payload_bytes
 from landfall.native import hot_path
 from landfall.pipeline.records import Int64s, Records
 
@@ -124,7 +123,7 @@ def offsets_written(records: Records) -> Written:
 def messagepack_keys_written(records: Records) -> Written:
     """Return ``messagepack_keys`` as BytesWritables."""
     if module := hot_path().module:
-        (keys,) = native_columns.of([(records.keys, None)])
+        (keys,) = native_columns([(records.keys, None)])
         lengths, contents = module.messagepack_keys(records.offsets, records.timestamps, keys)
         return Written(memoryview(lengths), memoryview(contents))
     return _written(bytes_writables(messagepack_keys(records)))
@@ -133,7 +132,7 @@ def messagepack_keys_written(records: Records) -> Written:
 def values_written(records: Records) -> Written:
     """Return the payloads as BytesWritables; a tombstone is like an empty payload."""
     if module := hot_path().module:
-        lengths, contents = module.bytes_writables(native_columns.of(records.selected))
+        lengths, contents = module.bytes_writables(native_columns(records.selected))
         return Written(memoryview(lengths), memoryview(contents))
     return _written(values_as_writables(records))
 
