@@ -356,7 +356,7 @@ def test_a_request_without_a_driver_is_carried_out_once_too(
     assert len([r for r in records(store) if isinstance(r, Hole)]) == 1
 
 
-def test_a_session_hands_the_lane_over_though_a_record_was_not_written(
+def test_a_session_yields_the_lane_though_a_record_was_not_written(
     expired: DriverThread, store: MemoryStore, log: FakeLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expired.stop()

@@ -402,7 +402,7 @@ class Driver:
         self.report(self.progress())
 
     def _message(self) -> str:
-        """What is wrong, and what goes on, in lines."""
+        """What is wrong, and what is under way, in lines."""
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
         lines = (
             _list_errors(wrong),
