@@ -118,8 +118,8 @@ def test_the_known_ledger_and_the_peers_reach_the_contender(
     given: list[ContenderOptions] = []
     asked: list[str] = []
 
-    def contend(*arguments: Any) -> None:
-        given.append(arguments[-1])
+    def contend(*, options: ContenderOptions, **_: Any) -> None:
+        given.append(options)
         raise Contending
 
     def is_any_working(name: str) -> bool:
@@ -155,7 +155,7 @@ def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(run, "explain", lambda _: None)
     monkeypatch.setattr(run, "starting_spark", context)
     monkeypatch.setattr(run, "SparkRunner", runner)
-    monkeypatch.setattr(run, "drive", lambda *_: ExitCode.OK)
+    monkeypatch.setattr(run, "drive", lambda **_: ExitCode.OK)
 
     assert run_group(group(), Options()) is ExitCode.OK
 

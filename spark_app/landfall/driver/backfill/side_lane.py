@@ -145,17 +145,17 @@ def side_plan(
     data = backfill.of(ObjectKind.DATA)
     letters = backfill.of(ObjectKind.DEAD_LETTERS)
     return SidePlan(
-        VERSION,
-        name,
-        now.isoformat(),
-        generation,
-        landed.slot,
-        tuple(
+        version=VERSION,
+        name=name,
+        made=now.isoformat(),
+        generation=generation,
+        read_through=landed.slot,
+        ranges=tuple(
             SideRange(tp, landed.members[tp].topic_id, offsets)
             for tp, offsets in ((s.topic_partition, s.offsets) for s in backfill.slices)
         ),
-        tuple(SideStart(tp, landed.checkpoint(tp)) for tp in others),
-        Retiring(
+        others=tuple(SideStart(tp, landed.checkpoint(tp)) for tp in others),
+        retiring=Retiring(
             len(data),
             sum(backfill.rows_of(each) for each in data),
             sum(_bytes_of(backfill, each) for each in data),

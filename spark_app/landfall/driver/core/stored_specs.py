@@ -88,12 +88,12 @@ def _reader_of(feed: Feed) -> Mapping[str, object]:
 def allowed_plug_ins(group: ConsumerGroup, lane: str, name: str) -> Allowed:
     """What may be imported for the stored spec of this name: what the present spec names."""
     return Allowed(
-        plug_ins(group.spec),
-        object_names.spec_key(group.metadata.name, lane, name) if name else "the present spec",
-        "and the present spec does not name it; to have it used for objects of that time, name it "
-        "there again, as in an entry of spec.topics with a pattern that no topic has",
-        registry_logins(group.spec),
-        named_files(group.spec),
+        names=plug_ins(group.spec),
+        file=object_names.spec_key(group.metadata.name, lane, name) if name else "the present spec",
+        remedy="and the present spec does not name it; to have it used for objects of that time, "
+        "name it there again, as in an entry of spec.topics with a pattern that no topic has",
+        logins=registry_logins(group.spec),
+        files=named_files(group.spec),
     )
 
 

@@ -95,7 +95,7 @@ def _retry(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | 
     what = [f"tries {plural(len(again), 'part')} again"] if again else []
     what += [f"lands {_some(sorted(files.changed))} as written anew"] if files.changed else []
     text = f"DISCOVER: {request.topic} {' and '.join(what)}: {_some(sorted(names))}"
-    return FilesPlan(text, names, parts, again, replaced)
+    return FilesPlan(text=text, names=names, parts=parts, again=again, replaced=replaced)
 
 
 def _ignore(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
@@ -117,7 +117,9 @@ def _ignore(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan |
 
 def _left_out(parts: Sequence[ListedPart]) -> ListedPart:
     of = parts[-1]
-    return ListedPart(of.name, of.etag, of.size, of.modified, of.size, of.size)
+    return ListedPart(
+        name=of.name, etag=of.etag, size=of.size, modified=of.modified, start=of.size, end=of.size
+    )
 
 
 def _left(files: NamedFiles) -> dict[int, ListedPart]:

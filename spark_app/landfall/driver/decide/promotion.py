@@ -154,7 +154,13 @@ def promotion(
     )
     by_key = tuple(sorted(promoted, key=lambda each: each.key))
     again = (span.landed for slice_ in now.slices for span in side.present(slice_.topic_partition))
-    return Promotion(now.slices, now.retire, by_key, tuple(again), now.cut)
+    return Promotion(
+        slices=now.slices,
+        retire=now.retire,
+        promoted=by_key,
+        landed_again=tuple(again),
+        cut=now.cut,
+    )
 
 
 def why_too_large(made: Promotion) -> str:

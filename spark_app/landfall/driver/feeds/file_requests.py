@@ -88,7 +88,13 @@ def feed_looker(group: str, slots: Slots, feed: spec.Feed, source: SourceFiles) 
         relist=feed.relist,
     )
     contents = KnownContents(slots) if feed.dedupe else None
-    return FeedLooker(slots, FeedKeys(group, LANE, feed.topic), source, rules, contents)
+    return FeedLooker(
+        slots=slots,
+        keys=FeedKeys(group, LANE, feed.topic),
+        source=source,
+        rules=rules,
+        contents=contents,
+    )
 
 
 def why_no_feed(state: State, feeds: tuple[spec.Feed, ...], topic: str) -> str:

@@ -73,7 +73,9 @@ class Leases:
             Retry: the store does not answer; nothing is recorded.
             Stalled: LEDGER_BROKEN, a list is gone or damaged.
         """
-        plan = decide(state, self._feeds, request, now, self._numbers)
+        plan = decide(
+            state=state, feeds=self._feeds, request=request, now=now, numbers=self._numbers
+        )
         match plan:
             case Refusal(message):
                 # A successor may have recorded the very thing that this would deny.
@@ -117,20 +119,27 @@ class Leases:
         assert leasing
         lease = leasing.open[slot]
         files = self._files(tp, lease) if isinstance(request, TakeFilesRequest) else ()
-        return LeaseAnswer(Outcome.DONE, records, message, slot, iso(lease.until), files)
+        return LeaseAnswer(
+            outcome=Outcome.DONE,
+            records=records,
+            message=message,
+            lease=slot,
+            until=iso(lease.until),
+            files=files,
+        )
 
     def _files(self, tp: TopicPartition, lease: OpenLease) -> tuple[LeasedFile, ...]:
         url = self._feeds[tp].url.rstrip("/")
         found = {n: self._part(tp, part.listed, n) for n, part in sorted(lease.parts.items())}
         return tuple(
             LeasedFile(
-                number,
-                f"{url}/{part.name}",
-                part.name,
-                part.etag,
-                part.size,
-                iso(part.modified),
-                lease.parts[number].attempt + 1,
+                number=number,
+                url=f"{url}/{part.name}",
+                name=part.name,
+                etag=part.etag,
+                size=part.size,
+                modified=iso(part.modified),
+                attempt=lease.parts[number].attempt + 1,
             )
             for number, part in found.items()
         )

@@ -89,7 +89,13 @@ class SignatureCheck:
         now = self.clock()
         if not max(now - _SKEW, self._started) <= signed.time <= now + _SKEW:
             return Refusal.CLOCK
-        addressee = Addressee(self.namespace, self.group, document.uid, self.revision, self.pod)
+        addressee = Addressee(
+            namespace=self.namespace,
+            group=self.group,
+            uid=document.uid,
+            revision=self.revision,
+            pod=self.pod,
+        )
         try:
             Ed25519PublicKey.from_public_bytes(public).verify(
                 signature, signed.signed_text(method, target, addressee)

@@ -158,7 +158,14 @@ def driver_report(
     Making it takes the same time for any number of topic partitions.
     """
     state = progress.state
-    view = LaneView(group, lane, state.revision, progress.phase, state, state.epoch)
+    view = LaneView(
+        group=group,
+        lane=lane,
+        revision=state.revision,
+        phase=progress.phase,
+        state=state,
+        epoch=state.epoch,
+    )
     status = standby_status(view, counters, progress.time, workers)
     summary = replace(
         status,

@@ -52,7 +52,13 @@ class Housekeeping:
         self._log = deps.observer.log
         self._clock = deps.clock
         self._pool = deps.background.pool(4, "housekeeping")
-        self._first_sweep = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock, wake)
+        self._first_sweep = OrphanSweep(
+            uploads=deps.store,
+            is_fenced=is_fenced,
+            background=deps.background,
+            clock=deps.clock,
+            wake=wake,
+        )
         self._later_sweeps = OrphanSweep(deps.store, is_fenced, deps.background, deps.clock)
         self._unmirrored: deque[tuple[int, Offsets]] = deque()
         self._last_sweep: datetime | None = None

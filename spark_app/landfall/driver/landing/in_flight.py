@@ -152,16 +152,18 @@ class InFlightBatches:
         most = slice_bytes(planned.slices, self._sizes, planned.file_bytes)
         limits = SliceLimits(most, self._limit.slice_objects)
         batch = Batch(
-            self._group,
-            self._new_name(),
-            limits,
-            dict(self.permitted),
-            self._last_read(planned),
+            group=self._group,
+            token=self._new_name(),
+            limits=limits,
+            permitted=dict(self.permitted),
+            last_read=self._last_read(planned),
             lists=lists_of(self.feeds, planned.slices),
             from_backup=self.lost_ranges.sources(planned.slices),
         )
         results = self._pool.submit(self._runner.run, batch, planned.bins)
-        self._batches[batch.token] = InFlightBatch(batch, planned, now, results, is_retry)
+        self._batches[batch.token] = InFlightBatch(
+            batch=batch, planned=planned, started=now, results=results, is_retry=is_retry
+        )
         results.add_done_callback(lambda _: self._wake())
 
     def _last_read(self, planned: BatchPlan) -> tuple[tuple[TopicPartition, LastRead], ...]:

@@ -190,7 +190,9 @@ class LostUploads(Part):
 
     def _group_of(self, origin: Origin, topics: Collection[str]) -> ConsumerGroup:
         lane = self.recording.writer.lane
-        group = stored_spec(self.deps.store, self.group, lane.name, origin.spec, topics)
+        group = stored_spec(
+            slots=self.deps.store, group=self.group, lane=lane.name, name=origin.spec, topics=topics
+        )
         return in_generation(group, origin.generation)
 
     def _finish(self, job: _Job, now: datetime) -> None:

@@ -60,7 +60,9 @@ class ReadingBack:
             for spec, objects in by_spec.items():
                 topics = {object_names.parse_key(o.upload.key).topic for o in objects}
                 try:
-                    group = with_stored_formats(store, self._group, LANE, spec, topics)
+                    group = with_stored_formats(
+                        slots=store, group=self._group, lane=LANE, name=spec, topics=topics
+                    )
                 except Stalled as unreadable:
                     problems |= dict.fromkeys(topics - problems.keys(), unreadable)
                     continue

@@ -177,4 +177,6 @@ def _store(lane: Lane, state: State, last: int) -> Rolled:
         LandfallError, ValueError: it is not stored, or not known to be.
     """
     bodies = lane.slots_to_roll(state, last)
-    return store_segment(lane.slots, lane.group, lane.name, state, bodies)
+    return store_segment(
+        slots=lane.slots, group=lane.group, lane=lane.name, state=state, bodies=bodies
+    )

@@ -319,16 +319,20 @@ class LaneContender:
         if state.seq < 0 and not self._may_start_ledger():
             return None
         request = OpenRequest(
-            self.deps.new_name(),
-            self.group.spec.generation,
-            __version__,
-            self.options.revision,
-            self._stored_spec(state),
+            writer=self.deps.new_name(),
+            generation=self.group.spec.generation,
+            software=__version__,
+            revision=self.options.revision,
+            spec=self._stored_spec(state),
         )
         clock, on_retry = self.deps.clock, self._on_retry
         if self._must_open:
-            return LaneWriter.open(self._lane, request, clock, on_retry, state)
-        return LaneWriter.open_after(self._lane, state, request, clock, on_retry)
+            return LaneWriter.open(
+                lane=self._lane, request=request, clock=clock, on_retry=on_retry, state=state
+            )
+        return LaneWriter.open_after(
+            lane=self._lane, state=state, request=request, clock=clock, on_retry=on_retry
+        )
 
     def _stored_spec(self, state: State) -> str:
         """The digest of what objects are made by; it is stored before an OPEN names it.
@@ -400,11 +404,24 @@ class LaneContender:
     def _report(self, progress: DriverProgress) -> None:
         workers = self.deps.runner.settle()
         self.reporter.post(
-            driver_report(self.group, self._lane.name, progress, self.deps.counters, workers)
+            driver_report(
+                group=self.group,
+                lane=self._lane.name,
+                progress=progress,
+                counters=self.deps.counters,
+                workers=workers,
+            )
         )
 
     def _show(self, phase: Phase, state: State, epoch: int) -> None:
-        view = LaneView(self.group, self._lane.name, self.options.revision, phase, state, epoch)
+        view = LaneView(
+            group=self.group,
+            lane=self._lane.name,
+            revision=self.options.revision,
+            phase=phase,
+            state=state,
+            epoch=epoch,
+        )
         now, workers = self.deps.clock(), self.deps.runner.settle()
         status = standby_status(view, self.deps.counters, now, workers)
         self.reporter.post(StatusReport(status))

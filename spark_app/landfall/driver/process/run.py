@@ -146,7 +146,13 @@ def run_group(group: ConsumerGroup, options: Options, progress: Progress | None 
                 stack.enter_context(explained(store_servers(root)))
             _wait_for_store(store, group)
         tune_garbage_collector()
-        return drive(group, store, SparkRunner(spark.result(), problems), options, progress)
+        return drive(
+            group=group,
+            store=store,
+            runner=SparkRunner(spark.result(), problems),
+            options=options,
+            progress=progress,
+        )
 
 
 def tune_garbage_collector() -> None:
@@ -181,7 +187,14 @@ def drive(
         log.warning("settings of the store", extra={"why": counters.warning})
     store = measured(store, [root.kind for root in group.spec.roots], counters.store_calls)
     board = StatusBoard(clock, monitor.outage)
-    deps = DriverDeps(store, _observer(group), runner, clock, lambda: uuid.uuid4().hex, counters)
+    deps = DriverDeps(
+        store=store,
+        observer=_observer(group),
+        runner=runner,
+        clock=clock,
+        new_name=lambda: uuid.uuid4().hex,
+        counters=counters,
+    )
     deps = replace(deps, backup=backup_of(group), new_planner=partial(planner_of, group, deps))
     publishing = Publishing(group, store, clock)
     goal = options.goal or scheduled(_schedule(group, options), stays=options.stays)
@@ -201,15 +214,30 @@ def drive(
             publishing.observe(progress.state)
             report(progress)
 
-        return Driver(group, writer, deps, shown, options.until_caught_up, goal)
+        return Driver(
+            group=group,
+            writer=writer,
+            deps=deps,
+            report=shown,
+            until_caught_up=options.until_caught_up,
+            goal=goal,
+        )
 
     reporter, how = StatusReporter(post, board.wait_for), _contender_options(options)
-    contender = LaneContender(group, deps, new_driver, reporter, how)
+    contender = LaneContender(
+        group=group, deps=deps, new_driver=new_driver, reporter=reporter, options=how
+    )
     with ExitStack() as stack:
         stack.callback(monitor.stop)
         monitor_store = open_stores(fail_fast(group.spec))
         monitor.start(lambda: contender.check_store(monitor_store.read))
-        _serve(board, _control(contender, publishing), options, group, stack)
+        _serve(
+            board=board,
+            handler=_control(contender, publishing),
+            options=options,
+            group=group,
+            stack=stack,
+        )
         stack.enter_context(_signals(contender.stop))
         publishing.start()
         stack.callback(publishing.stop)

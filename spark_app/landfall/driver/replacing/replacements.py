@@ -148,7 +148,13 @@ class Replacements(Part):
         self._readers = self.deps.background.pool(1, "replace")
         copies = self.keep < self.retain  # else the way back has expired before the deletion
         self._cleaning_up = CleaningUp(self.deps, self.writer.lane, self.wake, copies=copies)
-        self._grace = GracePeriod(self.deps, self.writer.lane, self.keep, self.positions, self.wake)
+        self._grace = GracePeriod(
+            deps=self.deps,
+            lane=self.writer.lane,
+            keep=self.keep,
+            positions=self.positions,
+            wake=self.wake,
+        )
         self._expiring = self.deps.background.pool(1, "expire")
         for slot, pending in sorted(self.writer.state.replacing.items()):
             # Before anything is appended: no record may call the slot applied meanwhile.
@@ -198,7 +204,14 @@ class Replacements(Part):
         found = (str(error) for error in refused.values())
         problem = next(found, "") or self._cleaning_up.problem
         step = next((give_up_step(slot) for slot in refused), "")
-        return ReplacingStatus(len(self._running), len(refused), left, undeletable, problem, step)
+        return ReplacingStatus(
+            waiting=len(self._running),
+            refused=len(refused),
+            undeleted_objects=left,
+            undeletable_objects=undeletable,
+            problem=problem,
+            next_step=step,
+        )
 
     def why_not(self, plan: PlannedReplacement) -> str:
         """Why a plan must not be recorded now; empty if it may be."""
@@ -241,7 +254,9 @@ class Replacements(Part):
             raise Retry(f"the REPLACE in slot {slot} is being read")
         store, lane = self.deps.store, self.writer.lane
         token = self.deps.new_name()
-        after, record = self._append(given_up(store, lane, running.record, token, decision))
+        after, record = self._append(
+            given_up(slots=store, lane=lane, record=running.record, token=token, decision=decision)
+        )
         del self._running[slot]
         self.completer.give_up(slot)
         self._running[after.seq] = self._begun(after, record)
@@ -277,20 +292,22 @@ class Replacements(Part):
     def promote(self, request: PromoteRequest, group: ConsumerGroup, decision: Decision) -> Steps:
         """Promote a backfill of the group; see ``landfall.driver.replacing.promoting``."""
         lane, token = self.writer.lane, self.deps.new_name()
-        promoting = Promoting(group, self.deps.store, lane, token, self.deps.runner)
+        promoting = Promoting(
+            group=group, store=self.deps.store, lane=lane, token=token, runner=self.deps.runner
+        )
         return promote(request, promoting, decision, self._effects)
 
     @property
     def _effects(self) -> ReplacingEffects:
         return ReplacingEffects(
-            lambda: self.writer.state,
-            self.why_not,
-            self.record,
-            self._readers,
-            self._cleaning_up.pool,
-            self._reserve,
-            self._settled,
-            self.give_up,
+            state=lambda: self.writer.state,
+            why_not=self.why_not,
+            record=self.record,
+            pool=self._readers,
+            copiers=self._cleaning_up.pool,
+            reserve=self._reserve,
+            settled=self._settled,
+            give_up=self.give_up,
         )
 
     def _settled(self) -> "Future[None]":
@@ -508,7 +525,9 @@ class Replacements(Part):
 
     def _restoring(self, read_through: int) -> Restoring:
         lane, state, token = self.writer.lane, self.writer.state, self.deps.new_name()
-        return Restoring(self.deps.store, lane, state, token, read_through)
+        return Restoring(
+            store=self.deps.store, lane=lane, state=state, token=token, read_through=read_through
+        )
 
     # --------------------------------------------------------------------------- in other threads
 

@@ -121,7 +121,13 @@ class RequestExecutor:
         steps: Steps
         if isinstance(request, ReplayRequest):
             effects = ReplayEffects(lane.append, lane.apply, lane.pool)
-            steps = replay(self.replayer, request, decision, lane.state, effects)
+            steps = replay(
+                replayer=self.replayer,
+                request=request,
+                decision=decision,
+                state=lane.state,
+                effects=effects,
+            )
         elif request.id and request.id in lane.state.decision_ids:
             return Answer(Outcome.DONE, message=f"recorded before, under the id {request.id}")
         elif isinstance(request, FilesRequest):
@@ -168,7 +174,13 @@ def _append_all(plan: Iterable[PlannedRecord], append: Append) -> None:
 
 def decision_of(request: Request, now: datetime) -> Decision:
     """Who asks for what, when and why, as records keep it."""
-    return Decision(verb_of(request), request.who, request.why, now.isoformat(), request.id)
+    return Decision(
+        verb=verb_of(request),
+        who=request.who,
+        why=request.why,
+        requested=now.isoformat(),
+        id=request.id,
+    )
 
 
 def observe(source: Log, tp: TopicPartition) -> Observed:

@@ -190,9 +190,15 @@ class LaneSession:
         # The owner's revision: a driver that is restarted after this may open the lane by itself.
         spec = store_spec(self.store, self.group, self.lane.name)
         request = OpenRequest(
-            SESSION + self.new_name(), self.generation(state), __version__, state.revision, spec
+            writer=SESSION + self.new_name(),
+            generation=self.generation(state),
+            software=__version__,
+            revision=state.revision,
+            spec=spec,
         )
-        return LaneWriter.open(self.lane, request, self.clock, _log_retry, state)
+        return LaneWriter.open(
+            lane=self.lane, request=request, clock=self.clock, on_retry=_log_retry, state=state
+        )
 
 
 @dataclass
@@ -294,7 +300,9 @@ class _SessionLane:
         session, state = self.session, self.read
         token = session.new_name()
         through = state.applied_through
-        restoring = Restoring(session.store, session.lane, state, token, through)
+        restoring = Restoring(
+            store=session.store, lane=session.lane, state=state, token=token, read_through=through
+        )
         return undo(request, lambda: restoring, decision, self._effects)
 
     def promote(self, request: PromoteRequest, decision: Decision) -> Steps:
@@ -346,7 +354,15 @@ class _SessionLane:
         session = self.session
         before, _ = read_replace(session.lane, writer.state, slot)
         token = session.new_name()
-        after = self.append(given_up(session.store, session.lane, before, token, decision))
+        after = self.append(
+            given_up(
+                slots=session.store,
+                lane=session.lane,
+                record=before,
+                token=token,
+                decision=decision,
+            )
+        )
         self.hand_over()
         return after
 

@@ -133,9 +133,15 @@ class LeaseSession:
         clock = self.clock
         # Nothing is landed here: whatever is said of software and spec stays as it was.
         opening = OpenRequest(
-            SESSION + self.new_name(), state.generation, __version__, state.revision, state.spec
+            writer=SESSION + self.new_name(),
+            generation=state.generation,
+            software=__version__,
+            revision=state.revision,
+            spec=state.spec,
         )
-        writer = LaneWriter.open_after(self.lane, state, opening, clock, _log_retry)
+        writer = LaneWriter.open_after(
+            lane=self.lane, state=state, request=opening, clock=clock, on_retry=_log_retry
+        )
         if writer is None:
             return None
 

@@ -132,7 +132,13 @@ class Replayer:
         measured = (self._measured(key, origin) for key, origin in chosen)
         objects = tuple(o for o in measured if o and _is_wanted(o, request))
         expired = self._expired()
-        return Replayable(objects, replayed, retired, too_new, expired.before)
+        return Replayable(
+            objects=objects,
+            replayed=replayed,
+            retired=retired,
+            needs_generation=too_new,
+            expired_before=expired.before,
+        )
 
     def land(self, objects: Sequence[DeadLetters]) -> Landed:
         """Upload what these dead letters give now."""
