@@ -28,7 +28,7 @@ STEPS = (
     + ["backfill"] * 3
     + ["undo"] * 3
     + ["replay"] * 2
-    + ["open", "hole", "roll", "snapshot", "enter again"]
+    + ["open", "change spec", "change spec", "hole", "roll", "snapshot", "enter again"]
 )
 
 
@@ -69,6 +69,8 @@ def _step(name: str, draw: st.DrawFn, played: PlayedLedger) -> None:  # noqa: C9
                 )
         case "open":
             played.open()
+        case "change spec":
+            played.change_spec()
         case "hole":
             played.hole(tp, 2)
         case "roll":
@@ -99,6 +101,8 @@ def test_all_parts_count_the_same_objects(data: st.DataObject) -> None:
     assert one_answer.wrong_places(played) == []
     assert one_answer.wrong_specs(played) == []
     assert one_answer.wrong_specs_of_scans(played) == []
+    assert one_answer.wrong_specs_of_publishers(played) == []
+    assert one_answer.wrong_specs_of_publishers(played, 1) == []
     assert one_answer.by_verify(played) == []
     assert one_answer.by_fsck(played) == []
 
@@ -176,6 +180,44 @@ def test_a_merged_object_of_a_replay_is_scanned_by_the_spec_of_the_replay() -> N
     played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
 
     assert one_answer.wrong_specs_of_scans(played) == []
+
+
+def _of_two_specs() -> PlayedLedger:
+    """One generation has landed two objects in each of two folders, by a spec for each folder."""
+    played = PlayedLedger()
+    for folder in FOLDERS:
+        for _ in range(2):
+            played.land(TPS[0], [folder, folder])
+        played.change_spec()
+    return played
+
+
+def test_each_object_of_a_merge_is_read_by_the_spec_of_its_own_folder() -> None:
+    played = _of_two_specs()
+    played.merge(*(played.objects(f"clicks/{folder}") for folder in FOLDERS))
+
+    assert one_answer.wrong_specs_of_publishers(played) == []
+    assert one_answer.wrong_specs_of_scans(played) == []
+
+
+def test_what_is_merged_again_is_read_by_the_spec_that_landed_it() -> None:
+    played = _of_two_specs()
+    for _ in range(2):
+        played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
+
+    assert one_answer.wrong_specs_of_publishers(played) == []
+    assert one_answer.wrong_specs_of_scans(played) == []
+
+
+def test_what_an_undoing_brings_back_is_read_by_the_spec_that_landed_it() -> None:
+    played = _of_two_specs()
+    slot = played.backfill({TPS[0]: OffsetRange(0, 4)}, [FOLDERS[0]] * 2)
+    for _ in range(2):  # and what undoes the undoing
+        played.undo(slot)
+        slot = played.replaces[-1]
+
+        assert one_answer.wrong_specs_of_publishers(played) == []
+        assert one_answer.wrong_specs_of_scans(played) == []
 
 
 def test_a_range_with_an_object_that_was_given_up_is_read_once_it_is_landed_again() -> None:

@@ -8,6 +8,7 @@ and enter again, generations, merges, cuts, backfills, undoing, and segments.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
 from landfall.cli.scan_objects import Window, objects_in_scope, replaced_lists
 from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.replacing.compaction_folders import Folders
 from landfall.errors import Reason
@@ -126,16 +128,18 @@ class PlayedLedger(Undoable):
     def mergeable(self, folder: str) -> list[CountingObject]:
         """The objects of a folder that may be merged with the first one.
 
-        One generation has landed them all, and all of their rows are of present lives, or none is.
+        One generation has landed them all by one spec, and all of their rows are of present lives,
+        or none is.
         """
         found = self.objects(folder)
         kinds = [self._kind(each) for each in found]
         return [each for each, kind in zip(found, kinds, strict=True) if kind == kinds[0]]
 
-    def _kind(self, each: CountingObject) -> tuple[int, frozenset[bool]]:
+    def _kind(self, each: CountingObject) -> tuple[int, str, frozenset[bool]]:
         rows = self._lines(each.key)
-        generation = self.generation_at(self.landed_in[rows[0]])
-        return generation, frozenset(self.is_present(row) for row in rows)
+        slot = self.landed_in[rows[0]]
+        are_present = frozenset(self.is_present(row) for row in rows)
+        return self.generation_at(slot), self.spec_at(slot), are_present
 
     def shown(self) -> str:
         """The records, one per line."""
@@ -155,10 +159,29 @@ class PlayedLedger(Undoable):
         """What rows of the present life of a topic partition are marked with."""
         return -self.lives[tp]
 
+    def spec_at(self, slot: int) -> str:
+        """The stored spec of whoever owned the lane in a slot."""
+        found = ""
+        for seq, body in self.lane.bodies():
+            record = ledger.decode(seq, body)
+            if seq <= slot and isinstance(record, ledger.Open):
+                found = record.spec
+        return found
+
+    def made_by(self, slot: int) -> str:
+        """The stored spec by which a slot has landed rows; of backfills, none is stored."""
+        return "" if slot in self.changes else self.spec_at(slot)
+
     def open(self) -> None:
         """Let the next generation own the lane."""
         self.generation += 1
         self.sample.open(self.generation)
+
+    def change_spec(self) -> None:
+        """Let the same generation own the lane, with another stored spec."""
+        route = {"pattern": f"of={self.sample.state.seq}/dt={{date}}"}
+        name = store_spec(self.store, group(route=route), LANE)
+        self.sample.open(self.sample.state.generation, name)
 
     def roll(self) -> None:
         """Roll all sealed epochs up, if there are any."""
@@ -224,11 +247,11 @@ class PlayedLedger(Undoable):
 COMPACT = {"below": "1Mi", "target": "2Mi"}
 
 
-def group() -> ConsumerGroup:
+def group(**changes: Any) -> ConsumerGroup:
     """The group whose ledger is played."""
     output = {"url": "s3://backup/root", "format": "Json", "codec": "None"}
     spec = {"route": {"pattern": "dt={date}"}, "completeness": {"delay": "1h"}, "compact": COMPACT}
-    return backup_group(output, **spec)
+    return backup_group(output, **{**spec, **changes})
 
 
 def visible(played: PlayedLedger) -> Keys:
@@ -377,8 +400,7 @@ def wrong_specs(played: PlayedLedger) -> list[str]:
                 continue  # not a row is in an object that was given up
             rows = [row for row in played.lines(key) if row[0] == tp.partition]
             landed_in = {played.landed_in[row] for row in rows} & {*range(life.began, 10**6)}
-            generations = {played.generation_at(slot) for slot in landed_in}
-            if not {played.generation_at(piece.made_by)} <= generations:
+            if not {played.spec_at(piece.made_by)} <= {played.spec_at(slot) for slot in landed_in}:
                 wrong.append(f"{key}: of slot {piece.made_by}, and its rows of {landed_in}")
     return wrong
 
@@ -394,8 +416,23 @@ def wrong_specs_of_scans(played: PlayedLedger) -> list[str]:
     }
     for key, slot in made_by.items():
         landed_in = {played.landed_in[row] for row in played.lines(key)}
-        if {played.generation_at(slot)} != {played.generation_at(each) for each in landed_in}:
+        if {played.spec_at(slot)} != {played.spec_at(each) for each in landed_in}:
             wrong.append(f"{key}: of slot {slot}, and its rows of {landed_in}")
+    return wrong
+
+
+def wrong_specs_of_publishers(played: PlayedLedger, most: int = 5_000) -> list[str]:
+    """Objects that who follows the ledger reads by another spec than what landed their rows."""
+    wrong, follower = [], Follower(played.lane, most)
+    for stretch in follower.stretches(-1):
+        new = (each for replaced in stretch.replaced for each in replaced.objects)
+        for each in (*stretch.objects, *new):
+            key = each.landed.upload.key
+            landed_in = {played.landed_in[row] for row in played.lines(key)}
+            generation = object_names.parse_key(key).generation
+            found = follower.opens.digest(generation, each.decided)
+            if landed_in and {found} != {played.made_by(slot) for slot in landed_in}:
+                wrong.append(f"{key}: by {found!r}, and its rows of {landed_in}")
     return wrong
 
 

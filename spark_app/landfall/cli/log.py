@@ -22,9 +22,9 @@ from landfall.cli.log_entries import (
     log_entry,
     topics_of,
 )
-from landfall.driver.decide.undoing import taken_back
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, Record, Replace, State
+from landfall.ledger.opened import taken_back
 from landfall.ledger.replacement_lists import Replaced
 from landfall.logs import visible
 

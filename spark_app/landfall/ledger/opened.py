@@ -1,7 +1,138 @@
-"""By which stored spec each generation was landed, as OPENs say. Pure."""
+"""By which stored spec an object was made. Pure.
 
-from collections.abc import Iterator
+The owner of a lane lands by the spec that its OPEN names. Merges and copies keep the format of what
+they are made of, so their spec is that of the record which landed their rows: ``made_in`` says
+which that is, and ``OpenedSpecs`` which spec the owner of its slot had.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
+
+from landfall.ledger.entries import Purpose
+from landfall.ledger.object_names import parse_key, renamed
+from landfall.ledger.records import Replace
+from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
+from landfall.ledger.task_results import ObjectKind
+
+Read = Callable[[int], tuple[Replace, Replaced]]
+"""Gives the REPLACE in a slot, and its list."""
+
+KEPT_LISTS = 4
+"""How many lists are kept, for objects that were merged or copied together."""
+KEPT_ANSWERS = 20_000
+"""For how many objects the answer is kept, so that what is merged often is not traced each time."""
+
+
+class MadeIn:
+    """The slots of the records that landed the rows of objects. For one thread."""
+
+    def __init__(self, read: Read) -> None:
+        """Read nothing yet; ``read`` is asked for each time that an object was merged or copied."""
+        self._read = read
+        self._lists: dict[int, _List] = {}
+        self._known: dict[str, int] = {}
+
+    def slot(self, key: str, decided: int) -> int:
+        """The slot by whose spec an object of data was made.
+
+        Args:
+            key: of the object.
+            decided: the slot of the record that names it.
+        """
+        asked = key
+        while key not in self._known and parse_key(key).planned_by >= 0:
+            source = self._source(key, decided)
+            if source is None:
+                break
+            key, decided = source.landed.upload.key, source.slot
+        found = self._known.get(key, decided)
+        if parse_key(asked).planned_by >= 0:
+            self._known[asked] = found
+            if len(self._known) > KEPT_ANSWERS:
+                del self._known[next(iter(self._known))]
+        return found
+
+    def _source(self, key: str, slot: int) -> RetiringObject | None:
+        """An object that one was made of, which a REPLACE names; all of them are of one spec.
+
+        None if nothing says, as of what a backfill has landed.
+        """
+        listed = self._list(slot)
+        new = listed.new.get(key)
+        if new is None or listed.record.purpose is Purpose.BACKFILL:
+            return None
+        if listed.back != -1:
+            return self._list(listed.back).copied(key)
+        return listed.copied(key) or self._merged(listed, new)
+
+    def _merged(self, listed: "_List", new: NewObject) -> RetiringObject | None:
+        """An object that was merged or cut into a new one, within its folder and generation."""
+        alike = listed.by_folder.get(_folder(new.landed.upload.key), ())
+        for old in alike:
+            name, landed = parse_key(old.landed.upload.key), old.landed
+            one = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
+            if _overlap((one,), new.sections):
+                return old
+        # Half of one that was cut may have rows of other Kafka partitions than its name says.
+        return next((old for old in alike if _overlap(self._sections(old), new.sections)), None)
+
+    def _sections(self, old: RetiringObject) -> tuple[Section, ...]:
+        key = old.landed.upload.key
+        made = self._list(old.slot).new.get(key) if parse_key(key).planned_by >= 0 else None
+        return made.sections if made else ()
+
+    def _list(self, slot: int) -> "_List":
+        if slot not in self._lists:
+            self._lists[slot] = _List(*self._read(slot))
+            if len(self._lists) > KEPT_LISTS:
+                del self._lists[next(iter(self._lists))]
+        return self._lists[slot]
+
+
+class _List:
+    """The objects of data in the list of a REPLACE, by what they are looked up by."""
+
+    def __init__(self, record: Replace, listed: Replaced) -> None:
+        retire = [each for each in listed.retire if each.landed.kind is ObjectKind.DATA]
+        self.record, self.back = record, taken_back(record, listed)
+        self.new = {each.landed.upload.key: each for each in listed.objects}
+        self._by_name = {renamed(each.landed.upload.key, 0): each for each in retire}
+        self.by_folder = defaultdict[tuple[str, int], list[RetiringObject]](list)
+        for each in retire:
+            self.by_folder[_folder(each.landed.upload.key)].append(each)
+
+    def copied(self, key: str) -> RetiringObject | None:
+        """The object of which one is a copy: it has the same name, but for the plan."""
+        return self._by_name.get(renamed(key, 0))
+
+
+def taken_back(record: Replace, listed: Replaced) -> int:
+    """The slot of the REPLACE that a record undoes; -1 if it undoes none.
+
+    Earlier software has not written it for a merge, and has undone only what was the last in all
+    folders: there what retires was made by that slot.
+    """
+    is_given_up = record.instead != -1 and not record.again
+    if record.purpose is not Purpose.UNDO or is_given_up:
+        return -1
+    named = max(record.undoes, record.unmerges)
+    return named if named != -1 or not listed.retire else listed.retire[0].slot
+
+
+def _folder(key: str) -> tuple[str, int]:
+    """The folder and the generation of an object."""
+    return key.rpartition("/")[0], parse_key(key).generation
+
+
+def _overlap(some: Iterable[Section], others: Iterable[Section]) -> bool:
+    return any(
+        one.partition == other.partition
+        and one.first_offset <= other.last_offset
+        and other.first_offset <= one.last_offset
+        for one, other in product(some, others)
+    )
 
 
 @dataclass

@@ -32,8 +32,8 @@ class VisibleObject:
         slot: the first slot that calls it visible.
         landed: the object, as it was decided last.
         time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
-        decided: the slot of the record that names it; of one that replaces others, the last of
-            those that name these. Whoever owned the lane then has made its rows.
+        decided: the slot of the record that landed its rows: by the spec of whoever owned the lane
+            then it was made. Merges and copies keep it.
     """
 
     slot: int

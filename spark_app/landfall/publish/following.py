@@ -8,7 +8,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import has_replaced, read_replace
 from landfall.ledger import State, Visible
-from landfall.ledger.opened import OpenedSpecs
+from landfall.ledger.opened import MadeIn, OpenedSpecs
 from landfall.ledger.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
@@ -31,6 +31,7 @@ class Follower:
         """Read nothing yet; ``advanced`` is called with the slot of each stretch that is read."""
         self._lane, self._max_objects, self._advanced = lane, max_objects, advanced
         self._state = State()
+        self._made_in = MadeIn(lambda slot: read_replace(lane, self._state, slot))
         self.opens = OpenedSpecs()
         """By which stored specs the slots read so far were landed."""
 
@@ -127,10 +128,10 @@ class Follower:
             record, listed = read_replace(self._lane, state, slot)
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
             new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
-            decided = max((each.slot for each in listed.retire), default=slot)
-            if listed.made_by:
-                decided = slot
-            objects = tuple(VisibleObject(state.seq, landed, time, decided) for landed in new)
+            objects = tuple(
+                VisibleObject(state.seq, each, time, self._made_in.slot(each.upload.key, slot))
+                for each in new
+            )
             changes = changes_rows(record.purpose, record.undoes)
             groups = tuple(groups_of(listed, by_folder=not changes))
             yield ReplacedObjects(

@@ -16,8 +16,9 @@ from fnmatch import fnmatchcase
 from itertools import chain, pairwise
 
 from landfall.driver.decide.counting import output_partition, unplanned
-from landfall.ledger import Add, Drop, Purpose, Replace
+from landfall.ledger import Add, Drop, Replace
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.opened import taken_back
 from landfall.ledger.replacement_lists import Replaced, RetiringObject
 from landfall.ledger.replacing import changes_rows
 
@@ -187,19 +188,6 @@ class Contents:
         for start, end in ((_ALL.start, offsets.start), (offsets.end, _ALL.end)):
             kept += _within(old, OffsetRange(start, end)) if start < end else ()
         self._ranges[tp] = sorted(kept, key=lambda each: each.offsets)
-
-
-def taken_back(record: Replace, listed: Replaced) -> int:
-    """The slot of the REPLACE that a record undoes; -1 if it undoes none.
-
-    Earlier software has not written it for a merge, and has undone only what was the last in all
-    folders: there what retires was made by that slot.
-    """
-    is_given_up = record.instead != -1 and not record.again
-    if record.purpose is not Purpose.UNDO or is_given_up:
-        return -1
-    named = max(record.undoes, record.unmerges)
-    return named if named != -1 or not listed.retire else listed.retire[0].slot
 
 
 def chosen_folders(listed: Replaced, output_partitions: Collection[str]) -> frozenset[str]:
