@@ -43,7 +43,7 @@ from landfall.api.contract import (
     LedgerPosition,
 )
 from landfall.api.spec import ConsumerGroup
-from landfall.cli.numbers import port
+from landfall.cli.values import port
 from landfall.driver.http.control import Control
 from landfall.driver.http.signed_requests import SignatureCheck
 from landfall.driver.process.run import Options, run_group

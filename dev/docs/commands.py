@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeGuard
 
-from landfall.cli.arguments import parser
+from landfall.cli.parser import parser
 from landfall_operator import settings
 
 LANDFALL = """# Command line

@@ -3,7 +3,7 @@
 The driver and the operator log the same fields, so one parser reads both: ``time`` (ISO 8601 in
 UTC, with milliseconds), ``level``, ``logger``, ``message``, then the fields that the event carries
 in ``extra``, and ``traceback`` after an exception. On a terminal, ``landfall run`` uses its own
-short lines instead (``landfall.cli.log_lines``).
+short lines instead (``landfall.cli.text.log_lines``).
 
 Names of files, answers of servers and payloads reach logs and terminals. ``visible`` shows their
 control characters as escapes, so that they cannot forge a line or command a terminal, and so it

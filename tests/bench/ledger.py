@@ -21,8 +21,8 @@ from typing import Any
 
 from landfall import ledger
 from landfall.checks.locate import find_offset
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.fsck import examine
 from landfall.lane import Lane, records_in_segments, store_segment
 from landfall.ledger import Header, Record, State, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition

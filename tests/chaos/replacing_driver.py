@@ -19,9 +19,9 @@ from uuid import uuid4
 
 from landfall.api import group_file
 from landfall.cli import main as landfall_command
-from landfall.cli import verb  # noqa: F401  # so that it need not be imported again
-from landfall.cli.backfill import OpenBackfill
+from landfall.cli.decide import verb  # noqa: F401  # so that it need not be imported again
 from landfall.cli.group_store import GroupStore
+from landfall.cli.land.backfill import OpenBackfill
 from landfall.clock import SteadyClock
 from landfall.driver.backfill.side_source import side_group_of
 from landfall.driver.core.pinned_spec import pinned_spec

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from landfall.api.contract import LANE
 from landfall.api.next_steps import next_step
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.fsck import examine
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced

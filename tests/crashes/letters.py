@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.fsck import examine
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.process.loop import Driver
 from landfall.errors import LettersUnreachable, Reason, StoreDenied

@@ -13,8 +13,8 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from landfall.api.contract import LANE
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.fsck import examine
 from landfall.landed import pieces
 from landfall.landed.history import History, Life
 from landfall.lane import Lane

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.fsck import examine
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import (
     DISCARDED,

@@ -14,9 +14,9 @@ from landfall.api.backfill_report import OldAndNew, RowCounts, parse_report
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.cli import main
-from landfall.cli.backfill_land import REPORT
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.land.backfill_land import REPORT
+from landfall.cli.objects.fsck import examine
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import SidePlan, read_plan, side_group, side_root, side_spec
 from landfall.driver.core.stored_specs import store_spec

@@ -10,7 +10,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import FilesDoneRequest, LeaseAnswer, Outcome, TakeFilesRequest
-from landfall.cli.driver_control import DriverControl
+from landfall.cli.decide.driver_control import DriverControl
 from landfall.errors import Retry
 from tests.support.feed_scene import TOPIC, FeedScene, rows
 from tests.support.landing import wait_for

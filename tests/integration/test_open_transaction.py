@@ -1,7 +1,7 @@
 """A producer that leaves a transaction open, on a real broker: what status and metrics say."""
 
 from landfall.cli.group_store import GroupStore
-from landfall.cli.status import read_progress
+from landfall.cli.look.status import read_progress
 from landfall.source.kafka import KafkaLog
 from tests.support.kafka import SECONDS
 from tests.support.landing import Landing, Scene

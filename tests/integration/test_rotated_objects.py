@@ -13,7 +13,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.group_store import GroupStore
-from landfall.cli.verify import examine
+from landfall.cli.objects.verify import examine
 from landfall.driver.decide.batch_size import FIRST_SLICE_OBJECTS
 from landfall.ledger import Commit, decode, object_names
 from tests.support.independent_audit import events

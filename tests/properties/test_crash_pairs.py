@@ -56,7 +56,7 @@ def _calls_what_waits_a_fault(patch: Patch) -> None:
     def check(group: str, state: Any, named: NamedObject) -> Any:
         return check_stayed(group, state, NamedObject(named.slot, named.landed, named.applied))
 
-    patch.setattr("landfall.cli.fsck.check_stayed", check)
+    patch.setattr("landfall.cli.objects.fsck.check_stayed", check)
 
 
 def _a_log_has_what_retired(patch: Patch) -> None:

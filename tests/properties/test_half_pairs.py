@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.cli.read_back import normalizer
+from landfall.cli.objects.read_back import normalizer
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import as_list

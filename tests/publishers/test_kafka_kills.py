@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from landfall.errors import DestinationAway, Retry, Stalled
-from landfall.publish import Publisher, kafka_transactions
-from landfall.publish.kafka import KafkaPublisher
+from landfall.publish import Publisher
+from landfall.publish.events import kafka_transactions
+from landfall.publish.events.kafka import KafkaPublisher
 from tests.support.event_ledger import CLICKS, ORDERS, EventLedger
 from tests.support.event_topic import event_ledger, ids, killed_at
 from tests.support.kafka import Broker

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
-from landfall.publish import kafka_transactions
 from landfall.publish.cursor import Cursor
+from landfall.publish.events import kafka_transactions
 from tests.support.event_ledger import EventLedger
 from tests.support.kafka import Broker
 from tests.support.lake import Killed

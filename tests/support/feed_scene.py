@@ -12,8 +12,8 @@ import yaml
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.fsck import Report, examine
 from landfall.driver.core.in_process import InProcessRunner
 from landfall.driver.process.run import Options, drive
 from landfall.lane import Lane

@@ -33,8 +33,8 @@ from landfall.api.verbs import (
     Outcome,
     TakeFilesRequest,
 )
-from landfall.cli.driver_control import DriverControl
-from landfall.cli.verb import lane_session
+from landfall.cli.decide.driver_control import DriverControl
+from landfall.cli.decide.verb import lane_session
 from landfall.errors import LandfallError
 from tests.support.feed_scene import TOPIC
 

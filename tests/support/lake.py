@@ -31,10 +31,10 @@ from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.cursor import Cursor
 from landfall.publish.delta import DeltaSettings, DeltaTables
-from landfall.publish.delta_files import LandedFiles
+from landfall.publish.delta.files import LandedFiles
 from landfall.publish.following import Follower
 from landfall.publish.iceberg import IcebergTables, TableSettings
-from landfall.publish.iceberg_catalog import Connection
+from landfall.publish.iceberg.catalog import Connection
 from landfall.publish.s3_access import Recent
 from landfall.publish.tables import Next, TablePublisher, Tables
 from landfall.store import Store

@@ -15,8 +15,8 @@ from pyspark import SparkContext
 
 from landfall.api.contract import LANE, ExitCode, Status, Workers
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.fsck import examine
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer

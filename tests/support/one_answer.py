@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
-from landfall.cli import locate, verify
-from landfall.cli.fsck import examine
 from landfall.cli.group_store import GroupStore
-from landfall.cli.scan_objects import Window, objects_in_scope, replaced_lists
+from landfall.cli.objects import locate, verify
+from landfall.cli.objects.fsck import examine
+from landfall.cli.objects.scan_objects import Window, objects_in_scope, replaced_lists
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.counting import CountingObject

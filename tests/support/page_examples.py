@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.cli.try_records import RecordFile
+from landfall.cli.author.try_records import RecordFile
 from landfall.formats import Row
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice, ObjectKind

@@ -15,7 +15,7 @@ from pyarrow import orc
 
 import landfall_audit.memory_limit
 from landfall import memory_limit
-from landfall.cli.read_back import dead_letters
+from landfall.cli.objects.read_back import dead_letters
 from landfall.formats.avro import landed as avroreader
 from landfall.formats.orc import Orc
 from landfall.formats.parquet import Parquet

@@ -42,7 +42,7 @@ from tests.support.groups import document
 from tests.support.lost_uploads import commit_and_lose
 from tests.support.readable import CLICKS, Readable
 from tests.support.sample_ledger import GROUP
-from tests.unit.cli.test_scan import Scene
+from tests.unit.cli.objects.test_scan import Scene
 from tests.unit.driver.test_lost_uploads import next_driver
 
 PLUGIN = """

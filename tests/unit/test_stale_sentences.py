@@ -14,7 +14,7 @@ import pytest
 
 from landfall import registry
 from landfall.api.spec.parsing import _SECTIONS
-from landfall.cli import arguments
+from landfall.cli.parser import parser
 from landfall.publish.building import PUBLISHERS
 from tests.support.markdown import ROOT, pages
 
@@ -51,7 +51,7 @@ TRUE = {
 
 def features() -> frozenset[str]:
     """The words for what exists: commands, sections of the spec, built-in stages, publishers."""
-    root = arguments.parser()
+    root = parser()
     (commands,) = (a for a in root._actions if isinstance(a, argparse._SubParsersAction))
     stages = {*registry.DECODERS, *registry.TRANSFORMS, *PUBLISHERS}
     return frozenset({*commands.choices, *_SECTIONS, *stages, *VERBS})

@@ -1,6 +1,6 @@
 """The arguments of ``landfall audit`` and of ``landfall-audit``, and their help text.
 
-Like ``landfall.cli.arguments``, which calls ``add``, this module imports nothing heavy.
+Like ``landfall.cli.parser``, which calls ``add``, this module imports nothing heavy.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def add(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
     """
     del nested
     command = new("audit", SUMMARY, ABOUT)
-    command.set_defaults(module="landfall_audit.cli.command", command="audit")
+    command.set_defaults(code="landfall_audit.cli.command:audit")
     add_arguments(command)
 
 

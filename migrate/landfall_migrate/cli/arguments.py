@@ -1,6 +1,6 @@
 """The arguments of ``landfall migrate``, and the help texts that explain them.
 
-Like ``landfall.cli.arguments``, which calls ``add``, this module imports nothing heavy.
+Like ``landfall.cli.parser``, which calls ``add``, this module imports nothing heavy.
 """
 
 import argparse
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from landfall.cli.init_arguments import key_and_value
-from landfall.cli.numbers import natural
+from landfall.cli.author.init_arguments import key_and_value
+from landfall.cli.values import natural
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, a summary and a description."""
@@ -63,7 +63,7 @@ examples:
   landfall migrate secor secor.properties --offsets offsets.txt --output group.yaml
 """,
     )
-    command.set_defaults(module="landfall_migrate.cli.command", command="migrate", program="secor")
+    command.set_defaults(code="landfall_migrate.cli.command:migrate", program="secor")
     command.add_argument("file", metavar="FILE.properties", help="the file that -Dconfig names")
     _add_definitions(
         command,
@@ -111,9 +111,7 @@ examples:
   curl -s connect:8083/connectors/s3-sink > s3-sink.json
 """,
     )
-    command.set_defaults(
-        module="landfall_migrate.cli.command", command="migrate", program="connect"
-    )
+    command.set_defaults(code="landfall_migrate.cli.command:migrate", program="connect")
     command.add_argument(
         "file", metavar="FILE", help="the .json, .properties, .yaml or .yml file of the connector"
     )
@@ -185,7 +183,7 @@ examples:
   landfall migrate check group.yaml --from s3://logs/backup --last 1 --format Text
 """,
     )
-    command.set_defaults(module="landfall_migrate.cli.command", command="migrate", program="check")
+    command.set_defaults(code="landfall_migrate.cli.command:migrate", program="check")
     command.add_argument(
         "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
     )

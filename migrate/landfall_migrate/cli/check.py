@@ -12,8 +12,8 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
 from landfall.api.spec.source import StartAtOffsets
 from landfall.api.spec_errors import spec_errors
-from landfall.cli import console
 from landfall.cli.group_store import GroupStore, map_concurrently
+from landfall.cli.text import console
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.registry import output_format

@@ -1,18 +1,25 @@
 """The command line: parse, run one command, end with an ``ExitCode``.
 
-Each command is a module with a function of the same name; ``arguments`` lists them all, and
-``landfall --help`` documents them. The rules that a check applies are in ``landfall.checks`` and
-``landfall_audit``; the modules here read the store and print. Results go to standard output,
-everything about the run itself (progress, logs, errors) to standard error.
+Rooms hold the commands: ``author`` (a group file is made and tried), ``land``, ``feeds`` (the files
+of feeds), ``decide`` (what happens to records), ``look`` (groups and ledgers), ``objects`` (what
+has landed). The ``__init__`` of a room has the arguments of its commands and imports nothing heavy;
+the modules beside it are their code, and ``parsing.COMMANDS`` says which. ``text`` is how they
+print.
+
+The rules that a check applies are in ``landfall.checks`` and ``landfall_audit``; the modules here
+read the store and print. Results go to standard output, everything about the run itself (progress,
+logs, errors) to standard error.
 """
 
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 from landfall.api.contract import ExitCode
-from landfall.cli import arguments, console, distributions
+from landfall.cli import distributions
+from landfall.cli.parser import parser
+from landfall.cli.parsing import imported
+from landfall.cli.text import console
 from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, StoreDenied
 
 INTERRUPTED = 130
@@ -24,17 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
 
     An unexpected error is not caught: Python prints its traceback and exits with 1.
     """
-    parsed = arguments.parser().parse_args(argv)
+    parsed = parser().parse_args(argv)
     # Before NumPy is imported, which starts a thread per core for matrices that nobody multiplies:
     # the process of a local run is forked, and must have one thread until then.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        # Each command's module is imported only when it runs: help texts must not wait for NumPy.
-        module = getattr(parsed, "module", f"landfall.cli.{parsed.command}")
         if parsed.command == "audit":
             distributions.check_group(parsed.group)
-        command = getattr(import_module(module), parsed.command)
-        return ExitCode(command(parsed))
+        return ExitCode(imported(parsed.code)(parsed))
     except Stalled as stalled:
         console.print_error(stalled.reason, str(stalled))
         return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED

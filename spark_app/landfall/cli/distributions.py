@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from landfall.api.contract import ExitCode
-from landfall.cli import console
+from landfall.cli.text import console
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, a summary and a description."""
@@ -59,9 +59,7 @@ def _add_absent(new: NewCommand, name: str, summary: str) -> None:
         _ABOUT.format(name=name, summary=sentence),
     )
     command.add_argument("words", nargs="*", help=argparse.SUPPRESS)
-    command.set_defaults(
-        command="not_installed", module=__name__, distribution=f"landfall-{name}", any_option=True
-    )
+    command.set_defaults(distribution=f"landfall-{name}", any_option=True)
 
 
 def check_group(path: Path) -> None:

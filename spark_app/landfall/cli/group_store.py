@@ -13,7 +13,7 @@ from landfall import ledger
 from landfall.api import group_file
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, Output, TopicSpecs
-from landfall.cli import console
+from landfall.cli.text import console
 from landfall.driver.process.startup import (
     check_secrets,
     explain_later,

@@ -15,15 +15,15 @@ from landfall.store import Store
 
 PUBLISHERS: Mapping[str, str] = {
     "Success": "landfall.publish.success:Success",
-    "Hive": "landfall.publish.hive:Hive",
-    "Glue": "landfall.publish.glue:Glue",
+    "Hive": "landfall.publish.catalog.hive:Hive",
+    "Glue": "landfall.publish.catalog.glue:Glue",
     "Iceberg": "landfall.publish.iceberg:Iceberg",
     "Delta": "landfall.publish.delta:Delta",
     "BigQuery": "landfall.publish.bigquery:BigQuery",
-    "Kafka": "landfall.publish.kafka:Kafka",
-    "Webhook": "landfall.publish.webhook:Webhook",
-    "OpenLineage": "landfall.publish.openlineage:OpenLineage",
-    "Airflow": "landfall.publish.airflow:Airflow",
+    "Kafka": "landfall.publish.events.kafka:Kafka",
+    "Webhook": "landfall.publish.events.webhook:Webhook",
+    "OpenLineage": "landfall.publish.events.openlineage:OpenLineage",
+    "Airflow": "landfall.publish.events.airflow:Airflow",
 }
 """Where the class of each built-in type is: one module for each."""
 

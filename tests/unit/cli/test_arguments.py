@@ -5,7 +5,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import VERBS
 from landfall.cli import main
-from landfall.cli.arguments import EXIT_CODES, parser
+from landfall.cli.parser import EXIT_CODES, parser
 from landfall.cli.parsing import RENAMED
 
 COMMANDS = (

@@ -11,11 +11,11 @@ LIBRARIES = {"boto3", "confluent_kafka", "numpy", "pandas", "pyarrow", "pyspark"
 @pytest.mark.parametrize(
     ("modules", "needed"),
     [
-        ("landfall.cli, landfall.cli.arguments", set()),
-        ("landfall.cli.status", set()),
-        ("landfall.cli.status, landfall.source.kafka", {"confluent_kafka"}),
-        ("landfall.cli.fsck", set()),
-        ("landfall.cli.verb", set()),
+        ("landfall.cli, landfall.cli.parser", set()),
+        ("landfall.cli.look.status", set()),
+        ("landfall.cli.look.status, landfall.source.kafka", {"confluent_kafka"}),
+        ("landfall.cli.objects.fsck", set()),
+        ("landfall.cli.decide.verb", set()),
         # Not pandas, which pyarrow imports if it may: that is half of the time.
         ("landfall.driver.process.run", {"confluent_kafka", "numpy", "pyarrow"}),
     ],

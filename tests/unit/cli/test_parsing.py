@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.cli import arguments, main
-from landfall.cli.completion import known_words
-from landfall.cli.parsing import grouped
+from landfall.cli import main
+from landfall.cli.author.completion import known_words
+from landfall.cli.parser import parser
+from landfall.cli.parsing import COMMANDS, grouped, imported
 from tests.support.folder_feed import FolderFeed, rows
 from tests.support.markdown import ROOT
 
@@ -30,15 +31,22 @@ def commands(
         yield from commands(command, f"{path} {name}".strip())
 
 
-ALL = dict(commands(arguments.parser()))
+ALL = dict(commands(parser()))
 
 
 def test_every_command_is_listed_in_one_group() -> None:
-    listed = re.findall(r"^  ([a-z][a-z-]*)  +\S", arguments.parser().format_help(), re.MULTILINE)
+    listed = re.findall(r"^  ([a-z][a-z-]*)  +\S", parser().format_help(), re.MULTILINE)
     names = {name.partition(" ")[0] for name in ALL}
 
     assert sorted(listed) == sorted(names)
     assert names <= grouped()
+
+
+def test_every_command_has_its_code_and_all_code_its_command() -> None:
+    named = {name for names in COMMANDS.values() for name in names}
+
+    assert all(callable(imported(command.get_default("code"))) for command in ALL.values())
+    assert named <= ALL.keys() | {name.partition(" ")[0] for name in ALL}
 
 
 @pytest.mark.parametrize("name", ALL.keys() - NO_JSON)
@@ -100,7 +108,7 @@ def test_the_usage_is_that_of_the_command(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_completion_knows_every_command_and_option() -> None:
-    words = known_words(arguments.parser())
+    words = known_words(parser())
 
     for name, command in ALL.items():
         path = tuple(name.split())

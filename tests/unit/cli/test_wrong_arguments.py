@@ -9,7 +9,7 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from landfall.cli.arguments import parser
+from landfall.cli.parser import parser
 from tests.support.groups import Json, changed, document
 
 NUMBERS = ("", "x", "-1", "1.5", "9" * 30)

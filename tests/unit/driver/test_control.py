@@ -40,8 +40,9 @@ from landfall.api.verbs import (
     UnblockRequest,
     UndoRequest,
 )
-from landfall.cli import main, verb
-from landfall.cli.driver_control import DriverControl
+from landfall.cli import main
+from landfall.cli.decide import verb
+from landfall.cli.decide.driver_control import DriverControl
 from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
 
 Commands = list[tuple[str, Any]]

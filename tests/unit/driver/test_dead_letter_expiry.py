@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.api.spec import parse_group
-from landfall.cli.fsck import Report, examine
 from landfall.cli.group_store import GroupStore
-from landfall.cli.verify import examine as verify
+from landfall.cli.objects.fsck import Report, examine
+from landfall.cli.objects.verify import examine as verify
 from landfall.driver.core.background import Threads
 from landfall.driver.landing.dead_letter_expiry import DeadLetterExpiry, ExpirySweep
 from landfall.errors import Reason, Retry

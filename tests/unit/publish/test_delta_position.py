@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from landfall.publish import delta_position
-from landfall.publish.delta_position import DeltaPosition, PositionUnknown, position, properties
+from landfall.publish.delta import position as delta_position
+from landfall.publish.delta.position import DeltaPosition, PositionUnknown, position, properties
 
 ROOT = "s3://lake/out"
 

@@ -17,9 +17,10 @@ from threading import Event, Thread
 import pytest
 
 from landfall.errors import DestinationAway, LandfallError
-from landfall.publish import iceberg_catalog, web
 from landfall.publish.building import publisher
-from landfall.publish.web import _seconds
+from landfall.publish.events import web
+from landfall.publish.events.web import _seconds
+from landfall.publish.iceberg import catalog as iceberg_catalog
 from tests.support.event_ledger import CLICKS as EVENTS
 from tests.support.event_ledger import EventLedger
 from tests.support.lake import CLICKS, Landed

@@ -18,9 +18,9 @@ from landfall.lane import Lane
 from landfall.ledger import Finalize, Horizon
 from landfall.ledger.replacement_lists import NewObject, RetiringObject
 from landfall.publish import Stretch
-from landfall.publish.airflow import extra
 from landfall.publish.building import publisher, replacement_problems
 from landfall.publish.events import EventKind, Events
+from landfall.publish.events.airflow import extra
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
 from landfall.publish.steps import StepPublisher

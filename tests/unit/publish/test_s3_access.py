@@ -12,7 +12,7 @@ from deltalake.exceptions import TableNotFoundError
 from landfall.api.spec import S3
 from landfall.api.spec.output import Output
 from landfall.publish.delta import storage_options
-from landfall.publish.iceberg_catalog import file_properties
+from landfall.publish.iceberg.catalog import file_properties
 from landfall.publish.s3_access import landed_files, s3_access
 from tests.support.scripted import Answer, scripted
 

@@ -4,7 +4,7 @@ A table is external: its location is the folder of a topic, and each folder belo
 with values of its own. Readers list the folder, so an object in a partition that is there needs no
 more. ``naming`` says which table and partition an object belongs to, ``hive_types``, ``storage``
 and ``files`` what the table looks like, ``step`` does it. Each catalog is one module that
-implements ``Catalog``: ``landfall.publish.hive``, ``landfall.publish.glue``.
+implements ``Catalog``: ``landfall.publish.catalog.hive``, ``landfall.publish.catalog.glue``.
 
 Nothing is ever taken away: not a table, a partition, a column or an object.
 """

@@ -1,0 +1,131 @@
+"""``landfall check``: everything that is wrong with group files, before anything runs."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.markup import escape
+
+from landfall.api import group_file
+from landfall.api.contract import ExitCode
+from landfall.api.plain_http import plain_http
+from landfall.cli.text import console
+from landfall.errors import LandfallError, LettersDenied, Reason, Stalled, StoreDenied, cause
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is wrong with a group file or what it names.
+
+    Attributes:
+        file: the file.
+        reason: one word for it, as in conditions and status.
+        message: the field and what is wrong.
+        may_pass: whether it may come right without a change.
+    """
+
+    file: Path
+    reason: str
+    message: str
+    may_pass: bool = False
+
+
+def check(arguments: argparse.Namespace) -> ExitCode:
+    """Print the faults of all files.
+
+    With ``--lifecycle``, print the rules of buckets instead.
+
+    Returns:
+        USAGE if something is to be changed, UNAVAILABLE if servers do not answer and that is all.
+    """
+    if arguments.lifecycle:
+        return _show_lifecycle(arguments.groups)
+    found: list[Fault] = []
+    warnings: list[str] = []
+    for path in arguments.groups:
+        of_file = list(_faults(path, warnings, offline=arguments.offline))
+        found += of_file
+        if not arguments.json:
+            _show(path, of_file, offline=arguments.offline)
+    if arguments.json:
+        console.out().print(json.dumps(_as_json(found, warnings)), markup=False)
+    else:
+        for warning in warnings:
+            console.err().print(f"[yellow]warning:[/yellow] {escape(warning)}")
+    if not found:
+        return ExitCode.OK
+    return ExitCode.UNAVAILABLE if all(fault.may_pass for fault in found) else ExitCode.USAGE
+
+
+def _show_lifecycle(paths: Iterable[Path]) -> ExitCode:
+    """Print the rules that delete in each bucket what no driver does once none runs.
+
+    Raises:
+        Stalled: SPEC_INVALID, a file is wrong.
+    """
+    from landfall.driver.process.lifecycle_rules import documents  # noqa: PLC0415  # as in _faults
+
+    for path in paths:
+        found = documents(group_file.load(path, os.environ))
+        if not found:
+            console.err().print(f"{escape(str(path))}: no store of it has lifecycle rules")
+        for url, rules in found.items():
+            console.out().print(json.dumps({url: rules}, indent=2), markup=False, highlight=False)
+    return ExitCode.OK
+
+
+def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault]:
+    # Other commands need neither all stages nor Kafka.
+    from landfall.driver.process import preflight  # noqa: PLC0415
+
+    try:
+        group = group_file.load(path, os.environ)
+    except Stalled as error:
+        yield from (_fault(path, error, line) for line in str(error).splitlines())
+        return
+    warnings += [f"{path}: {field}: {warning}" for field, warning in plain_http(group.spec)]
+    of_file = list(preflight.file_faults(group))
+    yield from (_fault(path, error) for error in of_file)
+    if offline or of_file:
+        # Servers would be asked with what is known to be wrong.
+        return
+    yield from (_fault(path, error) for error in preflight.server_faults(group))
+    if advice := preflight.advice(group):
+        warnings.append(f"{path}: spec.output: {advice}")
+
+
+def _fault(path: Path, error: LandfallError, message: str = "") -> Fault:
+    may_pass = not isinstance(error, Stalled | StoreDenied | LettersDenied)
+    text = (message or " ".join(str(error).split())).removeprefix(f"{path}: ")
+    return Fault(path, cause(error, "Unavailable"), text, may_pass)
+
+
+def _show(path: Path, faults: Iterable[Fault], *, offline: bool) -> None:
+    lines = [_line(fault) for fault in faults]
+    for line in lines or [f"{escape(str(path))}: ok{' (no server asked)' if offline else ''}"]:
+        console.out().print(line)
+
+
+def _line(fault: Fault) -> str:
+    of = "" if fault.reason == Reason.SPEC_INVALID else f" ({fault.reason})"
+    # Of a line of YAML the message begins with the file already.
+    place = "" if fault.message.startswith(f"{fault.file}:") else f"{fault.file}: "
+    return escape(f"{place}{fault.message}{of}")
+
+
+def _as_json(faults: Iterable[Fault], warnings: Iterable[str]) -> dict[str, object]:
+    return {
+        "faults": [
+            {
+                "file": str(fault.file),
+                "reason": fault.reason,
+                "message": fault.message,
+                "may_pass": fault.may_pass,
+            }
+            for fault in faults
+        ],
+        "warnings": list(warnings),
+    }

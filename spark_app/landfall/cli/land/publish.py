@@ -1,0 +1,132 @@
+"""``landfall publish``: publishes what landed without a driver, anew if that is asked for."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import msgspec
+import stamina
+from rich.markup import escape
+
+from landfall.api.contract import LANE, ExitCode
+from landfall.api.spec.publish import PublisherEntry
+from landfall.api.words import did_you_mean
+from landfall.cli.group_store import GroupStore
+from landfall.cli.text import console
+from landfall.cli.text.meter import Progress, advancing
+from landfall.driver.process.publishing import describe
+from landfall.errors import Reason, Retry, Stalled
+from landfall.publish.building import publisher
+from landfall.publish.context import Context
+
+TRIES = 5
+"""How often a publisher tries again when its destination does not answer."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one publisher. Its fields are those of ``publish --json``.
+
+    Attributes:
+        name: of the publisher.
+        type: of the publisher.
+        slot: the last slot of the ledger whose effects are in the destination; -1 for none.
+        objects: that were published.
+        refilled: tables that had lost what was published before.
+        steps: what would be done, of a dry run.
+        error: why it failed; empty if it did not.
+    """
+
+    name: str
+    type: str
+    slot: int = -1
+    objects: int = 0
+    refilled: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    error: str = ""
+
+
+def publish(arguments: argparse.Namespace) -> ExitCode:
+    """Publish, and print what was done; one publisher that fails does not stop the others.
+
+    Raises:
+        Stalled: SPEC_INVALID, there is no such publisher, or an entry cannot be built.
+    """
+    opened = GroupStore.of(arguments.group)
+    entries = _entries(opened.group.spec.publish, arguments.names)
+    if arguments.rebuild and not arguments.names:
+        raise Stalled(Reason.SPEC_INVALID, "publish --rebuild: name the publishers to rebuild")
+    last = opened.lane.read().seq
+    if last < 0:
+        raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
+    codes = [ExitCode.OK]
+    for entry in entries:
+        try:
+            with advancing(f"publish {entry.name}", "ledger slots", last) as progress:
+                how = _How(arguments.rebuild, arguments.dry_run, progress)
+                outcome = _run(opened, entry, how)
+        except (Retry, Stalled) as error:
+            outcome = Outcome(entry.name, entry.type, error=describe(error))
+            codes.append(ExitCode.UNAVAILABLE if isinstance(error, Retry) else ExitCode.STALLED)
+        _show(outcome, as_json=arguments.json, dry_run=arguments.dry_run)
+    return min(codes, key=lambda code: (code is not ExitCode.STALLED, -code))
+
+
+def _entries(known: Sequence[PublisherEntry], names: Sequence[str]) -> tuple[PublisherEntry, ...]:
+    if not known:
+        raise Stalled(Reason.SPEC_INVALID, "spec.publish: the group has no publishers")
+    by_name = {entry.name: entry for entry in known}
+    for name in names:
+        if name not in by_name:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"no publisher {name!r}{did_you_mean(name, by_name)}; "
+                f"those of the group are {', '.join(by_name)}",
+            )
+    return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(known)
+
+
+@dataclass(frozen=True)
+class _How:
+    """What to do, and what shows how far it is."""
+
+    rebuild: bool
+    dry_run: bool
+    progress: Progress
+
+
+def _run(opened: GroupStore, entry: PublisherEntry, how: _How) -> Outcome:
+    rebuild, built = how.rebuild, publisher(opened.group, entry, opened.store)
+    context = Context(opened.group, entry, LANE, opened.store)
+    outcome = Outcome(entry.name, entry.type)
+    for attempt in stamina.retry_context(on=Retry, attempts=TRIES, wait_max=10, timeout=120):
+        with attempt:
+            if how.dry_run:
+                steps = ["begin anew, from the start of the ledger"] if rebuild else []
+                steps += [] if rebuild else built.preview(context.follower())
+                return Outcome(entry.name, entry.type, built.position(), steps=tuple(steps))
+            if rebuild:
+                built.reset(context.follower())
+                rebuild = False
+            done = built.publish(context.follower(how.progress))
+            refilled = tuple(done.refilled)
+            outcome = Outcome(entry.name, entry.type, done.through, done.objects, refilled)
+    return outcome
+
+
+def _show(outcome: Outcome, *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        console.out().print(msgspec.json.encode(asdict(outcome)).decode(), markup=False)
+        return
+    head = escape(f"{outcome.name} ({outcome.type})")
+    if outcome.error:
+        console.print_error(f"{outcome.name} ({outcome.type})", outcome.error)
+    elif dry_run:
+        console.out().print(f"{head}: {'would' if outcome.steps else 'nothing to publish'}")
+        for step in outcome.steps:
+            console.out().print(f"  {step}", markup=False)
+    else:
+        what = console.counted(outcome.objects, "object") if outcome.objects else "nothing new"
+        console.out().print(f"{head}: {what}, through slot {outcome.slot} of the ledger")
+        for table in outcome.refilled:
+            console.out().print(f"  filled again: {table}", markup=False)

@@ -1,0 +1,146 @@
+"""The arguments of ``log``, which lists a ledger's records, and of ``ls`` and ``top``."""
+
+import argparse
+from datetime import timedelta
+from pathlib import Path
+
+from landfall.cli.author import NewCommand
+from landfall.cli.feeds.lease_arguments import duration
+from landfall.cli.objects import time
+from landfall.cli.values import natural
+
+KINDS = (
+    *("OPEN", "ADD", "DROP", "COMMIT", "REPAIR", "HOLE", "LOST", "BLOCK", "UNBLOCK", "REPLAY"),
+    *("FINALIZE", "RUN", "DISCOVER", "LEASE", "EXTEND", "OUTCOME", "REPLACE", "RETIRED"),
+    *("SNAPSHOT", "APPLIED", "SEGMENT", "YIELD"),
+)
+"""The tags of the ledger's records."""
+
+_ABOUT = """\
+List the records of the group's ledger, the last one first: slot, time (UTC), kind, what it says,
+its numbers, and who asked for it and why if somebody did. Of a REPLACE, which puts merged,
+backfilled or restored objects into use, also whether it is applied and whether it was undone; its
+slot is what `landfall undo` takes. Nothing is changed, and a driver may be running.
+
+kinds: OPEN and YIELD (a driver takes the lane, gives it up), ADD and DROP (topic partitions enter,
+leave), COMMIT (records are landed), HOLE (offsets are skipped), REPLAY (dead letters are landed
+again), REPLACE and RETIRED, REPAIR and LOST (uploads that were lost are made again, given up),
+BLOCK and UNBLOCK, FINALIZE (hours are complete), RUN (a closed range is landed), DISCOVER (files),
+LEASE, EXTEND and OUTCOME (of files that others process), APPLIED, SNAPSHOT and SEGMENT.
+
+examples:
+  landfall log group.yaml -n 20
+  landfall log group.yaml --decisions                # what somebody asked for, and why
+  landfall log group.yaml --kind replace --topic clicks
+  landfall log group.yaml --since 2026-11-21 --until 2026-11-22 --reverse
+  landfall log group.yaml --kind commit --json | jq .counts.records
+"""
+
+
+def add_log(new_command: NewCommand) -> None:
+    """Add the command."""
+    command = new_command(
+        "log", "list the records of the ledger, who asked for them and why", _ABOUT
+    )
+    command.add_argument(
+        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
+    )
+    command.add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        type=_kind,
+        metavar="KIND",
+        help="only records of this kind; may be given several times",
+    )
+    command.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="TOPIC",
+        help="only records about this topic; may be given several times",
+    )
+    command.add_argument(
+        "--since",
+        type=time,
+        metavar="TIME",
+        help="only records that were written at this time or later; UTC if it has no time zone",
+    )
+    command.add_argument(
+        "--until", type=time, metavar="TIME", help="only records that were written before"
+    )
+    command.add_argument(
+        "--decisions", action="store_true", help="only what somebody asked for, by a command"
+    )
+    command.add_argument(
+        "-n", "--limit", type=natural, metavar="N", help="only the last N of these records"
+    )
+    command.add_argument("--reverse", action="store_true", help="print the oldest record first")
+    command.add_argument("--json", action="store_true", help="print one JSON object per record")
+
+
+_ABOUT_LS = """\
+List the groups whose ledgers are in a root: the state of the lane (held by a driver, or yielded),
+the generation, how many topics are landed, how many slots the ledger has, and when something was
+landed last. URL is spec.output.url of a group, or spec.ledger.url, where many groups
+may have theirs. No group file is needed: the store is opened by the environment's credentials.
+Roots in folders below it are not searched for.
+
+Exit code 6: a ledger is broken. 7: no group has its ledger there.
+
+examples:
+  landfall ls s3://logs/parsed
+  landfall ls s3://logs/ledgers --json | jq -r .group
+"""
+
+
+def add_ls(new_command: NewCommand) -> None:
+    """Add the command."""
+    command = new_command("ls", "list the groups whose ledgers are in a root", _ABOUT_LS)
+    command.add_argument("url", metavar="URL", help="an output root, or the root of ledgers")
+    command.add_argument("--json", action="store_true", help="print one JSON object per group")
+
+
+_ABOUT_TOP = """\
+Show the groups whose ledgers are in a root, the fastest first, with what each lands at present:
+again every few seconds until you interrupt it, on a terminal in place. Drivers are not asked, so
+groups that nobody runs are there, too. With --json each look is one JSON array on a line.
+`kubectl landfall top -A` shows the groups of a cluster.
+
+examples:
+  landfall top s3://logs/parsed
+  landfall top s3://logs/parsed --interval 30s
+  landfall top s3://logs/parsed --once
+  landfall top s3://logs/parsed --count 2 --json | tail -1 | jq '.[0]'
+"""
+
+
+def add_top(new_command: NewCommand) -> None:
+    """Add the command."""
+    command = new_command("top", "watch what all groups of a root land at present", _ABOUT_TOP)
+    command.add_argument("url", metavar="URL", help="an output root, or the root of ledgers")
+    command.add_argument(
+        "--interval",
+        type=duration,
+        default=timedelta(seconds=5),
+        metavar="DURATION",
+        help="the time between two looks (default: 5s)",
+    )
+    looks = command.add_mutually_exclusive_group()
+    looks.add_argument("--count", type=natural, metavar="N", help="look so many times, then end")
+    looks.add_argument(
+        "--once", dest="count", action="store_const", const=1, help="the same as --count 1"
+    )
+    command.add_argument("--json", action="store_true", help="print a JSON array for each look")
+
+
+def _kind(text: str) -> str:
+    """The tag of a kind of record, however it is capitalized.
+
+    Raises:
+        ArgumentTypeError: there is no such kind.
+    """
+    if text.upper() not in KINDS:
+        known = ", ".join(KINDS)
+        raise argparse.ArgumentTypeError(f"no kind of record: {text!r}; there are {known}")
+    return text.upper()

@@ -1,0 +1,127 @@
+"""Reads landed objects by the spec that landed them, and decodes their rows by today's."""
+
+import threading
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from landfall.api.spec import GroupSpec
+from landfall.cli.group_store import GroupStore
+from landfall.cli.objects.scan_objects import InScope
+from landfall.errors import Reason, Stalled
+from landfall.formats import Row
+from landfall.landed.history import History
+from landfall.landed.specs import LandedBy
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import Replaced
+from landfall.pipeline.records import Records
+from landfall.registry import Allowed, output_format, plug_ins
+from landfall.task.partitioning import PartitionedChunk, Partitioners
+from landfall.task.rescanning import Landed, Wrong, can_be_decoded, wrong_rows
+
+
+@dataclass(frozen=True)
+class Examined:
+    """An object that was read.
+
+    Attributes:
+        scope: the object.
+        made_by: the spec that landed it.
+        is_parsed_only: its rows were not decoded, because they do not hold what today's spec reads.
+        wrong: what is wrong with it.
+    """
+
+    scope: InScope
+    made_by: GroupSpec
+    is_parsed_only: bool
+    wrong: Wrong | None
+
+
+_REMEDY = (
+    "and the group's file does not name it; if you trust it, name it on the command line, "
+    "--plugin package.module:Name"
+)
+
+
+@dataclass
+class Counted:
+    """Counts rows that pass."""
+
+    rows: int = 0
+
+    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The same rows."""
+        for row in rows:
+            self.rows += 1
+            yield row
+
+
+class Scanner:
+    """Reads objects by the spec that landed them, and decodes their rows by today's."""
+
+    def __init__(
+        self, opened: GroupStore, lists: Mapping[int, Replaced], plugins: Collection[str] = ()
+    ) -> None:
+        """Read the ledger as far as it goes.
+
+        Args:
+            opened: the group.
+            lists: of all REPLACEs that are applied, by slot.
+            plugins: formats that may be imported, besides those that the group's file names.
+        """
+        self._plugins = plug_ins(opened.group.spec) | frozenset(plugins)
+        self._opened = opened
+        self._history = History(opened.lane, opened.store.stat)
+        self._history.follow()
+        self._landed_by = LandedBy(self._history)
+        for seq, listed in lists.items():
+            self._landed_by.learn(seq, listed)
+        self._partitioners = Partitioners(opened.group.spec)
+        self._lock = threading.Lock()
+
+    def examine(self, scope: InScope) -> Examined:
+        """The object, and what is wrong with it."""
+        topic = scope.origin.topic
+        with self._lock:  # neither specs nor stages are for several threads
+            made_by = self._made_by(scope.made_by, topic)
+            allowed = Allowed(self._plugins, self._landed_by.file(scope.made_by), _REMEDY)
+            allowed.check_format(made_by.output)
+            today = self._opened.specs.for_topic(topic)
+        is_parsed_only = not can_be_decoded(today, made_by)
+        try:
+            wrong = self._read(scope, made_by, is_parsed_only=is_parsed_only)
+        except FileNotFoundError:
+            wrong = Wrong(scope.landed.rows, -1, -1, "is not there")
+        except (ValueError, EOFError, OSError) as error:
+            wrong = Wrong(scope.landed.rows, -1, -1, f"cannot be read: {error}")
+        return Examined(scope, made_by, is_parsed_only, wrong)
+
+    def _made_by(self, slot: int, topic: str) -> GroupSpec:
+        try:
+            return self._landed_by.spec(slot, topic)
+        except Stalled as stalled:
+            if stalled.reason is not Reason.SPEC_INVALID:
+                raise
+            return self._opened.specs.for_topic(topic)  # an older release stored none
+
+    def _read(self, scope: InScope, made_by: GroupSpec, *, is_parsed_only: bool) -> Wrong | None:
+        format_, landed = output_format(made_by.output), scope.landed  # checked
+        tp = TopicPartition(scope.origin.topic, scope.origin.partition)
+        is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
+        what = Landed(tp, scope.folder, landed.first_offset, is_dense and scope.origin.plan < 0)
+        wrong, counted = None, Counted()
+        with self._opened.store.open(landed.upload.key) as stream:
+            rows = counted.of(format_.rows(stream))
+            if is_parsed_only:
+                deque(rows, maxlen=0)
+            else:
+                wrong = wrong_rows(self._partition, what, rows)
+        if counted.rows != landed.rows:
+            why = f"has {counted.rows} rows, but the ledger says {landed.rows}"
+            return Wrong(max(counted.rows, landed.rows), -1, -1, why)
+        return wrong
+
+    def _partition(self, records: Records) -> PartitionedChunk:
+        with self._lock:
+            topic = records.topic_partition.topic
+            return self._partitioners.for_topic(topic).partition(records)

@@ -1,0 +1,1 @@
+"""How commands print: consoles, numbers, progress, and log events as lines."""

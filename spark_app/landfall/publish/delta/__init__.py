@@ -1,0 +1,597 @@
+"""Delta tables: landed Parquet files become files of a table, without being copied.
+
+A commit of the table's log adds the files of a stretch and sets the version of the application
+transaction ``landfall/<group>/<lane>`` to its position. A log takes each version once, and nothing
+is tried again on top of somebody else's commit, so the table is as it was looked at. Where objects
+were replaced, the same commit removes the files that retired.
+
+Files outside of the table's folder are named by absolute URIs, as in a shallow clone; others, by
+their paths in it. Either way a VACUUM cannot delete landed objects: ``delta_paths``. Folders such
+as ``dt=2026-11-21`` become partition columns.
+
+Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, RemoveAction
+
+from landfall.api.spec import TopicSpecs
+from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
+from landfall.pipeline.decoders.options import read_options
+from landfall.publish import Stretch
+from landfall.publish.context import Context
+from landfall.publish.delta.columns import Columns, DoesNotFit, columns_for
+from landfall.publish.delta.files import (
+    DeltaFile,
+    LandedFiles,
+    partition_folders,
+    partition_value,
+)
+from landfall.publish.delta.position import (
+    NONE,
+    Commits,
+    DeltaPosition,
+    PositionUnknown,
+    position,
+    properties,
+)
+from landfall.publish.delta_paths import InTheWayOfVacuum, absolute, below, path_in_table
+from landfall.publish.library_errors import LibraryErrors
+from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
+from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
+from landfall.publish.table_names import TableFolders, check_parquet, destination
+from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
+
+MAX_TRIES = 20
+"""How often a table that others change all the time is looked at again in one pass."""
+_LEAST_SECRET = 4
+"""Shorter values of a secret would hide parts of words."""
+_PLAIN = re.compile(r"([A-Za-z0-9:/=._-]|%25)*")
+"""Paths in a log for which it is certain what delta-rs was given to write them."""
+_PARTITION_TYPES = {"String": "string", "Date": "date", "Int32": "integer", "Int64": "long"}
+_SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
+"""Storage options that belong into no message."""
+_KEEP_REMOVED = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
+"""Of tables that have landed files in their folder: Spark's ``VACUUM … LITE`` deletes what a table
+does not have any more in all folders, also in those that VACUUM passes over.
+"""
+log = logging.getLogger(__name__)
+
+
+class DeltaOptions(ChoiceOptions, kw_only=True):
+    """Options of the publisher ``Delta``; docs/publishers/delta.md describes them."""
+
+    table: str
+    partition_by: list[str] | None = None
+    partition_types: dict[str, Literal["String", "Date", "Int32", "Int64"]] = {}  # noqa: RUF012
+    scheme: Literal["s3", "s3a"] = "s3"
+    storage: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # copied by msgspec
+    schema_evolution: Literal["Add", "None"] = "Add"
+
+
+class Delta:
+    """Publishes to Delta tables."""
+
+    follows_replacements = True
+
+    @staticmethod
+    def of(options: Mapping[str, object], context: Context) -> TablePublisher:
+        """Build the publisher; see ``PublisherType``."""
+        read, output = read_options(options, DeltaOptions), context.group.spec.output
+        specs = TopicSpecs.of(context.group.spec)
+        check_parquet(context, specs)
+        folders = TableFolders.of(context, read.table, specs)
+
+        def storage() -> dict[str, str]:
+            access = s3_access(output.s3) if read.table.startswith("s3") else None
+            found = storage_options(access) if access else {}
+            own = {name: str(value) for name, value in read.storage.items()}
+            return {**found, **own, **context.secret()}
+
+        def url(key: str) -> str:
+            scheme, _, rest = context.url(key).partition("://")
+            return f"{read.scheme if scheme == 's3' else scheme}://{rest}"
+
+        lane = context.group.metadata.name, context.lane
+        columns = None if read.partition_by is None else tuple(read.partition_by)
+
+        def files() -> LandedFiles:
+            return LandedFiles(*landed_files(output), url)
+
+        types = {name: _PARTITION_TYPES[each] for name, each in read.partition_types.items()}
+        if columns is not None and (other := types.keys() - {*columns}):
+            raise ValueError(f"option partitionTypes: {min(other)} is not in partitionBy")
+        settings = DeltaSettings(columns, read.schema_evolution, types)
+        tables = DeltaTables(
+            Recent(files), url(""), lane, Recent(storage), settings, check_new=folders.check_new
+        )
+        cursor = context.cursor(destination(context, read.table))
+        return TablePublisher(
+            context.follower,
+            cursor,
+            tables,
+            folders.of_object,
+            follows_replacements=True,
+            choice=read.choice(context.url("")),
+        )
+
+
+def storage_options(access: S3Access) -> dict[str, str]:
+    """What delta-rs reaches a bucket by; commits are created if absent.
+
+    Source: https://docs.rs/object_store/latest/object_store/aws/enum.AmazonS3ConfigKey.html
+    """
+    found = {
+        "aws_endpoint_url": access.endpoint,
+        "aws_region": access.region,
+        "aws_access_key_id": access.key_id,
+        "aws_secret_access_key": access.secret_key,
+        "aws_session_token": access.token,
+        "aws_allow_http": "true" if access.endpoint.startswith("http://") else "",
+        "aws_virtual_hosted_style_request": "" if access.path_style else "true",
+        "aws_conditional_put": "etag",
+        "aws_request_payer": "true" if access.requester_pays else "",
+        "proxy_url": access.proxy,
+        "timeout": f"{access.read_seconds:.0f}s",
+        "connect_timeout": f"{access.connect_seconds:.0f}s",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+@dataclass(frozen=True)
+class DeltaSettings:
+    """How tables are created and changed.
+
+    Attributes:
+        partition_by: folders that are partition columns; None for all with ``=`` in their names.
+        schema_evolution: whether columns are added: ``Add`` or ``None``.
+        partition_types: types of Delta of partition columns of new tables; others are ``string``.
+    """
+
+    partition_by: tuple[str, ...] | None = None
+    schema_evolution: str = "Add"
+    partition_types: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DeltaTables:
+    """Delta tables by the URLs of their folders.
+
+    Attributes:
+        files: where landed files are read, looked up at each use.
+        root: the URL of the output root.
+        lane: the group and the lane whose ledger it is.
+        storage: the storage options, looked up at each use.
+        settings: of the tables.
+        check_new: raises Stalled if no table may be in a folder.
+        library: what errors of delta-rs mean.
+    """
+
+    files: Recent[LandedFiles]
+    root: str
+    lane: tuple[str, str]
+    storage: Recent[dict[str, str]]
+    settings: DeltaSettings
+    check_new: Callable[[str], object] = field(kw_only=True)
+    library: LibraryErrors = field(default_factory=LibraryErrors, kw_only=True)
+
+    @property
+    def application(self) -> str:
+        """The id of the application transaction."""
+        return f"landfall/{'/'.join(self.lane)}"
+
+    def through(self, table: str) -> int:
+        """See ``Tables``."""
+        with self._errors("read", table):
+            return self._position(self._load(table)).through
+
+    def append(self, table: str, after: Next) -> int:
+        """See ``Tables``."""
+        with self._errors("append to", table):
+            for _ in range(MAX_TRIES):
+                loaded = self._load(table)
+                position = self._position(loaded)
+                stretch = after(position.through)
+                if not stretch.objects and not stretch.replaced:
+                    return position.through
+                # What has just been created or changed may be ahead of this position: look again.
+                if loaded is None:
+                    key = stretch.objects[0].landed.upload.key
+                    self._create(table, self.files().read([key])[0])
+                    continue
+                changes = self._changes(loaded, stretch, position)
+                keys = [each.landed.upload.key for each in changes.add]
+                files = self.files().read(keys) if keys else []
+                with suppress(CommitFailedError):  # somebody has changed the table
+                    if self._sets_retention(loaded, files) or self._changes_columns(
+                        loaded, self._columns(loaded, files)
+                    ):
+                        continue
+                    self._commit(loaded, stretch, files, changes)
+                    return stretch.through
+        raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+
+    def refill(self, table: str, stretch: Stretch) -> None:
+        """See ``Tables``. The table stays, with its identity and history.
+
+        Its columns stay as well, but for those whose type no file fits. Files that it has and is to
+        have stay, too: a version that removes a path and adds it is not valid, and readers take
+        either for the last word. Where a file with a deletion vector is to leave, all files leave
+        by a version before.
+        """
+        with self._errors("refill", table):
+            keys = [each.landed.upload.key for each in stretch.objects]
+            files = self.files().read(keys) if keys else []
+            for _ in range(MAX_TRIES):
+                loaded = self._load(table)
+                is_empty = loaded is None or not self._has_rows(loaded)
+                if is_empty and not files:
+                    return
+                if loaded is None:
+                    self._create(table, files[0])
+                    continue
+                in_log = _paths_in_log(loaded)
+                staying, leaving = self._parted(loaded, in_log, files)
+                # Earlier versions removed and added a path in one version: adding it once more
+                # leaves no doubt. One that another writer has spelled would be a second file.
+                plain = {path.replace("%25", "%") for path in in_log if _PLAIN.fullmatch(path)}
+                table_url = loaded.table_uri
+                alike = {f.key for f in files if (below(table_url, f.url) or f.url) in plain}
+                with suppress(CommitFailedError):  # somebody has changed the table
+                    if self._sets_retention(loaded, files):
+                        continue
+                    keeps_files = is_empty or bool(staying)
+                    if keeps_files and any(each.has_deleted_rows for each in leaving):
+                        self._clear(loaded, stretch, files)
+                        continue
+                    if keeps_files:
+                        columns = self._columns(loaded, files)
+                        if self._changes_columns(loaded, columns):
+                            continue
+                        again = [f for f in files if f.key not in staying or f.key in alike]
+                        self._commit(loaded, stretch, again, FileChanges(stretch.objects, leaving))
+                    else:
+                        columns = self._columns(loaded, files, replaces_rows=True)
+                        changes = FileChanges(stretch.objects)
+                        self._commit(loaded, stretch, files, changes, columns.fields)
+                    return
+        raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+
+    def _parted(
+        self, loaded: DeltaTable, in_log: Sequence[str], files: Sequence[DeltaFile]
+    ) -> tuple[set[str], tuple[TableFile, ...]]:
+        """The keys of files that a table has as they are, and the files that it has besides."""
+        table = loaded.table_uri
+        wanted = {_in_table(table, file.url): file.key for file in files}
+        live = [
+            (each, wanted.get(_in_table(table, absolute(table, each.path))))
+            for each in _live_files(loaded, in_log)
+        ]
+        staying = {key for each, key in live if key is not None and not each.has_deleted_rows}
+        leaving = tuple(each for each, key in live if each.has_deleted_rows or key not in staying)
+        return staying, leaving
+
+    def _clear(self, loaded: DeltaTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
+        """Remove all files of a table, by a version of its own, if a stretch can fill it again.
+
+        A file with a deletion vector is removed by its path and its vector, and delta-rs names the
+        vector only where every file leaves. Files that are to stay cannot be removed and added by
+        one version. The position says that the table has nothing, so the next pass fills it if this
+        one is killed here: docs/adr/0072.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, a file does not fit; nothing has changed.
+        """
+        self._columns(loaded, files)
+        times = {each.landed.upload.key: each.time for each in stretch.objects}
+        for file in files:
+            self._action(loaded, file, times[file.key], moved=False)
+        loaded.create_write_transaction(
+            [],
+            mode="overwrite",
+            schema=loaded.schema(),
+            partition_by=loaded.metadata().partition_columns,
+            commit_properties=self._properties(NONE),
+        )
+
+    def _has_rows(self, loaded: DeltaTable) -> bool:
+        """Whether a table has rows of the ledger, or may have some."""
+        try:
+            return self._position(loaded).through != NONE
+        except PositionUnknown:
+            return True
+
+    def _load(self, table: str) -> DeltaTable | None:
+        try:
+            return DeltaTable(table, storage_options=self.storage())
+        except TableNotFoundError:
+            return None
+
+    def _position(self, loaded: DeltaTable | None) -> DeltaPosition:
+        if loaded is None:
+            return DeltaPosition()
+        try:
+            return position(Commits(loaded), self.application, self.root)
+        except Stalled as error:
+            raise type(error)(error.reason, f"table {loaded.table_uri}: {error}") from None
+
+    def _create(self, table: str, first: DeltaFile) -> None:
+        self.check_new(table)
+        columns = {name.casefold() for name in first.columns.names}
+        wanted = self.settings.partition_by
+        folders = [name for name, _ in partition_folders(first.key)]
+        by = [n for n in folders if n.casefold() not in columns] if wanted is None else [*wanted]
+        # A column is optional: a later file may lack it.
+        made = [*self._fitting(table, (), [first]).fields]
+        types = self.settings.partition_types
+        of_folders = [name for name in by if name not in first.columns.names]
+        if other := types.keys() - {*of_folders}:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"option partitionTypes: table {table} has no partition column {min(other)}, as "
+                f"object {first.url} is in no folder of that name, or has a column of it",
+            )
+        made += [Field(name, PrimitiveType(types.get(name, "string"))) for name in of_folders]
+        with suppress(CommitFailedError):
+            DeltaTable.create(
+                table,
+                Schema(made),
+                mode="ignore",
+                partition_by=by,
+                configuration=_KEEP_REMOVED if below(table, first.url) else None,
+                storage_options=self.storage(),
+            )
+
+    @staticmethod
+    def _sets_retention(loaded: DeltaTable, files: Sequence[DeltaFile]) -> bool:
+        """Have a table with landed files in its folder keep what others remove, if it does not."""
+        if set(loaded.metadata().configuration) & set(_KEEP_REMOVED) or not any(
+            below(loaded.table_uri, file.url) for file in files
+        ):
+            return False
+        loaded.alter.set_table_properties(_KEEP_REMOVED)
+        return True
+
+    def _columns(
+        self, loaded: DeltaTable, files: Sequence[DeltaFile], *, replaces_rows: bool = False
+    ) -> Columns:
+        """The columns that a table needs for files.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, a file does not fit; the message names it.
+        """
+        evolves = self.settings.schema_evolution != "None"
+        return self._fitting(
+            loaded.table_uri,
+            loaded.schema().fields,
+            files,
+            replaces_rows=replaces_rows,
+            evolves=evolves,
+        )
+
+    @staticmethod
+    def _fitting(
+        table: str, known: Sequence[Field], files: Sequence[DeltaFile], **how: bool
+    ) -> Columns:
+        try:
+            return columns_for(table, known, files, **how)
+        except DoesNotFit as error:
+            raise Stalled(Reason.DESTINATION_CONFLICT, str(error)) from None
+
+    def _changes_columns(self, loaded: DeltaTable, columns: Columns) -> bool:
+        """Change the columns of a table, by a version of its own; False if they fit."""
+        if columns.widened:
+            write_deltalake(
+                loaded,
+                Schema(list(columns.fields)).to_arrow().empty_table(),
+                mode="overwrite",
+                schema_mode="overwrite",
+                predicate="false",  # no row is overwritten
+                partition_by=loaded.metadata().partition_columns,
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        elif columns.added:
+            loaded.alter.add_columns(list(columns.added))
+        return bool(columns.widened or columns.added)
+
+    def _changes(
+        self, loaded: DeltaTable, stretch: Stretch, position: DeltaPosition
+    ) -> FileChanges:
+        """What a stretch changes in a table as it is now.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, others have changed it so that a REPLACE cannot be
+                followed.
+        """
+        retired = [o.upload.key for each in stretch.replaced for o in each.retired]
+        files = self._files_of(loaded, retired) if retired else {}
+        try:
+            return file_changes(stretch, position.through, position.left_out, files)
+        except CannotFollow as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {loaded.table_uri}: {error}. `landfall publish --rebuild` fills the table "
+                "again, with the new objects and without what others have changed",
+            ) from None
+
+    def _files_of(self, loaded: DeltaTable, keys: Sequence[str]) -> dict[str, TableFile]:
+        """The files that a table has of objects, by key, however a writer spells their URIs."""
+        table = loaded.table_uri
+        live = _live_files(loaded, _paths_in_log(loaded))
+        by_uri = {_spelled_alike(absolute(table, each.path)): each for each in live}
+        url = self.files().url
+        found = {key: _spelled_alike(url(key)) for key in keys}
+        return {key: by_uri[uri] for key, uri in found.items() if uri in by_uri}
+
+    def _commit(
+        self,
+        loaded: DeltaTable,
+        stretch: Stretch,
+        files: Sequence[DeltaFile],
+        changes: FileChanges,
+        fields: Sequence[Field] | None = None,
+    ) -> None:
+        """Commit files and the position; with ``fields``, all that a table has leaves it."""
+        columns = loaded.metadata().partition_columns
+        now_ms = round(time.time() * 1000)
+        times = {each.landed.upload.key: each.time for each in changes.add}
+        loaded.create_write_transaction(
+            [
+                *(
+                    self._action(loaded, file, times[file.key], moved=file.key in changes.moved_in)
+                    for file in files
+                ),
+                *(
+                    RemoveAction(each.path, each.path not in changes.moved_out, now_ms)
+                    for each in changes.remove
+                ),
+            ],
+            mode="append" if fields is None else "overwrite",
+            schema=loaded.schema() if fields is None else Schema([*fields]),
+            partition_by=columns,
+            commit_properties=self._properties(
+                stretch.through, f"{stretch.after + 1}-{stretch.through}", changes
+            ),
+        )
+        if changes.passed_over:
+            log.warning(
+                "replacement passed over",
+                extra={"table": loaded.table_uri, "slots": [*changes.passed_over]},
+            )
+
+    @staticmethod
+    def _action(loaded: DeltaTable, file: DeltaFile, time: str, *, moved: bool) -> AddAction:
+        """The entry of a file that was landed at a time.
+
+        One whose rows have only moved, as by a merge, changes no data: streams leave it out.
+        """
+        columns = loaded.metadata().partition_columns
+        types = {each.name: each.type for each in loaded.schema().fields}
+        values = dict(partition_folders(file.key))
+        if missing := [name for name in columns if name not in values]:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"object {file.url} is in no folder {missing[0]}=…, by which its table is "
+                "partitioned; land with that route, or publish to another table",
+            )
+        try:
+            path = path_in_table(loaded.table_uri, file.url)
+        except InTheWayOfVacuum as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"object {error}; land with such a route, or publish to another table",
+            ) from None
+        try:
+            partition = {name: partition_value(values[name], types[name]) for name in columns}
+        except ValueError as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"object {file.url}: {error}; let it be of type String, in a new table",
+            ) from None
+        return AddAction(
+            path,
+            file.size,
+            partition,
+            _millis(time),
+            not moved,
+            file.statistics,
+        )
+
+    def _properties(
+        self, through: int, slots: str = "", changes: FileChanges | None = None
+    ) -> CommitProperties:
+        """What a commit says: the transaction, and the same again for ``delta_position``."""
+        left_out = changes.left_out if changes else ()
+        over = ",".join(str(slot) for slot in changes.passed_over) if changes else ""
+        return CommitProperties(
+            app_transactions=[Transaction(self.application, through)],
+            max_commit_retries=0,
+            custom_metadata={
+                **properties(self.application, self.root, through, left_out),
+                **({"landfall.slots": slots} if slots else {}),
+                **({"landfall.passedOver": over} if over else {}),
+            },
+        )
+
+    @contextmanager
+    def _errors(self, attempt: str, table: str) -> Iterator[None]:
+        """Turn what delta-rs raises into errors of ours; the next try looks at the table first."""
+        attempted = f"{attempt} {table}"
+        try:
+            yield
+        except LandfallError:
+            raise
+        except BaseException as error:
+            # delta-rs ends a thread by it
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            message = self._message(table, error)
+            raise self.library.translate(attempted, error, message) from None
+        self.library.succeeded(attempted)
+
+    def _message(self, table: str, error: BaseException) -> str:
+        text = f"Delta table {table}: {type(error).__name__}: {error}"
+        for name, value in self.storage().items():
+            if len(value) >= _LEAST_SECRET and _SECRET.search(name):
+                text = text.replace(value, "***")
+        self.storage.forget()
+        self.files.forget()
+        return " ".join(text.split())[:1000]
+
+
+def _millis(time: str) -> int:
+    """A time as a ledger has it, ISO 8601, in milliseconds since 1970; 0 if it is none."""
+    try:
+        return round(datetime.fromisoformat(time).timestamp() * 1000)
+    except ValueError:
+        return 0
+
+
+def _spelled_alike(uri: str) -> str:
+    """A URI without what writers spell differently: slashes, and ``s3a`` for ``s3``."""
+    scheme, _, rest = _one_slash(uri).partition(":")
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}"
+
+
+def _one_slash(uri: str) -> str:
+    """A URI with no slash after its scheme: by this readers compare absolute paths."""
+    scheme, _, rest = uri.partition(":")
+    return f"{scheme}:{rest.lstrip('/')}"
+
+
+def _in_table(table: str, uri: str) -> str:
+    """By what readers compare the paths of files: equal ones are one file to them."""
+    inside = below(table, uri)
+    return _one_slash(uri) if inside is None else inside
+
+
+def _paths_in_log(loaded: DeltaTable) -> list[str]:
+    paths: list[str] = pa.table(loaded.get_add_actions())["path"].to_pylist()
+    return paths
+
+
+def _live_files(loaded: DeltaTable, in_log: Iterable[str]) -> list[TableFile]:
+    """All files that a table has, by their paths in the log."""
+    # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
+    paths = map(unquote, in_log)
+    with_deleted = set[str]()
+    if "deletionVectors" in (loaded.protocol().reader_features or ()):
+        vectors = map(unquote, pa.table(loaded.deletion_vectors())["filepath"].to_pylist())
+        with_deleted = {_spelled_alike(absolute(loaded.table_uri, path)) for path in vectors}
+    return [
+        TableFile(path, _spelled_alike(absolute(loaded.table_uri, path)) in with_deleted)
+        for path in paths
+    ]

@@ -1,0 +1,450 @@
+"""Iceberg tables: landed Parquet files become data files of a table, without being copied.
+
+A snapshot of a table appends the files of a stretch, and the same commit of the catalog sets the
+table property ``landfall.<group>.<lane>.through`` to its position. The catalog takes a commit only
+if the table is as it was loaded. pyiceberg's own retries are off, because they apply the same files
+again to a table that somebody else has changed (apache/iceberg-python, issue 3320).
+
+A column that a file has and the table has not is added to the table first, by a commit of its own.
+Files need no field ids: the table's name mapping finds columns by name. ``iceberg_position`` says
+where a table is that others change as well. ``iceberg_copies`` says which files are not taken as
+they are. Earlier versions took them, so that a table of theirs is looked through once, and is
+marked by the property ``landfall.timestamps`` if it has none.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from landfall.api.spec import TopicSpecs
+from landfall.errors import DestinationAway, Reason, Stalled
+from landfall.ledger.object_names import parse_key
+from landfall.pipeline.decoders.options import read_options
+from landfall.publish import Stretch
+from landfall.publish.context import Context
+from landfall.publish.iceberg.catalog import Connection, file_properties
+from landfall.publish.iceberg.copies import Copies
+from landfall.publish.iceberg.files import (
+    NewColumns,
+    as_iceberg,
+    check_cases,
+    columns_of,
+    data_files,
+    differences,
+    first_outdated,
+    has_times,
+)
+from landfall.publish.iceberg.names import (
+    PROPERTY,
+    as_in_table,
+    mapping_of,
+    reserved_columns,
+)
+from landfall.publish.iceberg.partitions import (
+    PartitionField,
+    checked,
+    derived,
+    optional,
+    present,
+    table_of_columns,
+)
+from landfall.publish.iceberg.position import (
+    NONE,
+    position,
+    position_key,
+    position_properties,
+    positions,
+)
+from landfall.publish.s3_access import s3_access
+from landfall.publish.table_names import TableNames, check_parquet, destination
+from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
+
+FORMAT_VERSION = 2
+"""The latest version of Iceberg's table format whose manifests pyiceberg writes."""
+MAX_TRIES = 20
+"""How often a table that others change all the time is looked at again in one pass."""
+_IN_MEMORY = {"commit.retry.num-retries": "0"}
+_LOWER = {"hive", "glue"}
+"""Catalogs whose names have lower case letters only."""
+_CATALOG = {
+    # Credentials that a catalog hands out reach the folder of a table, not the landed files.
+    "header.X-Iceberg-Access-Delegation": "",
+}
+_CREATED = {
+    # The files are landed objects: no expiry of snapshots and no purge may delete them.
+    "gc.enabled": "false",
+    # A table gets a commit a minute.
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+_TIMESTAMPS = "landfall.timestamps"
+_MARKED = {_TIMESTAMPS: "microseconds"}
+"""No file of the table holds milliseconds, or its owner wants those that do: any value will do."""
+_Property = str | int | float | bool
+
+
+class IcebergOptions(ChoiceOptions, kw_only=True):
+    """Options of the publisher ``Iceberg``; docs/publishers/iceberg.md describes them."""
+
+    catalog: dict[str, _Property]
+    table: str = "lake.{topic}"
+    partition_by: list[str] | None = None
+    properties: dict[str, _Property] = {}  # noqa: RUF012  # copied by msgspec
+    schema_evolution: Literal["Add", "None"] = "Add"
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """How tables are created and changed.
+
+    Attributes:
+        properties: of tables that are created.
+        partition_by: the partition fields of a topic's table; None for those that its route has.
+        specs: what holds for topics; None for none.
+        schema_evolution: whether columns are added: ``Add`` or ``None``.
+    """
+
+    properties: Mapping[str, str]
+    partition_by: tuple[PartitionField, ...] | None = ()
+    specs: TopicSpecs | None = None
+    schema_evolution: str = "Add"
+
+    @classmethod
+    def of(cls, options: IcebergOptions, specs: TopicSpecs) -> "TableSettings":
+        """Check the options against the specs of the topics.
+
+        Raises:
+            ValueError: tables cannot be partitioned like that, or cannot be written.
+        """
+        fields = None
+        if options.partition_by is not None:
+            fields = tuple(PartitionField.of(text) for text in options.partition_by)
+            for _, spec in specs.used():
+                checked(fields, spec)
+        properties = _texts(options.properties)
+        if properties.get("format-version", "2") not in {"1", "2"}:
+            raise ValueError(
+                f"option properties: format-version must be 1 or {FORMAT_VERSION}, which Landfall "
+                f"can write, got {properties['format-version']}"
+            )
+        return cls(properties, fields, specs, options.schema_evolution)
+
+    def fields(self, topic: str, columns: Any) -> tuple[PartitionField, ...]:
+        """The partition fields of a topic's table with some columns."""
+        if self.partition_by is not None or self.specs is None:
+            return self.partition_by or ()
+        return present(derived(self.specs.for_topic(topic)), columns)
+
+
+class Iceberg:
+    """Publishes to tables of an Iceberg catalog."""
+
+    @staticmethod
+    def of(options: Mapping[str, object], context: Context) -> TablePublisher:
+        """Build the publisher; see ``PublisherType``."""
+        read = read_options(options, IcebergOptions)
+        specs = TopicSpecs.of(context.group.spec)
+        check_parquet(context, specs)
+        catalog = _texts(read.catalog)
+        _check_warehouse(catalog, context)
+        names = TableNames.of(context, read.table, lower=catalog.get("type") in _LOWER)
+
+        def connecting() -> tuple[Mapping[str, str], tuple[str, ...]]:
+            secret, output = context.secret(), context.group.spec.output
+            access = s3_access(output.s3) if output.url.startswith("s3://") else None
+            files = file_properties(access) if access else {}
+            hidden = (*secret.values(), *(access.secrets if access else ()))
+            return {**_CATALOG, **files, **catalog, **secret}, hidden
+
+        lane, settings = (context.group.metadata.name, context.lane), TableSettings.of(read, specs)
+        connection = Connection(
+            catalog.get("name", "landfall"), connecting, of_tables=settings.properties
+        )
+        tables = IcebergTables(connection, lane, context.url, settings)
+        named = tuple(catalog.get(name, "") for name in ("name", "type", "uri", "warehouse"))
+        cursor = context.cursor(destination(context, *named, read.table))
+        choice = read.choice(context.url(""))
+        return TablePublisher(context.follower, cursor, tables, names.of_object, choice=choice)
+
+
+def _check_warehouse(catalog: Mapping[str, str], context: Context) -> None:
+    """Raise ValueError if tables would keep their own files among the landed objects."""
+    root = context.url("")
+    if f"{catalog.get('warehouse', '').rstrip('/')}/".startswith(root):
+        raise ValueError(
+            f"option catalog: the warehouse must not be in output.url {root}, whose objects are "
+            "Landfall's; take a folder or prefix beside it"
+        )
+
+
+@dataclass(frozen=True)
+class IcebergTables:
+    """Tables of an Iceberg catalog.
+
+    Attributes:
+        connection: to the catalog.
+        lane: the group and the lane whose ledger it is.
+        url: of an object, by its key.
+        settings: of the tables.
+    """
+
+    connection: Connection
+    lane: tuple[str, str]
+    url: Callable[[str], str]
+    settings: TableSettings
+
+    @property
+    def key(self) -> str:
+        """The name of the position."""
+        return position_key(*self.lane)
+
+    def through(self, table: str) -> int:
+        """See ``Tables``."""
+        with self.connection.errors("read", table):
+            return self._position(self._load(table))
+
+    def append(self, table: str, after: Next) -> int:
+        """See ``Tables``."""
+        from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
+
+        made: dict[str, str] = {}
+        with self.connection.errors("append to", table):
+            for _ in range(MAX_TRIES):
+                loaded = self._load(table)
+                stretch = after(self._position(loaded))
+                if not stretch.objects:
+                    return self._position(loaded)
+                # What has just been created or changed may be ahead of this position: look again.
+                if loaded is None:
+                    self._create(table, stretch)
+                    continue
+                with suppress(CommitFailedException):  # somebody has changed the table
+                    if self._append(loaded, stretch, made):
+                        return stretch.through
+        raise _contended(table)
+
+    def refill(self, table: str, stretch: Stretch) -> None:
+        """See ``Tables``.
+
+        The table stays, with its identity, columns, properties and history. What its files have to
+        have first, such as a column, is added by commits of their own.
+        """
+        from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
+
+        made: dict[str, str] = {}
+        with self.connection.errors("refill", table):
+            for _ in range(MAX_TRIES):
+                loaded = self._load(table)
+                is_empty = loaded is None or loaded.metadata.current_snapshot_id is None
+                if is_empty and not stretch.objects:
+                    return
+                if loaded is None:
+                    self._create(table, stretch)
+                    continue
+                with suppress(CommitFailedException):
+                    if not is_empty:
+                        self._check_is_own(loaded)
+                    if self._append(loaded, stretch, made, empties=not is_empty):
+                        return
+        raise _contended(table)
+
+    def _load(self, table: str) -> Any:
+        from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415  # an extra
+
+        try:
+            loaded = self.connection.catalog().load_table(table)
+        except NoSuchTableError:
+            return None
+        if (version := loaded.metadata.format_version) > FORMAT_VERSION:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {table} has format version {version} of Iceberg, and Landfall writes "
+                f"versions up to {FORMAT_VERSION}; publish to another table",
+            )
+        # Here alone: as a property of the table it would hold for other writers, too.
+        loaded.metadata.properties.update(_IN_MEMORY)
+        return loaded
+
+    def _position(self, loaded: Any) -> int:
+        if loaded is None:
+            return NONE
+        root, own = f"{self.key}.root", self.url("")
+        if loaded.properties.get(root, own) != own:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {'.'.join(loaded.name())} follows the ledger of group {self.lane[0]} in "
+                f"{loaded.properties[root]}; "
+                f"publish what is in {own} to another table",
+            )
+        try:
+            return position(loaded.metadata, self.key)
+        except Stalled as error:
+            raise Stalled(error.reason, f"table {'.'.join(loaded.name())}: {error}") from None
+
+    def _create(self, table: str, stretch: Stretch) -> None:
+        """Create the table with the columns of the first file, if it is not there."""
+        from pyiceberg.exceptions import TableAlreadyExistsError  # noqa: PLC0415  # an extra
+        from pyiceberg.schema import Schema  # noqa: PLC0415  # an extra
+
+        catalog, key = self.connection.catalog(), stretch.objects[0].landed.upload.key
+        catalog.create_namespace_if_not_exists(table.rpartition(".")[0])
+        url = self.url(key)
+        of_file = columns_of(self.connection.file_io(url), url)
+        columns = as_in_table(of_file, Schema(), ())
+        check_cases(url, of_file, columns, Schema())
+        made = table_of_columns(columns, self.settings.fields(parse_key(key).topic, columns))
+        with suppress(TableAlreadyExistsError):
+            catalog.create_table(
+                table,
+                made.schema,
+                partition_spec=made.spec,
+                properties={**_CREATED, **_MARKED, **self.settings.properties},
+            )
+
+    def _append(
+        self, loaded: Any, stretch: Stretch, made: dict[str, str], *, empties: bool = False
+    ) -> bool:
+        """Append the files of a stretch; False if only columns were added or renamed for them.
+
+        ``made`` has the copies of earlier tries, by the files they are of. With ``empties``, the
+        same commit removes everything else.
+        """
+        reserved = reserved_columns(loaded.schema())
+        if reserved and self.settings.schema_evolution == "Add":
+            self._rename(loaded, reserved)
+            return False
+        urls = [self.url(each.landed.upload.key) for each in stretch.objects]
+        files = []
+        if urls:
+            io = self.connection.file_io(urls[0])
+            if not empties:
+                self._check_timestamps(loaded, io)
+            files = [*data_files(Copies.of(io, loaded, made), loaded.metadata, urls)]
+        if new := [each for each in files if isinstance(each, NewColumns)]:
+            self._add_columns(loaded, new)
+            return False
+        slots = f"{stretch.after + 1}-{stretch.through}"
+        with loaded.transaction() as transaction:
+            if empties:
+                _delete_all(transaction)
+            _set_mapping(transaction)
+            self._add(transaction, stretch.through, files, {"landfall.slots": slots})
+        return True
+
+    def _check_timestamps(self, loaded: Any, io: Any) -> None:
+        """Raise Stalled if the table has files with milliseconds that an earlier version added."""
+        if _TIMESTAMPS in loaded.properties or not has_times(loaded.schema()):
+            return
+        root = self.url("")
+        paths = [task.file.file_path for task in loaded.scan().plan_files()]
+        outdated = first_outdated(io, [path for path in paths if path.startswith(root)])
+        if outdated is not None:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {'.'.join(loaded.name())} has times in milliseconds, as in {outdated}: "
+                "Spark reads them as 1970; publish it again with --rebuild, or set table property "
+                f"{_TIMESTAMPS} = milliseconds if Spark does not read it",
+            )
+
+    def _check_is_own(self, loaded: Any) -> None:
+        """Return if no other group or lane has rows in a table."""
+        others = [
+            name
+            for name in loaded.properties
+            if re.fullmatch(r"landfall\..*\.through", name) and name != self.key
+        ]
+        if others:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {'.'.join(loaded.name())} has rows of {', '.join(others)}; drop it to "
+                "publish it anew",
+            )
+
+    def _add(
+        self, transaction: Any, through: int, files: Sequence[Any], summary: Mapping[str, str]
+    ) -> None:
+        """Add a snapshot with files and a position, and the properties that go with it."""
+        group, lane = self.lane
+        properties = transaction.table_metadata.properties
+        named = {"landfall.group": group, "landfall.lane": lane, **positions(self.key, through)}
+        update = transaction.update_snapshot({**named, **summary})
+        merges = properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+        appending = update.merge_append() if merges else update.fast_append()
+        if any(each.spec_id != transaction.table_metadata.default_spec_id for each in files):
+            from landfall.publish.iceberg.append import AppendBySpec  # noqa: PLC0415  # an extra
+
+            appending = AppendBySpec.of(transaction, {**named, **summary})
+        with appending as append:
+            for each in files:
+                append.append_data_file(each)
+        snapshot = transaction.table_metadata.current_snapshot()
+        root = {f"{self.key}.root": self.url("")}
+        marked = {} if _TIMESTAMPS in properties else _MARKED
+        transaction.set_properties(
+            {**position_properties(self.key, through, snapshot), **root, **marked}
+        )
+
+    def _add_columns(self, loaded: Any, new: Sequence[NewColumns]) -> None:
+        """Add the columns of files that do not fit a table, by commits of their own."""
+        from pyiceberg.exceptions import ValidationError  # noqa: PLC0415  # an extra
+
+        table = ".".join(loaded.name())
+        for each in {each.columns.to_string(): each for each in reversed(new)}.values():
+            refusal = f"object {each.url} does not fit table {table}: {each.why}"
+            if self.settings.schema_evolution == "None":
+                raise Stalled(
+                    Reason.DESTINATION_CONFLICT,
+                    f"{refusal}; change the table, or set schemaEvolution: Add",
+                )
+            try:
+                with loaded.transaction() as transaction:
+                    with transaction.update_schema() as update:
+                        update.union_by_name(optional(as_iceberg(each.columns)))
+                    _set_mapping(transaction)
+            except (ValueError, TypeError, ValidationError) as error:
+                raise Stalled(Reason.DESTINATION_CONFLICT, f"{refusal} ({error})") from None
+            loaded = self._load(table)
+            if loaded is None:
+                return  # it was dropped meanwhile
+            if left := differences(loaded.schema(), each.columns):
+                text = f"object {each.url} does not fit table {table}: {left}"
+                raise Stalled(Reason.DESTINATION_CONFLICT, text)
+
+    def _rename(self, loaded: Any, names: Mapping[str, str]) -> None:
+        """Rename columns whose names Iceberg reserves; their old names stay in the name mapping."""
+        with loaded.transaction() as transaction:
+            _set_mapping(transaction)
+            with transaction.update_schema() as update:
+                for old, new in names.items():
+                    update.rename_column((old,), new)
+
+
+def _set_mapping(transaction: Any) -> None:
+    """Have the table's name mapping find the columns of landed files, if it does not yet."""
+    metadata = transaction.table_metadata
+    if (mapping := mapping_of(metadata)) != metadata.name_mapping():
+        transaction.set_properties({PROPERTY: mapping.model_dump_json()})
+
+
+def _delete_all(transaction: Any) -> None:
+    from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415  # an extra
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that there was nothing to delete
+        transaction.delete(AlwaysTrue())
+
+
+def _contended(table: str) -> DestinationAway:
+    return DestinationAway(f"Iceberg table {table}: others changed it {MAX_TRIES} times meanwhile")
+
+
+def _texts(values: Mapping[str, str | int | float | bool]) -> dict[str, str]:
+    """Properties as text, booleans as Iceberg writes them."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in values.items()
+    }

@@ -1,0 +1,167 @@
+"""``landfall init`` writes a group file that ``landfall check --offline`` accepts."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from landfall.api.contract import ExitCode
+from landfall.cli import main
+
+NOW = int(time.time() * 1000)
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LANDFALL_KAFKA", raising=False)
+    return tmp_path
+
+
+def made(folder: Path, lines: list[str], *more: str) -> dict[str, Any]:
+    """The spec of the group that is made for records of these payloads; it was checked."""
+    (folder / "records").write_text("\n".join(lines))
+    typed = ("init", "--topic", "app.web", "--url", f"file://{folder}/landed")
+    servers = ("--bootstrap-servers", "127.0.0.1:1", "--records", "records", "--force")
+
+    assert main([*typed, *servers, *more]) == ExitCode.OK
+    assert main(["check", "--offline", "group.yaml"]) == ExitCode.OK
+
+    spec: dict[str, Any] = yaml.safe_load(Path("group.yaml").read_text())["spec"]
+    return spec
+
+
+def test_records_of_json_are_dated_by_their_field_of_time(folder: Path, capsys: Captured) -> None:
+    events = [
+        {"user": 1_234_567_890, "page": "/a", "meta": {"ts": NOW - n * 1000}} for n in range(20)
+    ]
+
+    spec = made(folder, [json.dumps(event) for event in events])
+
+    assert spec["decode"] == {"format": "Json", "timestamp": {"field": "meta.ts"}}
+    assert spec["source"]["kafka"] == {"bootstrapServers": "127.0.0.1:1", "topics": ["app.web"]}
+    assert spec["output"] == {"url": f"file://{folder}/landed"}
+    said = capsys.readouterr().out
+    assert "20 records looked at: JSON, dated by meta.ts" in said
+    assert "next: landfall run group.yaml --until-caught-up" in said
+    assert "# Made by `landfall init --topic app.web`.\n" in Path("group.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        ({"id": NOW, "at": "2026-11-21T05:00:00Z"}, "at"),
+        ({"shipped_on": "2026-11-21T05:00:00+01:00", "size": 1_700_000_000}, "shipped_on"),
+        ({"a": {"b": {"created_at": NOW / 1000}}}, "a.b.created_at"),
+        # The year 1990 is no time of this topic.
+        ({"birth_date": "1990-01-01", "seen": NOW}, "seen"),
+    ],
+)
+def test_the_likeliest_field_that_dates_all_records_is_taken(
+    event: dict[str, Any], field: str, folder: Path
+) -> None:
+    assert made(folder, [json.dumps(event)] * 3)["decode"]["timestamp"] == {"field": field}
+
+
+@pytest.mark.parametrize(
+    ("lines", "note"),
+    [
+        ([], "no record was looked at"),
+        (["GET / 200", "GET /a 404"], "2 records looked at, which are no JSON"),
+        (["\0\0\0\0\1abc"], "records begin with the id of a schema"),
+    ],
+)
+def test_without_a_guess_payloads_land_byte_for_byte(
+    lines: list[str], note: str, folder: Path, capsys: Captured
+) -> None:
+    assert made(folder, lines)["decode"] == {"format": "Raw"}
+    assert note in capsys.readouterr().out
+
+
+def test_json_without_a_time_is_dated_by_kafka(folder: Path, capsys: Captured) -> None:
+    lines = ['{"user": 1}'] * 30 + ["oops"]
+
+    assert made(folder, lines)["decode"] == {"format": "Json"}
+
+    said = capsys.readouterr().out
+    assert "Kafka's timestamp dates a record; 1 record would be dead letters" in said
+
+
+def test_a_topic_is_looked_at(
+    folder: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sample(log: object, reader: object, wish: Any) -> list[Any]:
+        from landfall.cli.author.try_records import RecordFile
+        from landfall.ledger.offsets import TopicPartition
+
+        (folder / "in").write_text('{"at": "2026-11-21T05:00:00Z"}\n')
+        file = RecordFile(folder / "in", "text", NOW)
+        return [file.read(TopicPartition(wish.topic, 0), wish.limit)]
+
+    monkeypatch.setattr("landfall.cli.author.init.from_log", sample)
+    monkeypatch.setenv("LANDFALL_KAFKA", "127.0.0.1:1")
+
+    assert main(["init", "--topic", "shop.Orders_v2", "--url", "s3://logs/parsed", "-"]) == 0
+
+    group = yaml.safe_load(capsys.readouterr().out)
+    assert group["metadata"]["name"] == "shop-orders-v2"
+    assert group["spec"]["source"]["kafka"]["bootstrapServers"] == "${LANDFALL_KAFKA}"
+    assert group["spec"]["decode"]["timestamp"] == {"field": "at"}
+    assert not Path("group.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("--topic", "a", "--url", "s3://b"), "--bootstrap-servers: name Kafka's addresses"),
+        (("--topic", "a", "--url", "b", "--bootstrap-servers", "k:1"), "spec.output.url: "),
+        (
+            ("--topic", "a", "--url", "s3://b", "--bootstrap-servers", "k:1", "--format", "CSV"),
+            "spec.output.format: ",
+        ),
+        (
+            ("--topic", "a", "--url", "s3://b", "--bootstrap-servers", "k:1", "-D", "x.y=1"),
+            "spec.source.kafka.properties",
+        ),
+        (("--topic", "a", "--url", "s3://b", "here.yaml"), "here.yaml: exists; --force replaces"),
+    ],
+)
+def test_what_is_wrong_is_said_before_kafka_is_asked(
+    typed: tuple[str, ...], message: str, folder: Path, capsys: Captured
+) -> None:
+    (folder / "here.yaml").write_text("mine")
+
+    assert main(["init", *typed]) == ExitCode.USAGE
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert (folder / "here.yaml").read_text() == "mine"
+    assert not (folder / "group.yaml").exists()
+
+
+def test_properties_and_variables_go_into_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEB_PASSWORD", "secret")
+
+    spec = made(folder, [], "-D", "sasl.password=${WEB_PASSWORD}", "--format", "Parquet")
+
+    assert spec["source"]["kafka"]["properties"] == {"sasl.password": "${WEB_PASSWORD}"}
+    assert spec["output"]["format"] == "Parquet"
+    assert "secret" not in Path("group.yaml").read_text()
+
+
+def test_it_is_json_for_programs(folder: Path, capsys: Captured) -> None:
+    made(folder, [])
+    capsys.readouterr()
+    words = ("--topic", "a", "--url", "s3://b", "--bootstrap-servers", "k:1", "--offline")
+
+    assert main(["init", *words, "-o", "json", "b.yaml"]) == ExitCode.OK
+
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["file"] == "b.yaml"
+    assert shown["group"]["spec"]["source"]["kafka"]["topics"] == ["a"]
