@@ -38,8 +38,8 @@ def _waits_for_no_publisher(patch: Patch) -> None:
     """Old objects are deleted though a table has their rows."""
     init: Callable[..., None] = GracePeriod.__init__
 
-    def alone(self: GracePeriod, deps: Any, lane: Any, keep: Any, _: Any, wake: Any) -> None:
-        init(self, deps, lane, keep, {}, wake)
+    def alone(self: GracePeriod, **arguments: Any) -> None:
+        init(self, **{**arguments, "positions": {}})
 
     patch.setattr(GracePeriod, "__init__", alone)
 
