@@ -5,6 +5,7 @@ Each of the tests after the first breaks one rule that only matters where two fe
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from landfall.checks import replacements as checks
 from landfall.checks.objects import NamedObject
 from landfall.driver.replacing.grace_period import GracePeriod
 from landfall.landed.pieces import Counting
+from landfall.lane.replacements import read_replaced
 from landfall.publish.tables import TablePublisher
 from tests.crashes.pairs import Feature, played
 from tests.crashes.playing import play_pairs
+from tests.support import merged
 from tests.support.examples import share
 
 Patch = pytest.MonkeyPatch
@@ -64,9 +67,21 @@ def _a_log_has_what_retired(patch: Patch) -> None:
     patch.setattr(Counting, "_replace", lambda *_: None)
 
 
+def _reads_what_retired(patch: Patch) -> None:
+    """A reader of the ledger takes objects that are replaced for some that count."""
+    patch.setattr(merged, "read_replaced", lambda *at: replace(read_replaced(*at), retire=()))
+
+
+def _reads_nothing_new(patch: Patch) -> None:
+    """A reader of the ledger takes out what is replaced, and takes in nothing."""
+    patch.setattr(merged, "read_replaced", lambda *at: replace(read_replaced(*at), objects=()))
+
+
 @pytest.mark.parametrize(
     ("without", "message", "first"),
     [
+        (_reads_what_retired, "by the ledger these rows count twice", 2),
+        (_reads_nothing_new, "by the ledger these rows counted, and do not", 3),
         (_waits_for_no_publisher, "is deleted, and a table has its rows", 6),
         (_tables_keep_what_retires, "published too often", 3),
         (_calls_what_waits_a_fault, "fsck finds", 1),
