@@ -143,19 +143,28 @@ def test_dead_letters_that_are_called_missing_are_waited_for(sample: SampleLedge
     assert read_expired(sample.store, GROUP, LANE).through == -1
 
 
-def test_dead_letters_of_a_replacement_that_is_not_applied_stay(sample: SampleLedger) -> None:
-    """If they were gone, whoever completes its objects would take them for lost."""
+@pytest.mark.parametrize("is_applied", [False, True])
+def test_dead_letters_of_a_replacement_expire_by_its_last_decision(
+    sample: SampleLedger, *, is_applied: bool
+) -> None:
+    """Before that, whoever completes its objects would take them for lost."""
     sample.commit(with_letters(sample, 0))
     slot, old = sample.state.seq, sample.landed[letters_key(0)]
     sample.shown()
     merge = Merge.of(sample, [(slot, old)]).record(retires_later=True)
     new, first = merge.new.landed.upload, merge.slot
     sample.store.complete(new)
-    merge.record(
-        retires_later=True, instead=first, again=True
-    )  # another of its objects is not visible
-    sample.append(lambda h: ledger.Applied(header=replace(h, applied_through=first)))
-    assert list(sample.state.replacing) == [merge.slot]
+    sample.append(
+        lambda h: merge.replace(
+            replace(h, time=LATER.isoformat()),
+            merge.stored(),
+            retires_later=True,
+            instead=first,
+            again=True,
+        )
+    )
+    through = sample.state.seq if is_applied else first
+    sample.append(lambda h: ledger.Applied(header=replace(h, applied_through=through)))
 
     sweep(sample)
 

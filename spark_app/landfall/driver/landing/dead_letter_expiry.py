@@ -152,8 +152,8 @@ class ExpirySweep:
             return
         needed, last = self._needed(state), min(expired.through, state.applied_through)
         for slot, record in self._records(state, expired.after + 1, last):
-            for landed in self._named(slot, record):
-                if _is_letters(landed) and landed.upload.key not in needed:
+            for landed in self._named(state, slot, record):
+                if landed.upload.key not in needed:
                     self._delete(state, slot, landed)
 
     def _is_fenced(self, state: State) -> bool:
@@ -166,7 +166,7 @@ class ExpirySweep:
         through, letters = after, list[tuple[int, LandedObject]]()
         last = min(state.applied_through, after + SLOTS_AT_ONCE)
         for seq, record in self._records(state, after + 1, last):
-            named = [each for each in self._named(seq, record) if _is_letters(each)]
+            named = self._named(state, seq, record)
             is_young = named and datetime.fromisoformat(record.header.time) >= before
             if is_young or any(each.upload.key in needed for each in named):
                 break
@@ -175,15 +175,8 @@ class ExpirySweep:
         return through, letters
 
     def _needed(self, state: State) -> frozenset[str]:
-        """Dead letters that are missing, or that a REPLACE names or a REPLAY read, not yet applied.
-
-        A REPLACE that is decided again names objects that slots before ``applied_through`` name,
-        too. One of these that was deleted would seem lost, and the REPLACE would be given up.
-        """
+        """Dead letters that are missing, or that a REPLAY read that is not applied."""
         keys = {o.upload.key for objects in state.missing.values() for o in objects}
-        for slot, pending in state.replacing.items():
-            listed = read_replaced(self._lane.slots, slot, pending.listed)
-            keys |= {new.landed.upload.key for new in listed.objects if _is_letters(new.landed)}
         for slot in {*state.unapplied, *state.missing}:
             record = self._record(state, slot)
             if isinstance(record, Repair):
@@ -228,15 +221,29 @@ class ExpirySweep:
         repairs = (record for record in later if isinstance(record, Repair))
         return {o.upload.key: o.upload for record in repairs for o in record.objects}
 
-    def _named(self, seq: int, record: Record) -> list[LandedObject]:
+    def _named(self, state: State, seq: int, record: Record) -> list[LandedObject]:
+        """The dead letters that a slot names.
+
+        Those of a REPLACE that was decided again are named by the last slot that did so.
+        """
         match record:
             case Commit() | Replay():
-                return [o for each in record.slices for o in each.objects]
+                return [o for each in record.slices for o in each.objects if _is_letters(o)]
             case Replace():
                 listed = read_replaced(self._lane.slots, seq, record.listed)
-                return [new.landed for new in listed.objects]
+                named = [new.landed for new in listed.objects if _is_letters(new.landed)]
+                return [] if named and self._is_superseded(state, seq) else named
             case _:
                 return []
+
+    def _is_superseded(self, state: State, seq: int) -> bool:
+        """Whether another REPLACE was recorded instead, as is only done before one is applied."""
+        for _, record in self._records(state, seq + 1, state.seq):
+            if isinstance(record, Replace) and record.instead == seq:
+                return True
+            if record.header.applied_through >= seq:
+                break
+        return False
 
     def _record(self, state: State, slot: int) -> Record:
         [(_, record)] = self._records(state, slot, slot)
