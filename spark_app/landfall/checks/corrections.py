@@ -12,8 +12,16 @@ from dataclasses import dataclass, field
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from landfall.ledger import Block, Drop, Lost, Record, Repair, Replay
+from landfall.ledger import Record
 from landfall.ledger.decisions import topic_partition
+from landfall.ledger.effects import (
+    LettersReplayed,
+    LifetimeEnded,
+    ObjectGivenUp,
+    ObjectMissing,
+    ObjectRestored,
+    effects,
+)
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 
 
@@ -56,19 +64,18 @@ def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
     lost: set[str] = set()
     missing: set[str] = set()
     replays: dict[str, ReplayedSlice] = {}
-    for record in records:
-        match record:
-            case Lost():
-                lost |= {o.upload.key for o in record.objects}
-            case Block():
-                missing |= {key for gone in record.missing for key in gone.keys}
-            case Repair():
-                missing -= {o.upload.key for o in record.objects}
-            case Drop():
-                left = record.topic_partitions
-                lost |= {key for key in missing - lost if topic_partition(key) in left}
-            case Replay() if record.header.seq <= applied_through:
-                replays |= {s.dead_letters: s for s in record.slices}
+    for effect in (each for record in records for each in effects(record)):
+        match effect:
+            case ObjectGivenUp(key=key):
+                lost.add(key)
+            case ObjectMissing(key=key):
+                missing.add(key)
+            case ObjectRestored(landed=landed):
+                missing.discard(landed.upload.key)
+            case LifetimeEnded(topic_partition=tp):
+                lost |= {key for key in missing - lost if topic_partition(key) == tp}
+            case LettersReplayed(slot=slot, landed=again) if slot <= applied_through:
+                replays[again.dead_letters] = again
             case _:
                 pass
     return Corrections(frozenset(lost), replays)

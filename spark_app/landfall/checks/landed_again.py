@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from landfall.ledger import Add, Purpose, Replace, object_names
+from landfall.ledger import Purpose, Replace, object_names
+from landfall.ledger.effects import Effect, LifetimeBegan, ObjectsReplaced
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, LandedSlice
@@ -44,16 +45,18 @@ class LandedAgainNow:
     _before: dict[int, dict[Life, list[AgainSlice]]] = field(default_factory=dict)
     _entered: dict[TopicPartition, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    def take(self, record: Add | Replace, listed: Replaced | None = None) -> None:
-        """Take in the next ADD, or REPLACE that is applied, with its list."""
-        slot = record.header.seq
-        if isinstance(record, Add):
-            for entry in record.entries:
-                self._entered[entry.topic_partition].append(slot)
-        elif record.purpose is Purpose.BACKFILL and listed is not None:
-            self._put(record, self._of(slot, listed))
-        elif record.undoes in self._before:
-            self._put(record, self._before[record.undoes])
+    def take(self, effect: Effect, listed: Replaced | None = None) -> None:
+        """Take in the next event, with the list of a REPLACE that is applied."""
+        match effect:
+            case LifetimeBegan():
+                self._entered[effect.topic_partition].append(effect.slot)
+            case ObjectsReplaced(slot=slot, record=record) if listed is not None:
+                if record.purpose is Purpose.BACKFILL:
+                    self._put(record, self._of(slot, listed))
+                elif record.undoes in self._before:
+                    self._put(record, self._before[record.undoes])
+            case _:
+                pass
 
     @property
     def slices(self) -> Iterator[LandedSlice]:

@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from landfall.ledger import Add, Commit, Hole, Lost, Record, Replace, Replay
+from landfall.ledger import Record, Replace
+from landfall.ledger.effects import (
+    Effect,
+    LettersReplayed,
+    LifetimeBegan,
+    ObjectGivenUp,
+    ObjectsReplaced,
+    RangeLanded,
+    RangeSkipped,
+    effects,
+)
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, Section
 from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
@@ -33,7 +43,7 @@ class Skipped:
     """The offset was skipped by the HOLE in ``slot``: lost in Kafka, or by a decision."""
 
     slot: int
-    hole: Hole
+    hole: RangeSkipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,42 +104,38 @@ OffsetState = Unknown | BeforeStart | NotLanded | Skipped | Committed
 def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> OffsetState:
     """What became of an offset, given the whole ledger; of a recreated topic, in its last life."""
     state: OffsetState = Unknown()
-    for record in records:
-        match record:
-            case Add():
-                for start in (e.start for e in record.entries if e.topic_partition == tp):
-                    state = NotLanded(start) if offset >= start else BeforeStart(start)
-            case Hole() if record.piece.topic_partition == tp:
-                covering = Skipped(record.header.seq, record)
-                state = _passed(state, record.piece.offsets, offset, covering)
-            case Commit():
-                for s in (s for s in record.slices if s.piece.topic_partition == tp):
-                    covering_slice = Committed(record.header.seq, s)
-                    state = _passed(state, s.piece.offsets, offset, covering_slice)
-            case Replay() | Lost() | Replace() if isinstance(state, Committed):
-                state = _changed(state, record, tp, offset)
+    for effect in (each for record in records for each in effects(record)):
+        match effect:
+            case LifetimeBegan(entry=entry) if entry.topic_partition == tp:
+                is_before = offset < entry.start
+                state = BeforeStart(entry.start) if is_before else NotLanded(entry.start)
+            case RangeSkipped(piece=piece) if piece.topic_partition == tp:
+                state = _passed(state, piece.offsets, offset, Skipped(effect.slot, effect))
+            case RangeLanded(landed=landed) if landed.piece.topic_partition == tp:
+                covering = Committed(effect.slot, landed)
+                state = _passed(state, landed.piece.offsets, offset, covering)
+            case _ if isinstance(state, Committed):
+                state = _changed(state, effect, tp, offset)
             case _:
                 pass
     return state
 
 
-def _changed(
-    state: Committed, record: Replay | Lost | Replace, tp: TopicPartition, offset: int
-) -> Committed:
-    seq = record.header.seq
-    if isinstance(record, Replace):
-        spans = (s.offsets for s in record.slices if s.topic_partition == tp)
-        concerns = (record,) if any(offset in span for span in spans) else ()
-        return replace(state, replacements=state.replacements + concerns)
-    if isinstance(record, Lost):
-        return replace(state, lost={**state.lost, **{o.upload.key: seq for o in record.objects}})
-    # By offset: what is replayed may have taken the place of the COMMIT's dead letters.
-    replays = tuple(
-        (seq, s)
-        for s in record.slices
-        if s.piece.topic_partition == tp and offset in s.piece.offsets
-    )
-    return replace(state, replays=state.replays + replays)
+def _changed(state: Committed, effect: Effect, tp: TopicPartition, offset: int) -> Committed:
+    match effect:
+        case ObjectsReplaced(record=record):
+            spans = (s.offsets for s in record.slices if s.topic_partition == tp)
+            if any(offset in span for span in spans):
+                return replace(state, replacements=(*state.replacements, record))
+        case ObjectGivenUp(slot=slot, key=key):
+            return replace(state, lost={**state.lost, key: slot})
+        case LettersReplayed(slot=slot, landed=again):
+            # By offset: what is replayed may have taken the place of the COMMIT's dead letters.
+            if again.piece.topic_partition == tp and offset in again.piece.offsets:
+                return replace(state, replays=(*state.replays, (slot, again)))
+        case _:
+            pass
+    return state
 
 
 def _passed(

@@ -23,7 +23,8 @@ from landfall.driver.process.startup import (
 from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
-from landfall.ledger import Open, Record, State, object_names
+from landfall.ledger import Record, State, object_names
+from landfall.ledger.effects import SpecOpened, effects
 from landfall.store import Store
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ class GroupStore:
 
         spec = self.group.spec
         found = MadeBy(self.store, (self.name, LANE), spec.output, spec)
-        for record in self.records():
-            if isinstance(record, Open):
-                found.opens.learn(record.generation, record.header.seq, record.spec)
+        for effect in (each for record in self.records() for each in effects(record)):
+            if isinstance(effect, SpecOpened):
+                found.opens.learn(effect.generation, effect.slot, effect.spec)
         return found
 
     def output_of(self, key: str, slot: int = -1) -> Output:

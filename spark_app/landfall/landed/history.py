@@ -15,12 +15,22 @@ from landfall import ledger
 from landfall.errors import Retry
 from landfall.lane import Lane, StoredSegment
 from landfall.lane.seen import SeenObjects, Stat
-from landfall.ledger import Add, Commit, Drop, Hole, Record, Replace, Replay, State
+from landfall.ledger import Record, State
 from landfall.ledger.decisions import topic_partition
+from landfall.ledger.effects import (
+    LettersReplayed,
+    LifetimeBegan,
+    LifetimeEnded,
+    ObjectsReplaced,
+    RangeLanded,
+    RangeSkipped,
+    effects,
+)
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.segments import GROUP_SIZE, Entry, entries_of
 from landfall.ledger.task_results import LandedObject
 
+_ABOUT = RangeLanded | RangeSkipped | LettersReplayed | ObjectsReplaced
 PARALLEL_READS = 16
 """Slots read at the same time."""
 
@@ -152,7 +162,7 @@ class History:
             found += _decoded(segment, seqs)
         live = {e.at for e in self._live.get(tp, ()) if _concerns(e, life, offsets)}
         found += [self.record(seq) for seq in sorted(live)]
-        return [record for record in found if isinstance(record, Commit | Hole | Replay | Replace)]
+        return [record for record in found if any(isinstance(e, _ABOUT) for e in effects(record))]
 
     def record(self, seq: int) -> Record:
         """The record in a slot.
@@ -188,7 +198,7 @@ class History:
             bodies = pool.map(lambda seq: self._body(state, seq), seqs)
             for seq, body in zip(seqs, bodies, strict=True):
                 record = ledger.decode(seq, body)
-                if isinstance(record, Replay):
+                if any(isinstance(each, LettersReplayed) for each in effects(record)):
                     self._replays.add(seq)
                 entries = entries_of(self.lane.group, record)
                 yield from (entry for entry in entries if self._selects(entry.topic))
@@ -256,14 +266,16 @@ class History:
     def _last_life(self, tp: TopicPartition) -> Life | None:
         ended = -1
         for seq in self._begins(tp):
-            match self.record(seq):
-                case Drop():
-                    ended = seq if ended < 0 else ended
-                case Add(entries=entries):
-                    entry = next(e for e in entries if e.topic_partition == tp)
-                    end = entry.start if ended < 0 else self._end(tp, seq, ended)
-                    end = max(end, entry.start)
-                    return Life(entry.topic_id, entry.start, end, end, seq, ended)
+            for effect in effects(self.record(seq)):
+                match effect:
+                    case LifetimeEnded():
+                        ended = seq if ended < 0 else ended
+                    case LifetimeBegan(entry=entry) if entry.topic_partition == tp:
+                        end = entry.start if ended < 0 else self._end(tp, seq, ended)
+                        end = max(end, entry.start)
+                        return Life(entry.topic_id, entry.start, end, end, seq, ended)
+                    case _:
+                        pass
         return None
 
     def _begins(self, tp: TopicPartition) -> Iterator[int]:

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Commit, Hole, Record, Replace, Replay, object_names
+from landfall.ledger import Record, Replace, object_names
+from landfall.ledger.effects import (
+    LettersReplayed,
+    ObjectsReplaced,
+    RangeLanded,
+    RangeSkipped,
+    effects,
+)
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.replacing import changes_rows
@@ -132,34 +139,31 @@ class Counting:
 
     def take(self, record: Record, listed: Replaced | None) -> None:
         """Take the next record in, with the list of a REPLACE that is applied."""
-        match record:
-            case Commit():
-                for landed in record.slices:
-                    if landed.piece.topic_partition == self.slice_.topic_partition:
-                        self._commit(record.header.seq, landed)
-            case Hole():
-                self.faults.append((record.piece.offsets, _skipped(self.group, record)))
-            case Replay():
-                self._replay(record)
-            case Replace() if listed is not None:
-                self._replace(record, listed)
-            case _:
-                pass
+        for effect in effects(record):
+            match effect:
+                case RangeLanded(slot=seq, landed=landed) if self._is_own(landed.piece):
+                    self.ranges.append(CountingRange(seq, landed))
+                    self._put_landed(seq, landed.objects)
+                case RangeSkipped():
+                    self.faults.append((effect.piece.offsets, _skipped(self.group, effect)))
+                case LettersReplayed(slot=seq, landed=again) if self._is_own(again.piece):
+                    self._replay(seq, again)
+                case ObjectsReplaced() if listed is not None:
+                    self._replace(effect.record, listed)
+                case _:
+                    pass
 
-    def _commit(self, seq: int, landed: LandedSlice) -> None:
-        self.ranges.append(CountingRange(seq, landed))
-        self._put_landed(seq, landed.objects)
+    def _is_own(self, piece: Slice) -> bool:
+        return piece.topic_partition == self.slice_.topic_partition
 
-    def _replay(self, record: Replay) -> None:
-        own = (s for s in record.slices if s.piece.topic_partition == self.slice_.topic_partition)
-        for again in own:
-            letters = self.pieces.get(again.dead_letters)
-            if letters is not None and letters.slot <= self.expired:
-                self._take_replayed(record.header.seq, again)
-                continue
-            for each in again.objects:
-                bounds = frozenset([(each.first_offset, each.last_offset)])
-                self._replayed[each.upload.key] = bounds
+    def _replay(self, seq: int, again: ReplayedSlice) -> None:
+        letters = self.pieces.get(again.dead_letters)
+        if letters is not None and letters.slot <= self.expired:
+            self._take_replayed(seq, again)
+            return
+        for each in again.objects:
+            bounds = frozenset([(each.first_offset, each.last_offset)])
+            self._replayed[each.upload.key] = bounds
 
     def _take_replayed(self, seq: int, again: ReplayedSlice) -> None:
         """Let the objects of a REPLAY count instead of the dead letters that it has read."""
@@ -389,10 +393,10 @@ def _why_left_out(group: str, landed: LandedSlice | LandedAgain | ReplayedSlice)
     )
 
 
-def _skipped(group: str, hole: Hole) -> Stalled:
+def _skipped(group: str, hole: RangeSkipped) -> Stalled:
     return Stalled(
         Reason.DATA_LOSS,
-        f"{hole.piece}: {group} has skipped it in slot {hole.header.seq} of its ledger: "
+        f"{hole.piece}: {group} has skipped it in slot {hole.slot} of its ledger: "
         f"{hole.reason}; `landfall skip` skips it here, too",
     )
 

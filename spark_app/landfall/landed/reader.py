@@ -24,7 +24,8 @@ from landfall.landed.pieces import Held, Piece
 from landfall.landed.rows import of_parquet, of_sequence_file
 from landfall.landed.what_counts import WhatCounts
 from landfall.lane.expired_letters import read_expired
-from landfall.ledger import Replace, retired_names
+from landfall.ledger import retired_names
+from landfall.ledger.effects import replaces
 from landfall.ledger.landing_rules import CURRENT_RULES
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.pipeline.records import Records, of_columns
@@ -207,10 +208,9 @@ class LandedReader:
         lane, offsets = self._history.lane, OffsetRange(piece.first_offset, piece.last_offset + 1)
         self._history.follow()  # it may have retired a moment ago
         life = self._history.life(tp)
-        for record in self._history.records(tp, life, offsets) if life else ():
-            if isinstance(record, Replace):
-                slot = record.header.seq
-                yield retired_names.retired_key(lane.group, lane.name, slot, piece.key)
+        for record in replaces(self._history.records(tp, life, offsets) if life else ()):
+            slot = record.header.seq
+            yield retired_names.retired_key(lane.group, lane.name, slot, piece.key)
 
 
 def _within(

@@ -5,7 +5,8 @@ from landfall.errors import Reason, Stalled
 from landfall.landed.history import History
 from landfall.landed.kept import why_not_kept
 from landfall.lane.stored_specs import read_spec
-from landfall.ledger import Open, object_names
+from landfall.ledger import object_names
+from landfall.ledger.effects import SpecOpened, effects
 from landfall.ledger.replacement_lists import Replaced
 
 
@@ -47,8 +48,9 @@ class LandedBy:
     def _name(self, seq: int) -> str:
         opened = self._history.opened(seq)
         if opened not in self._opened:
-            record = self._history.record(opened)
-            self._opened[opened] = record.spec if isinstance(record, Open) else ""
+            said = effects(self._history.record(opened))
+            specs = (each.spec for each in said if isinstance(each, SpecOpened))
+            self._opened[opened] = next(specs, "")
         return self._opened[opened]
 
     def present(self, topic: str) -> GroupSpec:

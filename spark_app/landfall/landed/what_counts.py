@@ -13,7 +13,8 @@ from landfall.landed.pieces import Counting
 from landfall.landed.specs import LandedBy
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_applied
-from landfall.ledger import Record, Replay
+from landfall.ledger import Record
+from landfall.ledger.effects import LettersReplayed, effects
 from landfall.ledger.offsets import Slice
 from landfall.ledger.replacement_lists import Replaced
 
@@ -51,7 +52,7 @@ class WhatCounts:
 
     def _expired(self, records: Sequence[Record]) -> int:
         """Dead letters that slots up to this one name have expired; asked if a REPLAY read some."""
-        if not any(isinstance(record, Replay) for record in records):
+        if not any(isinstance(each, LettersReplayed) for r in records for each in effects(r)):
             return -1
         lane = self._history.lane
         return read_expired(lane.slots, lane.group, lane.name).through

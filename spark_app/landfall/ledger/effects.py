@@ -199,6 +199,11 @@ def effects(record: Record) -> Sequence[Effect]:  # noqa: C901, PLR0911  # one a
             return ()
 
 
+def begins(effect: Effect, tp: TopicPartition) -> bool:
+    """Whether a topic partition enters: what was landed of it before is of a former life."""
+    return isinstance(effect, LifetimeBegan) and effect.topic_partition == tp
+
+
 def decided_slices(record: Record) -> Sequence[LandedSlice] | Sequence[ReplayedSlice]:
     """What a record lands, with the objects that it decides; nothing if it lands nothing."""
     return record.slices if isinstance(record, Commit | Replay) else ()

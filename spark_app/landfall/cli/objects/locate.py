@@ -34,7 +34,8 @@ from landfall.landed.history import History
 from landfall.landed.specs import LandedBy
 from landfall.lane import records_in_segments
 from landfall.lane.replacements import read_applied
-from landfall.ledger import Hole, State, folders, object_names
+from landfall.ledger import State, folders, object_names
+from landfall.ledger.effects import RangeSkipped
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
@@ -203,7 +204,7 @@ def _without_objects(state: OffsetState, tp: TopicPartition, offset: int) -> Ans
             return Answer("unknown", f"{tp} is not in this group's ledger")
 
 
-def _by(hole: Hole) -> str:
+def _by(hole: RangeSkipped) -> str:
     """Who decided on the HOLE; the spec's ``onDataLoss`` if nobody did."""
     decision = hole.decision
     return f" ({decision.verb} by {decision.who}, {decision.requested})" if decision else ""

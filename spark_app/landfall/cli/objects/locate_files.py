@@ -11,11 +11,20 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import Reason, Stalled
 from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.lane.replacements import read_applied
-from landfall.ledger import Add, Commit, Discover, Hole, PartList, Replace, object_names
+from landfall.ledger import Discover, PartList, Replace, object_names
+from landfall.ledger.effects import (
+    LifetimeBegan,
+    ObjectsReplaced,
+    RangeLanded,
+    RangeSkipped,
+    begins,
+    effects,
+)
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.part_lists import ListedPart
 from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.task_results import LandedSlice
 from landfall.objects import FileChanged, ListedFile
 from landfall.source.files import VersionedFile, reader_of_feed
 from landfall.store.urls import open_files
@@ -52,7 +61,7 @@ class _Landing:
 
     objects: list[str] = field(default_factory=list)
     end: int = 0
-    hole: Hole | None = None
+    hole: RangeSkipped | None = None
 
 
 @dataclass
@@ -71,13 +80,10 @@ class FeedParts:
         self._parts: dict[PartList, tuple[ListedPart, ...]] = {}
         self._discovers: list[Discover] = []
         for record in self.opened.records():
-            match record:
-                case Add(entries=entries) if self.tp in {e.topic_partition for e in entries}:
-                    self._discovers.clear()  # what a former life of the feed has left
-                case Discover(topic_partition=self.tp):
-                    self._discovers.append(record)
-                case _:
-                    pass
+            if any(begins(each, self.tp) for each in effects(record)):
+                self._discovers.clear()  # what a former life of the feed has left
+            elif isinstance(record, Discover) and record.topic_partition == self.tp:
+                self._discovers.append(record)
 
     def part(self, number: int) -> ListedPart | None:
         """The part of this number; None if no list has it.
@@ -162,18 +168,18 @@ class FeedParts:
         """What became of parts, in the order of their numbers."""
         landings = {number: _Landing() for number, _ in parts}
         replacements: list[Replace] = []
-        for record in self.opened.records():
-            match record:
-                case Add(entries=entries) if self.tp in {e.topic_partition for e in entries}:
+        for effect in (each for record in self.opened.records() for each in effects(record)):
+            match effect:
+                case LifetimeBegan() if effect.topic_partition == self.tp:
                     landings = {number: _Landing() for number, _ in parts}
                     replacements.clear()
-                case Hole(piece=piece) if piece.topic_partition == self.tp:
+                case RangeSkipped(piece=piece) if piece.topic_partition == self.tp:
                     if landing := landings.get(number_of(piece.offsets.start)):
-                        landing.hole = record
-                case Commit():
-                    self._add(landings, record)
-                case Replace() if self.tp in {s.topic_partition for s in record.slices}:
-                    replacements.append(record)
+                        landing.hole = effect
+                case RangeLanded(landed=landed) if landed.piece.topic_partition == self.tp:
+                    self._add(landings, landed)
+                case ObjectsReplaced() if self.tp in {s.topic_partition for s in effect.slices}:
+                    replacements.append(effect.record)
                 case _:
                     pass
         through = self.opened.lane.read().applied_through
@@ -181,18 +187,17 @@ class FeedParts:
             self._replace(landings, listed)
         return [self._found(number, part, landings[number]) for number, part in parts]
 
-    def _add(self, landings: dict[int, _Landing], record: Commit) -> None:
-        for s in (s for s in record.slices if s.piece.topic_partition == self.tp):
-            start, end = s.piece.offsets.start, s.piece.offsets.end
-            for number, landing in landings.items():
-                first, after = number * SPAN, (number + 1) * SPAN
-                if start < after and first < end:
-                    landing.end = min(end, after)
-                    landing.objects += [
-                        o.upload.key
-                        for o in s.objects
-                        if o.first_offset < after and first <= o.last_offset
-                    ]
+    def _add(self, landings: dict[int, _Landing], landed: LandedSlice) -> None:
+        start, end = landed.piece.offsets.start, landed.piece.offsets.end
+        for number, landing in landings.items():
+            first, after = number * SPAN, (number + 1) * SPAN
+            if start < after and first < end:
+                landing.end = min(end, after)
+                landing.objects += [
+                    o.upload.key
+                    for o in landed.objects
+                    if o.first_offset < after and first <= o.last_offset
+                ]
 
     def _replace(self, landings: dict[int, _Landing], listed: Replaced) -> None:
         retired = {each.landed.upload.key for each in listed.retire}

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from landfall.checks.landed_again import LandedAgainNow
 from landfall.cli.group_store import GroupStore
 from landfall.lane.replacements import has_replaced, read_replaced
-from landfall.ledger import Add, Replace, State
-from landfall.ledger.effects import applied, replaces
+from landfall.ledger import State
+from landfall.ledger.effects import (
+    Effect,
+    LifetimeBegan,
+    ObjectsReplaced,
+    applied,
+    effects,
+    replaces,
+)
 from landfall.ledger.replacement_lists import NewObject, Replaced
 
 
@@ -37,28 +44,28 @@ def changed(opened: GroupStore, state: State) -> Changed:
     """
     found = Changed({}, {}, LandedAgainNow(opened.name))
     # Most ledgers replace nothing, and need not be read for it.
-    for record, listed in _lists(opened, state) if has_replaced(state) else ():
-        found.again.take(record, listed)
-        if listed is None or isinstance(record, Add):
+    for effect, listed in _read(opened, state) if has_replaced(state) else ():
+        found.again.take(effect, listed)
+        if listed is None:
             continue
-        slot = record.header.seq
-        found.retired.update((each.landed.upload.key, slot) for each in listed.retire)
+        found.retired.update((each.landed.upload.key, effect.slot) for each in listed.retire)
         found.new.update((new.landed.upload.key, new) for new in listed.objects)
         for each in listed.retire:
             found.new.pop(each.landed.upload.key, None)
     return found
 
 
-def _lists(opened: GroupStore, state: State) -> Iterator[tuple[Add | Replace, Replaced | None]]:
-    """The ADDs, and the REPLACEs that are applied with their lists, in order."""
-    records = [record for record in opened.records() if isinstance(record, Add | Replace)]
+def _read(opened: GroupStore, state: State) -> Iterator[tuple[Effect, Replaced | None]]:
+    """When topic partitions entered, and the REPLACEs that are applied with their lists."""
+    kinds = LifetimeBegan | ObjectsReplaced
+    said = [e for record in opened.records() for e in effects(record) if isinstance(e, kinds)]
+    records = [each.record for each in said if isinstance(each, ObjectsReplaced)]
     counting = {each.header.seq for each in applied(records, state.applied_through)}
-    for record in records:
-        slot = record.header.seq
-        if isinstance(record, Add):
-            yield record, None
-        elif slot in counting:
-            yield record, read_replaced(opened.store, slot, record.listed)
+    for effect in said:
+        if isinstance(effect, LifetimeBegan):
+            yield effect, None
+        elif effect.slot in counting:
+            yield effect, read_replaced(opened.store, effect.slot, effect.record.listed)
 
 
 def find_retired(opened: GroupStore, key: str) -> int | None:

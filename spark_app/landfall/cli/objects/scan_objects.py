@@ -1,21 +1,29 @@
 """The landed objects of a topic that were committed in a stretch of time, by the ledger alone."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from landfall.checks.corrections import Corrections, corrections
 from landfall.cli.group_store import GroupStore
-from landfall.landed.pieces import counting
 from landfall.lane.replacements import read_applied
-from landfall.ledger import Commit, Hole, Replace, Replay, State, object_names
+from landfall.ledger import Replace, State, object_names
+from landfall.ledger.effects import (
+    Effect,
+    LettersReplayed,
+    ObjectsReplaced,
+    RangeLanded,
+    effects,
+)
 from landfall.ledger.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.opened import MadeIn
 from landfall.ledger.replacement_lists import NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, ObjectKind
 
-_END = 2**63 - 1
+Lists = Mapping[int, tuple[Replace, Replaced]]
+"""The REPLACEs that are applied, with their lists, by slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ class InScope:
 
 
 def objects_in_scope(
-    opened: GroupStore, state: State, window: Window, lists: Mapping[int, Replaced]
+    opened: GroupStore, state: State, window: Window, lists: Lists
 ) -> Iterator[InScope]:
     """The visible data objects in a window, in the order in which they were decided.
 
@@ -91,43 +99,51 @@ def objects_in_scope(
         Stalled: LEDGER_BROKEN.
         Retry: the store does not answer.
     """
-    through = state.applied_through
-    makers = _makers(opened, window.topic, lists)
-    retired = {r.landed.upload.key for listed in lists.values() for r in listed.retire}
+    through, made_in = state.applied_through, MadeIn(lists.__getitem__)
+    retired = {r.landed.upload.key for _, listed in lists.values() for r in listed.retire}
     is_corrected = state.totals.lost_objects or state.totals.replayed
     by = corrections(opened.records(), through) if is_corrected else Corrections()
     changed = {*retired, *by.lost, *by.replays}
     for record in opened.records():
         seq, time = record.header.seq, record.header.time
-        if seq > through or not isinstance(record, Commit | Replay | Replace):
+        if seq > through:
             continue
-        if not window.has_time(time):
+        found = [each for effect in effects(record) for each in _named(opened, effect, lists)]
+        if not found or not window.has_time(time):
             continue
-        if isinstance(record, Replace):
-            if seq not in lists:  # another one was recorded instead of it
-                continue
-            found = ((o.landed, _ranges(opened.name, o), False) for o in lists[seq].objects)
-        else:
-            found = (
-                (o, (s.piece,), isinstance(record, Commit) and _is_whole(s.objects, changed))
-                for s in record.slices
-                for o in s.objects
-            )
-        for landed, ranges, is_whole in found:
+        for landed, ranges, of_commit in found:
             key = landed.upload.key
             is_there = key not in changed
             if landed.kind is ObjectKind.DATA and is_there and window.has_key(key):
                 origin = object_names.origin(opened.name, key)
-                made_by = makers.get(key, seq)
-                yield InScope(seq, time, landed, ranges, origin, made_by, is_whole)
+                is_whole = bool(of_commit) and _is_whole(of_commit, changed)
+                yield InScope(seq, time, landed, ranges, origin, made_in.slot(key, seq), is_whole)
+
+
+_Named = tuple[LandedObject, tuple[Slice, ...], Sequence[LandedObject]]
+"""An object, what it was landed with, and all objects of its slice; none if no COMMIT names it."""
+
+
+def _named(opened: GroupStore, effect: Effect, lists: Lists) -> Iterator[_Named]:
+    match effect:
+        case RangeLanded(landed=landed):
+            yield from ((each, (landed.piece,), landed.objects) for each in landed.objects)
+        case LettersReplayed(landed=again):
+            yield from ((each, (again.piece,), ()) for each in again.objects)
+        case ObjectsReplaced(slot=slot) if slot in lists:  # or another one was recorded instead
+            _, listed = lists[slot]
+            for new in listed.objects:
+                yield new.landed, _ranges(opened.name, new), ()
+        case _:
+            pass
 
 
 def _is_whole(objects: Iterable[LandedObject], changed: Container[str]) -> bool:
     return not any(each.upload.key in changed for each in objects)
 
 
-def replaced_lists(opened: GroupStore, state: State) -> dict[int, Replaced]:
-    """The lists of all REPLACEs that are applied, by slot.
+def replaced_lists(opened: GroupStore, state: State) -> Lists:
+    """All REPLACEs that are applied, with their lists, by slot.
 
     Raises:
         Stalled: LEDGER_BROKEN.
@@ -136,42 +152,7 @@ def replaced_lists(opened: GroupStore, state: State) -> dict[int, Replaced]:
     if not state.replaced:
         return {}
     applied = read_applied(opened.store, opened.records(), state.applied_through)
-    return {record.header.seq: listed for record, listed in applied}
-
-
-def _makers(opened: GroupStore, topic: str, lists: Mapping[int, Replaced]) -> dict[str, int]:
-    """By the keys of objects that count, the slots whose specs they were made by."""
-    keys = (new.landed.upload.key for listed in lists.values() for new in listed.objects)
-    origins = (object_names.origin(opened.name, key) for key in keys)
-    tps = {TopicPartition(topic, each.partition) for each in origins if each.topic == topic}
-    kinds = Commit | Hole | Replay | Replace
-    records = [record for record in opened.records() if isinstance(record, kinds)] if tps else []
-    makers = dict[str, int]()
-    for tp in sorted(tps):
-        found = counting(opened.name, Slice(tp, OffsetRange(0, _END)), records, lists)
-        makers |= {key: piece.made_by for key, piece in found.pieces.items()}
-    for seq, listed in sorted(lists.items()):
-        for new in listed.objects:  # of which another group reads nothing: all rows are replayed
-            if new.landed.upload.key not in makers:
-                makers[new.landed.upload.key] = _maker_of_merged(
-                    opened.name, new, listed, seq, makers
-                )
-    return makers
-
-
-def _maker_of_merged(
-    group: str, new: NewObject, listed: Replaced, seq: int, makers: Mapping[str, int]
-) -> int:
-    """The slot of the last of the records that landed what an object was merged of."""
-    if listed.made_by:
-        return seq
-    generation = object_names.origin(group, new.landed.upload.key).generation
-    slots = (
-        makers.get(each.landed.upload.key, each.slot)
-        for each in listed.retire
-        if object_names.origin(group, each.landed.upload.key).generation == generation
-    )
-    return max(slots, default=seq)
+    return {record.header.seq: (record, listed) for record, listed in applied}
 
 
 def _ranges(group: str, new: NewObject) -> tuple[Slice, ...]:

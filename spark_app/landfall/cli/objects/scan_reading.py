@@ -2,18 +2,17 @@
 
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from landfall.api.spec import GroupSpec
 from landfall.cli.group_store import GroupStore
-from landfall.cli.objects.scan_objects import InScope
+from landfall.cli.objects.scan_objects import InScope, Lists
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.landed.history import History
 from landfall.landed.specs import LandedBy
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import Replaced
 from landfall.pipeline.records import Records
 from landfall.registry import Allowed, output_format, plug_ins
 from landfall.task.partitioning import PartitionedChunk, Partitioners
@@ -59,14 +58,12 @@ class Counted:
 class Scanner:
     """Reads objects by the spec that landed them, and decodes their rows by today's."""
 
-    def __init__(
-        self, opened: GroupStore, lists: Mapping[int, Replaced], plugins: Collection[str] = ()
-    ) -> None:
+    def __init__(self, opened: GroupStore, lists: Lists, plugins: Collection[str] = ()) -> None:
         """Read the ledger as far as it goes.
 
         Args:
             opened: the group.
-            lists: of all REPLACEs that are applied, by slot.
+            lists: all REPLACEs that are applied, with their lists, by slot.
             plugins: formats that may be imported, besides those that the group's file names.
         """
         self._plugins = plug_ins(opened.group.spec) | frozenset(plugins)
@@ -74,7 +71,7 @@ class Scanner:
         self._history = History(opened.lane, opened.store.stat)
         self._history.follow()
         self._landed_by = LandedBy(self._history)
-        for seq, listed in lists.items():
+        for seq, (_, listed) in lists.items():
             self._landed_by.learn(seq, listed)
         self._partitioners = Partitioners(opened.group.spec)
         self._lock = threading.Lock()

@@ -32,7 +32,8 @@ from landfall.cli.text.meter import Progress, advancing, silent
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import Commit, Replace, Replay, State, object_names
+from landfall.ledger import State, object_names
+from landfall.ledger.effects import RangeLanded, decided_slices, effects, replaces
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
@@ -257,17 +258,17 @@ def _applied(
     again = replaced.again
     is_corrected = is_changed or bool(replaced.retired)
     for record in opened.records():
-        if not isinstance(record, Commit):
-            continue
-        if record.header.seq > applied_through:
+        landed = [each for each in effects(record) if isinstance(each, RangeLanded)]
+        if landed and record.header.seq > applied_through:
             result.unapplied += 1
             continue
-        for s in record.slices:
+        for each in landed:
+            s = each.landed
             found = corrected(s, by) if is_corrected else Corrected(s)
-            if (slot := again.replaced_by(record.header.seq, s.piece)) is not None:
+            if (slot := again.replaced_by(each.slot, s.piece)) is not None:
                 result.faults += _staying(found, slot)
             elif _is_wanted(wanted, s):
-                yield record.header.seq, found
+                yield each.slot, found
     last = state.applied_through
     yield from ((last, corrected(s, by)) for s in again.slices if _is_wanted(wanted, s))
 
@@ -278,14 +279,10 @@ def _expired_letters(opened: GroupStore) -> frozenset[str]:
     for record in opened.records() if through >= 0 else ():
         if record.header.seq > through:
             break
-        match record:
-            case Commit() | Replay():
-                named = [o for s in record.slices for o in s.objects]
-            case Replace():
-                listed = read_replaced(opened.store, record.header.seq, record.listed)
-                named = [new.landed for new in listed.objects]
-            case _:
-                continue
+        named = [o for s in decided_slices(record) for o in s.objects]
+        for each in replaces([record]):
+            listed = read_replaced(opened.store, each.header.seq, each.listed)
+            named += (new.landed for new in listed.objects)
         keys |= {o.upload.key for o in named if o.kind is ObjectKind.DEAD_LETTERS}
     return frozenset(keys)
 
