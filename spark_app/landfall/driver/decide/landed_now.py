@@ -26,20 +26,20 @@ from landfall.driver.decide.counting import (
     unplanned,
 )
 from landfall.driver.decide.promotions import Promotions
-from landfall.ledger import (
-    Add,
-    Block,
-    Commit,
-    Drop,
-    Entry,
-    Hole,
-    Lost,
-    Open,
-    Record,
-    Repair,
-    Replace,
-    Replay,
-    object_names,
+from landfall.ledger import Entry, Record, Replace, object_names
+from landfall.ledger.effects import (
+    Effect,
+    LettersReplayed,
+    LifetimeBegan,
+    LifetimeEnded,
+    ObjectGivenUp,
+    ObjectMissing,
+    ObjectRestored,
+    ObjectsReplaced,
+    RangeLanded,
+    RangeSkipped,
+    SpecOpened,
+    effects,
 )
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replacement_lists import (
@@ -112,52 +112,50 @@ class LandedNow:
     replays: int = 0
     promotions: Promotions = field(default_factory=Promotions)
     _due: dict[int, dict[str, CountingObject]] = field(default_factory=dict)
-    _read: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _read: dict[int, list[str]] = field(default_factory=dict)
     _replacing: dict[int, _Replacing] = field(default_factory=dict)
     _before: dict[int, _Before] = field(default_factory=dict)
     _called_applied: int | None = None
     _generation: int = 0
 
-    def take(self, record: Record, listed: Replaced | None = None) -> None:  # noqa: C901, PLR0912  # one arm per type
+    def take(self, record: Record, listed: Replaced | None = None) -> None:
         """Take the next record in; ``listed`` is what the list of a REPLACE holds."""
-        match record:
-            case Open():
-                self._generation = record.generation
-                self.specs[record.generation] = record.spec
-            case Add():
-                for entry in record.entries:
-                    self.members[entry.topic_partition] = entry
-                    self.lives[entry.topic_partition] = record.header.seq
-            case Drop():
-                self._drop(record)
-            case Commit():
-                self._commit(record)
-            case Replay():
-                own = [each for each in record.slices if self._keeps(each.piece)]
-                objects = (o for each in own for o in each.objects)
-                self._due[record.header.seq] = self._decided(record.header.seq, objects)
-                self._read[record.header.seq] = tuple(s.dead_letters for s in own)
-                self.replays += len(record.slices)
-            case Hole() if self._keeps(record.piece):
-                self.holes[record.piece.topic_partition].append(
-                    (record.header.seq, record.piece.offsets)
-                )
-            case Repair():
-                self._repair(record)
-            case Lost():
-                self.given_up += len(record.objects)
-                for key in (o.upload.key for o in record.objects):
-                    self._due.get(record.commit, {}).pop(key, None)
-                    self.missing.pop(key, None)
-            case Block():
-                for named in record.missing:
-                    due = self._due.get(named.commit, {})
-                    self.missing |= {key: due.pop(key) for key in named.keys if key in due}
-            case Replace():
+        for effect in effects(record):
+            self._take(effect, listed)
+        self.reached(record.header.seq, record.header.applied_through)
+
+    def _take(self, effect: Effect, listed: Replaced | None) -> None:  # noqa: C901, PLR0912  # one arm per event
+        match effect:
+            case SpecOpened():
+                self._generation = effect.generation
+                self.specs[effect.generation] = effect.spec
+            case LifetimeBegan(entry=entry):
+                self.members[entry.topic_partition] = entry
+                self.lives[entry.topic_partition] = effect.slot
+            case LifetimeEnded(topic_partition=tp):
+                self._leave(tp)
+            case RangeLanded():
+                self._land(effect)
+            case RangeSkipped(piece=piece) if self._keeps(piece):
+                self.holes[piece.topic_partition].append((effect.slot, piece.offsets))
+            case LettersReplayed(slot=slot, landed=again):
+                self.replays += 1
+                if self._keeps(again.piece):
+                    self._decide(slot, again.objects)
+                    self._read.setdefault(slot, []).append(again.dead_letters)
+            case ObjectRestored(slot=slot, due=due, landed=landed):
+                self._restore(slot, due, landed)
+            case ObjectMissing(due=due, key=key):
+                if found := self._due.get(due, {}).pop(key, None):
+                    self.missing[key] = found
+            case ObjectGivenUp(due=due, key=key):
+                self.given_up += 1
+                self._due.get(due, {}).pop(key, None)
+                self.missing.pop(key, None)
+            case ObjectsReplaced(record=record):
                 self._replacement(record, listed)
             case _:
                 pass
-        self.reached(record.header.seq, record.header.applied_through)
 
     def concerns(self, record: Replace) -> bool:
         """Whether a REPLACE concerns what is kept, so that its list is wanted."""
@@ -237,30 +235,26 @@ class LandedNow:
             lives = {**before.lives}
         self._replacing[slot] = _Replacing(record, listed, lives)
 
-    def _drop(self, record: Drop) -> None:
-        for tp in record.topic_partitions:
-            self.lives.pop(tp, None)
-            self.members.pop(tp, None)
-        gone = set(record.topic_partitions)
+    def _leave(self, tp: TopicPartition) -> None:
+        self.lives.pop(tp, None)
+        self.members.pop(tp, None)
         self.missing = {
             key: each
             for key, each in self.missing.items()
-            if not gone & {slice_.topic_partition for slice_ in each.slices}
+            if tp not in {slice_.topic_partition for slice_ in each.slices}
         }
 
-    def _commit(self, record: Commit) -> None:
-        slot, time = record.header.seq, datetime.fromisoformat(record.header.time)
+    def _land(self, effect: RangeLanded) -> None:
         self.made_by.add(self.specs[self._generation])
-        own = [landed for landed in record.slices if self._keeps(landed.piece)]
-        for landed in own:
-            tp = landed.piece.topic_partition
-            made = LandedAgain.of(landed)
-            self.ranges[tp].append(LandedRange(slot, made, self._generation, time, self.lives[tp]))
-        if due := self._decided(slot, (o for s in own for o in s.objects)):
-            self._due[slot] = due
+        if self._keeps(effect.piece):
+            tp, time = effect.piece.topic_partition, datetime.fromisoformat(effect.time)
+            made = LandedAgain.of(effect.landed)
+            life = self.lives[tp]
+            self.ranges[tp].append(LandedRange(effect.slot, made, self._generation, time, life))
+            self._decide(effect.slot, effect.landed.objects)
 
-    def _decided(self, slot: int, objects: Iterable[LandedObject]) -> dict[str, CountingObject]:
-        found = {}
+    def _decide(self, slot: int, objects: Iterable[LandedObject]) -> None:
+        """Take note of objects that count once they are visible."""
         for landed in objects:
             key = landed.upload.key
             name = object_names.origin(self.group, key)
@@ -271,18 +265,14 @@ class LandedNow:
                 retiring, name.topic, name.generation, (section,), lives, since=slot
             )
             if any(map(self._keeps, counting.slices)):
-                found[key] = counting
-        return found
+                self._due.setdefault(slot, {})[key] = counting
 
-    def _repair(self, record: Repair) -> None:
-        due = self._due.get(record.commit, {})
-        for landed in record.objects:
-            key = landed.upload.key
-            if key in due:
-                due[key] = decided_as(due[key], due[key].retiring.slot, landed)
-            elif (gone := self.missing.pop(key, None)) is not None:
-                again = self._due.setdefault(record.header.seq, {})
-                again[key] = decided_as(gone, record.header.seq, landed)
+    def _restore(self, slot: int, due: int, landed: LandedObject) -> None:
+        key, objects = landed.upload.key, self._due.get(due, {})
+        if key in objects:
+            objects[key] = decided_as(objects[key], objects[key].retiring.slot, landed)
+        elif (gone := self.missing.pop(key, None)) is not None:
+            self._due.setdefault(slot, {})[key] = decided_as(gone, slot, landed)
 
     def _apply(self, through: int) -> None:
         """Let everything count that is visible through a slot."""

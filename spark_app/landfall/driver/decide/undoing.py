@@ -16,7 +16,8 @@ from fnmatch import fnmatchcase
 from itertools import chain, pairwise
 
 from landfall.driver.decide.counting import output_partition, unplanned
-from landfall.ledger import Add, Drop, Replace
+from landfall.ledger import Replace
+from landfall.ledger.effects import Effect, LifetimeBegan, LifetimeEnded, ObjectsReplaced
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.opened import taken_back
 from landfall.ledger.replacement_lists import Replaced, RetiringObject
@@ -72,15 +73,13 @@ class Contents:
     _after: dict[int, dict[Slice, list[_Span]]] = field(default_factory=dict)
     _lives: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def take(self, record: Add | Drop | Replace, listed: Replaced | None = None) -> None:
-        """Take in the next ADD or DROP, or REPLACE that is applied and was not given up."""
-        match record:
-            case Add():
-                self._live(record.header.seq, (e.topic_partition for e in record.entries))
-            case Drop():
-                self._live(record.header.seq, record.topic_partitions)
-            case Replace() if listed is not None:
-                self._replace(record, listed)
+    def take(self, effect: Effect, listed: Replaced | None = None) -> None:
+        """Take in the next event; of a REPLACE if it is applied and was not given up."""
+        match effect:
+            case LifetimeBegan() | LifetimeEnded():
+                self._live(effect.slot, effect.topic_partition)
+            case ObjectsReplaced() if listed is not None:
+                self._replace(effect.record, listed)
             case _:
                 pass
 
@@ -170,11 +169,10 @@ class Contents:
             self._put(slice_, back.get(slice_) or [_Span(slice_.offsets, slot)])
         self._after[slot] = {each: self._cut(each) for each in record.slices}
 
-    def _live(self, slot: int, tps: Iterable[TopicPartition]) -> None:
-        """Let topic partitions enter or leave: what was landed of them is of a former life."""
-        for tp in tps:
-            self._ranges[tp] = [_Span(_ALL, -2 - slot)]
-            self._lives[tp] = slot
+    def _live(self, slot: int, tp: TopicPartition) -> None:
+        """Let a topic partition enter or leave: what was landed of it is of a former life."""
+        self._ranges[tp] = [_Span(_ALL, -2 - slot)]
+        self._lives[tp] = slot
 
     def _cut(self, slice_: Slice) -> list[_Span]:
         """What a range has, without a gap."""

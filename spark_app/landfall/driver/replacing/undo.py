@@ -27,6 +27,13 @@ from landfall.driver.replacing.restoring import Restoring
 from landfall.errors import Retry
 from landfall.lane.replacements import read_replace, read_replaced
 from landfall.ledger import Add, Decision, Drop, Replace, State, retired_names
+from landfall.ledger.effects import (
+    Effect,
+    LifetimeBegan,
+    LifetimeEnded,
+    ObjectsReplaced,
+    effects,
+)
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replacement_lists import Replaced, RetiringObject
 from landfall.ledger.replacing import changes_rows, why_out_of_date
@@ -357,35 +364,36 @@ def _read(restoring: Restoring, folders: frozenset[str]) -> _Ledger:
         Stalled: LEDGER_BROKEN, a slot or a list is missing or damaged.
         Retry: the store does not answer.
     """
-    records = [each for each in _records(restoring) if _concerns(each, folders)]
-    replaces = {each.header.seq: each for each in records if isinstance(each, Replace)}
+    said = [each for each in _effects(restoring) if _concerns(each, folders)]
+    replaces = {each.slot: each.record for each in said if isinstance(each, ObjectsReplaced)}
     superseding = [each for each in replaces.values() if each.instead != -1]
     given_up = {each.instead: each.header.seq for each in superseding if not each.again}
     again = {each.instead: each.header.seq for each in superseding if each.again}
     contents, through = Contents(folders), restoring.read_through
-    for record in records:
-        slot = record.header.seq
-        if not isinstance(record, Replace):
-            contents.take(record)
-        elif slot <= through and slot not in given_up.keys() | again.keys():
-            contents.take(record, _listed(restoring, record, folders))
+    for effect in said:
+        if not isinstance(effect, ObjectsReplaced):
+            contents.take(effect)
+        elif effect.slot <= through and effect.slot not in given_up.keys() | again.keys():
+            contents.take(effect, _listed(restoring, effect.record, folders))
     return _Ledger(contents, replaces, given_up, again, through)
 
 
-def _records(restoring: Restoring) -> Iterator[Add | Drop | Replace]:
+def _effects(restoring: Restoring) -> Iterator[Effect]:
     for seq, body in restoring.lane.bodies_of(restoring.state, (Add, Drop, Replace)):
-        record = ledger.decode(seq, body)
-        if isinstance(record, Add | Drop | Replace):
-            yield record
+        yield from effects(ledger.decode(seq, body))
 
 
-def _concerns(record: Add | Drop | Replace, folders: frozenset[str]) -> bool:
-    """Whether a record may change what counts in folders, or which rows a range has."""
-    if not isinstance(record, Replace):
-        return True
-    gives_up = record.instead != -1  # what it gives up may have had new objects elsewhere
-    changes = gives_up or changes_rows(record.purpose, record.undoes)
-    return changes or not folders.isdisjoint(record.folders)
+def _concerns(effect: Effect, folders: frozenset[str]) -> bool:
+    """Whether an event may change what counts in folders, or which rows a range has."""
+    match effect:
+        case LifetimeBegan() | LifetimeEnded():
+            return True
+        case ObjectsReplaced(record=record):
+            gives_up = record.instead != -1  # what it gives up may have had new objects elsewhere
+            changes = gives_up or effect.changes_rows
+            return changes or not folders.isdisjoint(record.folders)
+        case _:
+            return False
 
 
 def _listed(restoring: Restoring, record: Replace, folders: frozenset[str]) -> Replaced:
