@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from landfall.ledger import Add, Commit, Drop, Open, Record
+from landfall.ledger import Record
+from landfall.ledger.effects import (
+    LifetimeBegan,
+    LifetimeEnded,
+    RangeLanded,
+    SpecOpened,
+    effects,
+)
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 
@@ -45,24 +52,20 @@ def beginning(records: Iterable[Record]) -> Beginning:
     """How a ledger with these records begins: by the first life of each that landed anything."""
     generation: int | None = None
     starts: dict[TopicPartition, Start] = {}
-    for record in records:
-        if isinstance(record, Open) and generation is None:
-            generation = record.generation
-        _apply(starts, record)
+    for effect in (each for record in records for each in effects(record)):
+        match effect:
+            case SpecOpened() if generation is None:
+                generation = effect.generation
+            case LifetimeBegan(entry=entry):
+                starts.setdefault(entry.topic_partition, Start(entry.start))
+            case LifetimeEnded(topic_partition=tp):
+                if tp in starts and not starts[tp].objects:
+                    del starts[tp]
+            case RangeLanded(landed=landed):
+                _take(starts, landed)
+            case _:
+                pass
     return Beginning(generation, starts)
-
-
-def _apply(starts: dict[TopicPartition, Start], record: Record) -> None:
-    if isinstance(record, Add):
-        for entry in record.entries:
-            starts.setdefault(entry.topic_partition, Start(entry.start))
-    elif isinstance(record, Drop):
-        for tp in record.topic_partitions:
-            if tp in starts and not starts[tp].objects:
-                del starts[tp]
-    elif isinstance(record, Commit):
-        for landed in record.slices:
-            _take(starts, landed)
 
 
 def _take(starts: dict[TopicPartition, Start], landed: LandedSlice) -> None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from landfall.ledger import Add, Commit, Discover, PartList, Record, Replay
+from landfall.ledger import Discover, PartList, Record
+from landfall.ledger.effects import LettersReplayed, LifetimeBegan, RangeLanded, effects
 from landfall.ledger.feeds import number_of
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.part_lists import ListedPart
@@ -57,19 +58,18 @@ class FeedRows:
             Stalled: LEDGER_BROKEN, a list is gone or damaged.
             Retry: the store does not answer.
         """
-        match record:
-            case Add(entries=entries) if self._tp in {e.topic_partition for e in entries}:
-                self._begin()
-            case Discover(topic_partition=self._tp):
-                self._renumber(record)
-            case Commit(slices=slices):
-                for landed in slices:
+        if isinstance(record, Discover) and record.topic_partition == self._tp:
+            self._renumber(record)
+        for effect in effects(record):
+            match effect:
+                case LifetimeBegan() if effect.topic_partition == self._tp:
+                    self._begin()
+                case RangeLanded(landed=landed):
                     self._count(landed, replayed=False)
-            case Replay(slices=slices):
-                for again in slices:
+                case LettersReplayed(landed=again):
                     self._count(again, replayed=True)
-            case _:
-                pass
+                case _:
+                    pass
 
     def of(self, first: int, last: int) -> FileRows | None:
         """The rows of the parts with these numbers; None if they are not known."""

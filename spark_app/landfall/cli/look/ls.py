@@ -13,7 +13,8 @@ from landfall.cli.look.log_entries import instant
 from landfall.cli.text import console
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Commit, State
+from landfall.ledger import State
+from landfall.ledger.effects import RangeLanded, effects
 from landfall.logs import visible
 from landfall.reading import open_ledgers
 
@@ -76,15 +77,22 @@ def _groups(url: str) -> Iterator[ListedGroup]:
 
 
 def _listed(lane: Lane, state: State) -> ListedGroup:
-    commits = (each for each in lane.records_back(state) if isinstance(each, Commit))
-    last = next(commits, None)
+    last = next(
+        (
+            effect.time
+            for record in lane.records_back(state)
+            for effect in effects(record)
+            if isinstance(effect, RangeLanded)
+        ),
+        None,
+    )
     return ListedGroup(
         lane.group,
         str(state.holding),
         state.generation,
         len({tp.topic for tp in state.members}),
         state.seq + 1,
-        last.header.time if last else None,
+        last,
     )
 
 

@@ -32,8 +32,8 @@ from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.landing.goals import GoalType, UntilOffsets
 from landfall.errors import LettersUnreachable, Reason, Stalled
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import Commit, LaneOwnership, Replay, object_names, roots
-from landfall.ledger.decisions import decided_objects
+from landfall.ledger import LaneOwnership, object_names, roots
+from landfall.ledger.effects import decided_slices
 from landfall.ledger.object_names import SYSTEM
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import ObjectKind
@@ -362,9 +362,8 @@ def _check_letters_reached(lane: Lane, store: Store, name: str) -> None:
     """Raise ``Stalled`` if dead letters of a side lane are where its store does not reach."""
     seen = dict[str, str]()
     for seq, body in lane.bodies():
-        record = ledger.decode(seq, body)
-        if isinstance(record, Commit | Replay):
-            for key in (landed.upload.key for landed in decided_objects(record)):
+        for each in decided_slices(ledger.decode(seq, body)):
+            for key in (landed.upload.key for landed in each.objects):
                 seen.setdefault(object_names.letters_place(key), key)
     for place, key in sorted(seen.items()):
         try:

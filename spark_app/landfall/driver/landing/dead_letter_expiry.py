@@ -33,7 +33,14 @@ from landfall.lane import Lane
 from landfall.lane.expired_letters import expired_keys, read_expired
 from landfall.lane.replacements import read_replaced
 from landfall.lane.segments import StoredSegment
-from landfall.ledger import Commit, Record, Repair, Replace, Replay, State
+from landfall.ledger import Record, State
+from landfall.ledger.effects import (
+    LettersReplayed,
+    ObjectRestored,
+    decided_slices,
+    effects,
+    replaces,
+)
 from landfall.ledger.expired_letters import (
     NONE_EXPIRED,
     ExpiredLetters,
@@ -178,11 +185,10 @@ class ExpirySweep:
         """Dead letters that are missing, or that a REPLAY read that is not applied."""
         keys = {o.upload.key for objects in state.missing.values() for o in objects}
         for slot in {*state.unapplied, *state.missing}:
-            record = self._record(state, slot)
-            if isinstance(record, Repair):
-                record = self._record(state, record.commit)
-            if isinstance(record, Replay):
-                keys |= {each.dead_letters for each in record.slices}
+            said = effects(self._record(state, slot))
+            if said and isinstance(repaired := said[0], ObjectRestored):
+                said = effects(self._record(state, repaired.due))
+            keys |= {e.landed.dead_letters for e in said if isinstance(e, LettersReplayed)}
         return frozenset(keys)
 
     def _say(self, expired: ExpiredLetters, through: int, before: datetime) -> ExpiredLetters:
@@ -218,28 +224,25 @@ class ExpirySweep:
     def _repaired(self, state: State, slot: int) -> Mapping[str, Upload]:
         """The uploads by which REPAIRs made objects of a slot, or of later ones, again."""
         later = (record for _, record in self._records(state, slot + 1, state.seq))
-        repairs = (record for record in later if isinstance(record, Repair))
-        return {o.upload.key: o.upload for record in repairs for o in record.objects}
+        said = (effect for record in later for effect in effects(record))
+        restored = (each.landed.upload for each in said if isinstance(each, ObjectRestored))
+        return {upload.key: upload for upload in restored}
 
     def _named(self, state: State, seq: int, record: Record) -> list[LandedObject]:
         """The dead letters that a slot names.
 
         Those of a REPLACE that was decided again are named by the last slot that did so.
         """
-        match record:
-            case Commit() | Replay():
-                return [o for each in record.slices for o in each.objects if _is_letters(o)]
-            case Replace():
-                listed = read_replaced(self._lane.slots, seq, record.listed)
-                named = [new.landed for new in listed.objects if _is_letters(new.landed)]
-                return [] if named and self._is_superseded(state, seq) else named
-            case _:
-                return []
+        for each in replaces([record]):
+            listed = read_replaced(self._lane.slots, seq, each.listed)
+            named = [new.landed for new in listed.objects if _is_letters(new.landed)]
+            return [] if named and self._is_superseded(state, seq) else named
+        return [o for each in decided_slices(record) for o in each.objects if _is_letters(o)]
 
     def _is_superseded(self, state: State, seq: int) -> bool:
         """Whether another REPLACE was recorded instead, as is only done before one is applied."""
         for _, record in self._records(state, seq + 1, state.seq):
-            if isinstance(record, Replace) and record.instead == seq:
+            if any(each.instead == seq for each in replaces([record])):
                 return True
             if record.header.applied_through >= seq:
                 break

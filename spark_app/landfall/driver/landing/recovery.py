@@ -18,6 +18,7 @@ from landfall.driver.core.runner import Bin, Runner
 from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State, object_names
+from landfall.ledger.effects import ObjectRestored, decided_slices, effects
 from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import (
@@ -148,15 +149,13 @@ def _decided_slices(
     body = lane.read_slot(state, slot)
     if body is None:
         raise ledger.ledger_error(slot, "missing")
-    match ledger.decode(slot, body):
-        case ledger.Commit(slices=slices):
-            return slices
-        case ledger.Replay(slices=replayed):
-            return replayed
-        case ledger.Repair(commit=commit):  # of missing objects, which are due under its slot
-            return _decided_slices(lane, state, commit)
-        case _:
-            raise ledger.ledger_error(slot, "should be the COMMIT or REPLAY of lost objects")
+    record = ledger.decode(slot, body)
+    if found := decided_slices(record):
+        return found
+    for effect in effects(record):
+        if isinstance(effect, ObjectRestored):  # of missing objects, which are due under its slot
+            return _decided_slices(lane, state, effect.due)
+    raise ledger.ledger_error(slot, "should be the COMMIT or REPLAY of lost objects")
 
 
 def land_again(

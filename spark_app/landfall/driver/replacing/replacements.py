@@ -68,6 +68,7 @@ from landfall.ledger import (
     State,
     decode,
 )
+from landfall.ledger.effects import replaces
 from landfall.ledger.replacement_lists import Replaced
 
 log = logging.getLogger(__name__)
@@ -269,8 +270,7 @@ class Replacements(Part):
 
         def kept(header: Header) -> Record:
             record = make(header=header)
-            assert isinstance(record, Replace)
-            made.append(record)
+            made.extend(replaces([record]))
             return record
 
         state = self.append(kept)
@@ -543,8 +543,7 @@ class Replacements(Part):
         body = self._until_done(lane.read_slot, self.writer.state, slot)
         if body is None:  # only a later owner, to whom it was applied, rolls it up
             raise Fenced(f"another driver has opened the lane, and has rolled up slot {slot}")
-        record = decode(slot, body)
-        assert isinstance(record, Replace)
+        [record] = replaces([decode(slot, body)])
         return record, self._until_done(read_replaced, lane.slots, slot, record.listed)
 
     def _until_done(self, work: Callable[..., Result], *arguments: object) -> Result:
