@@ -15,8 +15,8 @@ from moto import mock_aws
 
 from landfall.errors import Reason, Stalled
 from landfall.publish.catalog import Catalog, Changed, Partition, TableName
-from landfall.publish.catalog.glue_tables import GlueTables
-from landfall.publish.catalog.metastore import UNKNOWN
+from landfall.publish.catalog.glue import GlueTables
+from landfall.publish.catalog.hive import UNKNOWN
 from tests.support.catalogs import (
     Warehouse,
     glue_warehouse,

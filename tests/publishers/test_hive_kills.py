@@ -17,7 +17,7 @@ from dev.servers.hive_metastore import HIVE_METASTORE
 from dev.servers.server import Kind, Server
 from landfall.errors import DestinationAway, Retry, Stalled
 from landfall.publish.catalog import TableName
-from landfall.publish.catalog.metastore import Metastore
+from landfall.publish.catalog.hive import Metastore
 from tests.support.catalogs import Warehouse, hive_warehouse, parquet_of
 from tests.support.hive import HiveServer
 from tests.support.hive_reader import SparkSql

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from landfall.cli.author.init_arguments import key_and_value
-from landfall.cli.values import natural
+from landfall.cli.values import key_and_value, natural
 
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, a summary and a description."""

@@ -3,7 +3,7 @@
 Rooms hold the commands: ``author`` (a group file is made and tried), ``land``, ``feeds`` (the files
 of feeds), ``decide`` (what happens to records), ``look`` (groups and ledgers), ``objects`` (what
 has landed). The ``__init__`` of a room has the arguments of its commands and imports nothing heavy;
-the modules beside it are their code, and ``parsing.COMMANDS`` says which. ``text`` is how they
+the modules beside it are their code, and ``parser.COMMANDS`` says which. ``text`` is how they
 print.
 
 The rules that a check applies are in ``landfall.checks`` and ``landfall_audit``; the modules here
@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 from landfall.api.contract import ExitCode
 from landfall.cli import distributions
-from landfall.cli.parser import parser
-from landfall.cli.parsing import imported
+from landfall.cli.parser import imported, parser
 from landfall.cli.text import console
 from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, StoreDenied
 

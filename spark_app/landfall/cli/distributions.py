@@ -7,17 +7,14 @@ by name, so the wheel of ``landfall`` is complete without it.
 
 import argparse
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from landfall.api.contract import ExitCode
+from landfall.cli.options import Nested, NewCommand
 from landfall.cli.text import console
-
-NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
-"""Adds a command, given its name, a summary and a description."""
 
 SUMMARIES: Mapping[str, str] = {
     "audit": "compare everything landed with Kafka, independently",
@@ -37,7 +34,7 @@ examples:
 """
 
 
-def add_commands(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
+def add_commands(new: NewCommand, nested: Nested) -> None:
     """Add the commands of distributions that are installed, and say of others what to install.
 
     Args:

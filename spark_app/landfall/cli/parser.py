@@ -1,29 +1,33 @@
-"""The arguments of every command, and the help texts that explain them.
+"""The parser of the command line: every command with its code, and help texts.
 
-This module imports nothing heavy: ``landfall --help`` must not wait for NumPy or Spark.
+It lists commands by what they are for, and suggests the words that were meant. It imports nothing
+heavy: ``landfall --help`` must not wait for NumPy or Spark.
 """
 
 import argparse
-import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
+from importlib import import_module
+from typing import Any, NoReturn
 
 from landfall import __version__
-from landfall.api.contract import LedgerAnchor
-from landfall.cli.author import add_topic_commands
-from landfall.cli.author.init_arguments import add_init
-from landfall.cli.decide import add_json, add_verbs
+from landfall.api.contract import ExitCode
+from landfall.api.words import did_you_mean
+from landfall.cli.author import add_check, add_completion, add_explain, add_init, add_try
+from landfall.cli.decide import add_verbs
 from landfall.cli.distributions import add_commands
 from landfall.cli.feeds import add_files
-from landfall.cli.land import add_backfill
-from landfall.cli.land.publish_arguments import add_publish
-from landfall.cli.land.range_arguments import add_range
-from landfall.cli.look import add_log, add_ls, add_top
-from landfall.cli.objects import add_scan
-from landfall.cli.objects.reading_arguments import add_reading_commands
-from landfall.cli.parsing import Parser, code_of, commands_text
-from landfall.cli.values import natural, port
+from landfall.cli.land import add_backfill, add_publish, add_run
+from landfall.cli.look import add_log, add_ls, add_status, add_top
+from landfall.cli.objects import (
+    add_cat,
+    add_fsck,
+    add_locate,
+    add_manifest,
+    add_scan,
+    add_verify,
+)
 
 ABOUT = """\
 Land Kafka topics in S3 exactly once.
@@ -53,8 +57,64 @@ exit codes:
  10  a request, such as undo or promote, was refused; nothing was recorded
 """
 
-_LOCAL = r"local(\[(\*|[1-9][0-9]{0,3})(,[1-9][0-9]{0,3})?\])?"
-_MASTER = re.compile(rf"{_LOCAL}|spark://[^/\s:]+:[0-9]+(,[^/\s:]+:[0-9]+)*|k8s://\S+|yarn")
+COMMANDS: Mapping[str, Mapping[str, str]] = {
+    "before landing": {
+        "init": "author.init:init",
+        "check": "author.check:check",
+        "explain": "author.explain:explain",
+        "try": "author.try_out:try_out",
+        "migrate": "distributions:not_installed",
+        "import-offsets": "decide.import_offsets:import_offsets",
+    },
+    "land": {
+        "run": "land.run:run",
+        "backfill": "land.backfill:backfill",
+        "backfill compare": "land.backfill_compare:backfill_compare",
+        "backfill land": "land.backfill_land:backfill_land",
+        "publish": "land.publish:publish",
+        "files": "feeds.leases:leases",
+        "files ls": "feeds.file_list:file_list",
+        "files retry": "feeds.file_requests:file_requests",
+        "files ignore": "feeds.file_requests:file_requests",
+    },
+    "look": {
+        "status": "look.status:status",
+        "top": "look.top:top",
+        "log": "look.log:log",
+        "ls": "look.ls:ls",
+        "locate": "objects.locate:locate",
+        "cat": "objects.cat:cat",
+        "manifest": "objects.manifest:manifest",
+    },
+    "check what landed": {
+        "fsck": "objects.fsck:fsck",
+        "verify": "objects.verify:verify",
+        "audit": "distributions:not_installed",
+        "scan": "objects.scan:scan",
+    },
+    "decide what happens to records": {
+        "skip": "decide.verb:verb",
+        "unblock": "decide.verb:verb",
+        "drop": "decide.verb:verb",
+        "reset": "decide.verb:verb",
+        "replay-dead-letters": "decide.verb:verb",
+        "promote-backfill": "decide.verb:verb",
+        "undo": "decide.verb:verb",
+        "retry": "decide.verb:verb",
+    },
+    "this program": {"completion": "author.completion:completion"},
+}
+"""Every command by what it is for, with the module below ``landfall.cli`` and the function in it.
+
+A command below another one has that one's function, unless it is named itself; a distribution that
+is installed names its own. Modules are imported only when they run: help texts must wait neither
+for NumPy nor for the models of a spec.
+"""
+
+RENAMED: Mapping[str, str] = {"promote": "promote-backfill"}
+"""Former names of commands, which still work. `kubectl landfall promote` is about a rollout."""
+
+_WIDTH = 22
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,21 +128,18 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(
         title="commands", metavar="COMMAND", required=True, help="see below"
     )
-    for add in (_run, _check, _status, _verify, _fsck, _locate, _cat):
-        add(commands)
-    add_init(partial(_command, commands))
-    add_topic_commands(partial(_command, commands))
-    add_publish(partial(_command, commands))
-    add_reading_commands(partial(_command, commands))
-    add_scan(partial(_command, commands))
-    add_log(partial(_command, commands))
-    add_ls(partial(_command, commands))
-    add_top(partial(_command, commands))
-    add_verbs(partial(_command, commands))
-    add_files(partial(_command, commands), partial(partial, _command))
-    add_backfill(partial(_command, commands), partial(partial, _command))
-    add_commands(partial(_command, commands), partial(partial, _command))
-    _completion(commands)
+    new = partial(_command, commands)
+    nested = partial(partial, _command)
+    for add in (add_run, add_check, add_status, add_verify, add_fsck, add_locate, add_cat):
+        add(new)
+    for add in (add_init, add_explain, add_try, add_publish, add_manifest, add_scan):
+        add(new)
+    for add in (add_log, add_ls, add_top, add_verbs):
+        add(new)
+    add_files(new, nested)
+    add_backfill(new, nested)
+    add_commands(new, nested)
+    add_completion(new)
     _add_output(commands)
     root.epilog = (
         f"{commands_text(commands)}\n\n"
@@ -90,6 +147,18 @@ def parser() -> argparse.ArgumentParser:
     )
     commands._choices_actions.clear()  # noqa: SLF001  # they are listed by what they are for
     return root
+
+
+def _command(commands: Any, name: str, summary: str, about: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=about,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(code=code_of(command.prog.partition(" ")[2]), parser=command)
+    return command
 
 
 class _Json(argparse.Action):
@@ -118,346 +187,57 @@ def _add_output(commands: Any) -> None:
             )
 
 
-def spark_master(text: str) -> str:
-    """A Spark master's URL.
+def code_of(words: str) -> str:
+    """Module and function of a command that is named by these words, such as ``files ls``."""
+    code = {name: place for names in COMMANDS.values() for name, place in names.items()}
+    return f"landfall.cli.{code.get(words) or code[words.partition(' ')[0]]}"
 
-    Raises:
-        ArgumentTypeError: the text has no form that Spark knows.
-    """
-    if not _MASTER.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            "must be local, local[N], local[*], spark://HOST:PORT, k8s://https://HOST:PORT or "
-            f"yarn, got {text!r}"
+
+def imported(code: str) -> Callable[[argparse.Namespace], ExitCode]:
+    """The function of a command, by ``module:name``."""
+    module, _, name = code.partition(":")
+    function: Callable[[argparse.Namespace], ExitCode] = getattr(import_module(module), name)
+    return function
+
+
+def grouped() -> frozenset[str]:
+    """The names of all commands that are in a group."""
+    return frozenset(name for names in COMMANDS.values() for name in names)
+
+
+def commands_text(commands: Any) -> str:
+    """The commands with their summaries, in groups."""
+    summaries = {action.dest: action.help for action in commands._choices_actions}  # noqa: SLF001  # argparse lists them nowhere else
+    blocks = []
+    for title, names in COMMANDS.items():
+        lines = [f"  {name:<{_WIDTH}}{summaries[name]}" for name in names if name in summaries]
+        blocks.append("\n".join([f"{title}:", *lines]))
+    return "\n\n".join(blocks)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that names the command or option that is meant, and the command's own usage."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the arguments; end the process with a usage error if they are wrong."""
+        typed = list(sys.argv[1:] if args is None else args)
+        typed[:1] = [RENAMED.get(word, word) for word in typed[:1]]
+        parsed, unknown = self.parse_known_args(typed, namespace)
+        if unknown and not getattr(parsed, "any_option", False):
+            command: Parser = getattr(parsed, "parser", self)
+            command._refuse(unknown)
+        return parsed
+
+    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
+        known = [option for action in self._actions for option in action.option_strings]
+        hints = (did_you_mean(word.partition("=")[0], known) for word in unknown)
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{next(filter(None, hints), '')}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if not isinstance(action, argparse._SubParsersAction) or value in action.choices:  # noqa: SLF001  # as above
+            super()._check_value(action, value)
+            return
+        hint = did_you_mean(value, action.choices)
+        raise argparse.ArgumentError(
+            None, f"no command {value!r}{hint}; `{self.prog} --help` lists the commands"
         )
-    return text
-
-
-def _command(commands: Any, name: str, summary: str, about: str) -> argparse.ArgumentParser:
-    command: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=about,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.set_defaults(code=code_of(command.prog.partition(" ")[2]), parser=command)
-    return command
-
-
-def _completion(commands: Any) -> None:
-    command = _command(
-        commands,
-        "completion",
-        "print a script that completes commands in a shell",
-        """\
-Print a script for a shell that completes the commands and options of this version.
-
-examples:
-  source <(landfall completion bash)        # in ~/.bashrc
-  source <(landfall completion zsh)         # in ~/.zshrc
-  landfall completion fish | source         # in ~/.config/fish/config.fish
-""",
-    )
-    command.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
-
-
-def _add_group(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
-    )
-
-
-def _add_topics(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "topics", nargs="*", metavar="TOPIC", help="check only these topics (default: all)"
-    )
-
-
-def _add_report_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--partitions",
-        action="store_true",
-        help="print a line per topic partition instead of one per topic",
-    )
-    command.add_argument(
-        "--json", action="store_true", help="print one JSON object, with every topic partition"
-    )
-
-
-def _add_control(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--control-port",
-        type=port,
-        metavar="N",
-        help="take requests such as `landfall skip --driver http://localhost:N` on this port",
-    )
-    command.add_argument(
-        "--token-file",
-        type=Path,
-        metavar="FILE",
-        help="the token that such requests need; made, for you alone, if there is no such file",
-    )
-
-
-def _run(commands: Any) -> None:
-    command = _command(
-        commands,
-        "run",
-        "land the group's topics on local Spark",
-        """\
-Land the group's topics until stopped. SIGTERM or Ctrl-C drains: the driver finishes the
-batches in flight, hands the group over and exits. A second signal ends it at once. However and
-whenever the driver ends, no record is lost and none is landed twice.
-
-examples:
-  landfall run group.yaml
-  landfall run group.yaml --until-caught-up    # land what the topics hold now, then stop
-  landfall run group.yaml --until 2026-11-21T05:00Z    # what Kafka dates before, then stop
-  landfall run group.yaml --master 'local[4]' --http-port 8080 &
-  curl localhost:8080/status
-  landfall run group.yaml --control-port 8081 --token-file token &
-  landfall skip clicks/3 --driver http://localhost:8081 --token-file token --why 'INC-12'
-""",
-    )
-    _add_group(command)
-    add_range(command)
-    command.add_argument(
-        "--master",
-        type=spark_master,
-        default="local[*]",
-        help="the Spark master; local[N] uses N cores of this machine (default: %(default)s)",
-    )
-    command.add_argument(
-        "--http-port",
-        type=port,
-        metavar="N",
-        help="the port of /status and /metrics; 0 takes any free port "
-        "(default: spec.tuning.httpPort, or any free port if that one is taken)",
-    )
-    _add_control(command)
-    add_json(command, "print each status as a JSON object on a line of standard output")
-    command.add_argument(
-        "--verbose", action="store_true", help="log every event, not only warnings and errors"
-    )
-
-
-def _check(commands: Any) -> None:
-    command = _command(
-        commands,
-        "check",
-        "is a group file right, and does everything answer that it names?",
-        """\
-Check group files before they are run or applied. All faults are printed, one line each: file,
-field, what is wrong. Options of decoders, transforms, formats and publishers are checked as a
-driver does at its start; then Kafka (login, topics, the right to read), the store (what a ledger
-needs of it, rights, whose output root it is), schema registries and the servers of publishers are
-asked. Nothing is landed; the store's test writes a few small objects and deletes them.
-
-Code that a file names is imported, as by run. With --offline no server is asked, as in a
-pre-commit hook or where a change is reviewed.
-
-With --lifecycle nothing is checked: printed are the lifecycle rules of each bucket (S3, Google
-Cloud Storage) that delete what nobody deletes once no driver of the group runs.
-
-Exit code 2: something is to be changed, in the file or in what it names. 5: servers do not
-answer, and nothing else is wrong.
-
-examples:
-  landfall check group.yaml
-  landfall check --offline groups/*.yaml
-  landfall check group.yaml --json | jq -r '.faults[].message'
-  landfall check group.yaml --lifecycle | jq '."s3://logs"' > rules.json
-""",
-    )
-    command.add_argument(
-        "groups",
-        nargs="+",
-        type=Path,
-        metavar="GROUP.yaml",
-        help="files that each describe a consumer group",
-    )
-    command.add_argument("--offline", action="store_true", help="ask no server")
-    command.add_argument(
-        "--lifecycle", action="store_true", help="print lifecycle rules for the buckets, as JSON"
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _status(commands: Any) -> None:
-    command = _command(
-        commands,
-        "status",
-        "show checkpoints and lag, from the ledger and Kafka",
-        """\
-Show the group's checkpoints, lag and totals. This command reads the ledger and asks Kafka for
-the end offsets, so it works whether or not a driver is running.
-
-examples:
-  landfall status group.yaml
-  landfall status group.yaml --partitions
-  landfall status group.yaml --json | jq .lag_records
-""",
-    )
-    _add_group(command)
-    _add_report_options(command)
-
-
-def _fsck(commands: Any) -> None:
-    command = _command(
-        commands,
-        "fsck",
-        "check that ledger and objects keep every invariant",
-        """\
-Check the ledger from its first slot on, and compare the objects that it names with the objects
-in the store. One line per invariant says what was checked and where it is first violated.
-Nothing is changed, and a driver may be running.
-
-fsck reads no records. To read the landed records back, use verify; to compare them with Kafka,
-use audit.
-
-Slots are chained by hashes without a key. So whoever may write to the bucket can change a slot,
-its objects, and all hashes after it; only a hash that is kept elsewhere shows that. With --anchor,
-all slots up to the anchor's are those that were there when it was taken. The operator keeps one in
-the resource's status.ledger; status --json shows that of the last slot.
-
-examples:
-  landfall fsck group.yaml
-  landfall fsck group.yaml --anchor 3/120:9f86d081884c7d659a2feaa0c55ad015…
-  landfall fsck group.yaml --deep              # download every object, compare checksums
-""",
-    )
-    _add_group(command)
-    add_json(command)
-    command.add_argument(
-        "--deep", action="store_true", help="read every object and compare its checksum"
-    )
-    command.add_argument(
-        "--anchor",
-        action="append",
-        default=[],
-        type=_anchor,
-        metavar="EPOCH/SLOT:SHA256",
-        help="a slot and its hash, as they were once; may be given several times",
-    )
-
-
-def _anchor(text: str) -> LedgerAnchor:
-    try:
-        return LedgerAnchor.parse(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _locate(commands: Any) -> None:
-    command = _command(
-        commands,
-        "locate",
-        "find the object and row that hold a record",
-        """\
-Find the object and row that hold the record of an offset, as data or as a dead letter; rows
-count from 1. If there is none, say why: the record was filtered or skipped, readers of
-committed records do not see it, it is not landed yet, or landing began at a later offset.
-
-Of a feed of files, name a file, with or without a row that counts from 1: the parts of the file
-and their objects, or the object that holds the row. From an offset, a feed's file and row are
-named, too; row R of part N has offset N * 1000000000 + R - 1.
-
-examples:
-  landfall locate group.yaml clicks 3 41877
-  landfall locate group.yaml clicks 3 41877 --json
-  landfall locate group.yaml hourly 2026/11/21/04.json.gz:17
-""",
-    )
-    _add_group(command)
-    command.add_argument("topic", metavar="TOPIC", help="the topic")
-    command.add_argument(
-        "place", metavar="PARTITION|FILE[:ROW]", help="its Kafka partition, or a file of a feed"
-    )
-    command.add_argument(
-        "offset",
-        type=natural,
-        metavar="OFFSET",
-        nargs="?",
-        help="the offset to look up in the Kafka partition",
-    )
-    command.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _cat(commands: Any) -> None:
-    command = _command(
-        commands,
-        "cat",
-        "print the rows of a landed object",
-        """\
-Print an object, one row per line: the offset if the format stores offsets, then the payload.
-Dead letters are printed as JSON. On a terminal, control characters of payloads are shown as
-escapes, such as \\x1b.
-
-examples:
-  landfall cat group.yaml clicks/dt=2026-11-21/1_3_00000000000000041000.seq
-  landfall cat --limit 5 group.yaml \\
-    s3://logs/backup/clicks/dt=2026-11-21/1_3_00000000000000041000.seq
-  landfall cat --format Json \\
-    s3://logs/parsed/clicks/dt=2026-11-21/1_3_00000000000000041000.json.gz
-""",
-    )
-    command.add_argument(
-        "target",
-        nargs="+",
-        metavar="[GROUP.yaml] OBJECT",
-        help="the group file and the key or URL of one of its objects, or the URL of any object",
-    )
-    command.add_argument(
-        "--format",
-        help="the object's format, if there is no group file: "
-        "Text, Json, SequenceFile, Parquet, Orc, Avro, or package.module:Name",
-    )
-    command.add_argument(
-        "--codec",
-        help="the object's compression, if there is no group file and it is not the format's "
-        "default",
-    )
-    command.add_argument(
-        "--json",
-        action="store_true",
-        help="print each row as JSON with offset, timestamp, key and value",
-    )
-    command.add_argument("--limit", type=natural, metavar="N", help="stop after N rows")
-    command.add_argument(
-        "--raw",
-        action="store_true",
-        help="send control characters of payloads to a terminal, too, which may obey them",
-    )
-
-
-def _verify(commands: Any) -> None:
-    command = _command(
-        commands,
-        "verify",
-        "read everything back: is every record there exactly once?",
-        """\
-Read the landed objects back with the group's own format and compare them with the ledger:
-every committed record must be there exactly once. Formats that store offsets (SequenceFile,
-Parquet) are checked offset by offset; for the others, the rows of each object are counted.
-Nothing is changed, and a driver may be running.
-
---kafka also compares every payload with the record in Kafka, as far as Kafka still holds it.
-Prefer `landfall audit` for that: it shares no code with the writer, and it checks the output
-partition of each record too. Use verify --kafka where audit cannot read the objects, because
-their format or store is loaded from a Python module. It refuses groups that land other bytes
-than Kafka holds: with transforms, with typed columns, or with JSON made of other payloads.
-
-examples:
-  landfall verify group.yaml
-  landfall verify group.yaml --kafka
-  landfall verify group.yaml clicks orders --partitions
-""",
-    )
-    _add_group(command)
-    command.add_argument(
-        "--kafka",
-        action="store_true",
-        help="also read the landed ranges from Kafka and compare the payloads",
-    )
-    _add_topics(command)
-    _add_report_options(command)

@@ -5,8 +5,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import VERBS
 from landfall.cli import main
-from landfall.cli.parser import EXIT_CODES, parser
-from landfall.cli.parsing import RENAMED
+from landfall.cli.parser import EXIT_CODES, RENAMED, parser
 
 COMMANDS = (
     *("run", "status", "fsck", "locate", "cat", "verify", "audit"),

@@ -12,8 +12,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.author.completion import known_words
-from landfall.cli.parser import parser
-from landfall.cli.parsing import COMMANDS, grouped, imported
+from landfall.cli.parser import COMMANDS, grouped, imported, parser
 from tests.support.folder_feed import FolderFeed, rows
 from tests.support.markdown import ROOT
 

@@ -1,25 +1,120 @@
-"""The arguments of the commands about one topic of a group: ``explain`` and ``try``."""
+"""The arguments of the commands by which a group file is made, read and tried.
+
+They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
+"""
 
 import argparse
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
-from landfall.cli.decide import add_json
-from landfall.cli.values import natural
+from landfall.cli.options import NewCommand, add_group, add_json
+from landfall.cli.values import instant, key_and_value, natural
 
-NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
-"""Adds a command, given its name, a summary and a description."""
+_ABOUT_INIT = """\
+Write a group file for a topic. The last records of the topic are read, without a consumer group,
+and the decoder and the field that dates a record are guessed from them; nothing is landed. With
+--records the lines of a file are looked at instead, with --offline nothing is. The file passes
+`landfall check --offline`, and comments in it name what else most groups set.
+
+examples:
+  landfall init --topic app.web --bootstrap-servers kafka:9092 --url s3://logs/parsed
+  landfall init --topic app.web --url file:///tmp/landed web.yaml      # Kafka is $LANDFALL_KAFKA
+  landfall init --topic orders --url s3://lake/orders --schema-registry http://registry:8081
+  landfall init --topic app.web --url s3://logs/parsed -D security.protocol=SSL -   # print it
+"""
 
 
-def add_topic_commands(new_command: NewCommand) -> None:
-    """Add the commands."""
-    _explain(new_command)
-    _try(new_command)
+def add_init(new: NewCommand) -> None:
+    """Add the command."""
+    command = new("init", "write a group file for a topic", _ABOUT_INIT)
+    command.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        default=Path("group.yaml"),
+        metavar="FILE",
+        help="what to write (default: group.yaml); - prints the group",
+    )
+    command.add_argument("--topic", required=True, metavar="TOPIC", help="the topic to land")
+    command.add_argument(
+        "--url", required=True, metavar="URL", help="the output root, such as s3://logs/parsed"
+    )
+    command.add_argument(
+        "--bootstrap-servers",
+        default="",
+        metavar="HOST:PORT",
+        help="Kafka's addresses (default: ${LANDFALL_KAFKA})",
+    )
+    command.add_argument(
+        "-D",
+        dest="properties",
+        action="append",
+        default=[],
+        type=key_and_value,
+        metavar="key=value",
+        help="a property of librdkafka, such as security.protocol=SSL; ${NAME} in it is an "
+        "environment variable; may be repeated",
+    )
+    command.add_argument(
+        "--schema-registry", default="", metavar="URL", help="the registry that has the schemas"
+    )
+    command.add_argument("--name", default="", help="the group's name (default: from the topic)")
+    command.add_argument(
+        "--format", default="", help="the format of objects (default: that of the decoder)"
+    )
+    looks = command.add_mutually_exclusive_group()
+    looks.add_argument(
+        "--records", type=Path, metavar="FILE", help="look at the lines of a file, not at the topic"
+    )
+    looks.add_argument("--offline", action="store_true", help="ask no server")
+    command.add_argument("--force", action="store_true", help="replace a file that exists")
+    add_json(command)
 
 
-def _explain(new_command: NewCommand) -> None:
-    command = new_command(
+def add_check(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
+        "check",
+        "is a group file right, and does everything answer that it names?",
+        """\
+Check group files before they are run or applied. All faults are printed, one line each: file,
+field, what is wrong. Options of decoders, transforms, formats and publishers are checked as a
+driver does at its start; then Kafka (login, topics, the right to read), the store (what a ledger
+needs of it, rights, whose output root it is), schema registries and the servers of publishers are
+asked. Nothing is landed; the store's test writes a few small objects and deletes them.
+
+Code that a file names is imported, as by run. With --offline no server is asked, as in a
+pre-commit hook or where a change is reviewed.
+
+With --lifecycle nothing is checked: printed are the lifecycle rules of each bucket (S3, Google
+Cloud Storage) that delete what nobody deletes once no driver of the group runs.
+
+Exit code 2: something is to be changed, in the file or in what it names. 5: servers do not
+answer, and nothing else is wrong.
+
+examples:
+  landfall check group.yaml
+  landfall check --offline groups/*.yaml
+  landfall check group.yaml --json | jq -r '.faults[].message'
+  landfall check group.yaml --lifecycle | jq '."s3://logs"' > rules.json
+""",
+    )
+    command.add_argument(
+        "groups",
+        nargs="+",
+        type=Path,
+        metavar="GROUP.yaml",
+        help="files that each describe a consumer group",
+    )
+    command.add_argument("--offline", action="store_true", help="ask no server")
+    command.add_argument(
+        "--lifecycle", action="store_true", help="print lifecycle rules for the buckets, as JSON"
+    )
+    add_json(command)
+
+
+def add_explain(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
         "explain",
         "print what holds for a topic, and which field says so",
         """\
@@ -32,13 +127,14 @@ examples:
   landfall explain group.yaml orders | yq .output.format
 """,
     )
-    _add_group(command)
+    add_group(command)
     command.add_argument("topic", metavar="TOPIC", help="the topic")
     add_json(command, "print one JSON object, without where values come from")
 
 
-def _try(new_command: NewCommand) -> None:
-    command = new_command(
+def add_try(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
         "try",
         "show what would become of a topic's records, stage by stage",
         """\
@@ -60,7 +156,7 @@ examples:
     jq -c '{value, key}' | landfall try group.yaml --topic orders --file - --input json
 """,
     )
-    _add_group(command)
+    add_group(command)
     command.add_argument("--topic", help="the topic (default: that of the group, if it has one)")
     command.add_argument(
         "--limit", type=natural, default=20, metavar="N", help="show N records (default: 20)"
@@ -78,7 +174,7 @@ examples:
         "--only", metavar="NAME", help="read this file of a feed (default: the first ones)"
     )
     _add_file(command)
-    command.add_argument("--json", action="store_true", help="print one JSON object per record")
+    add_json(command, "print one JSON object per record")
 
 
 def _add_file(command: argparse.ArgumentParser) -> None:
@@ -101,20 +197,18 @@ def _add_file(command: argparse.ArgumentParser) -> None:
     )
 
 
-def instant(text: str) -> datetime:
-    """A time in ISO 8601, UTC if it names no time zone.
+def add_completion(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
+        "completion",
+        "print a script that completes commands in a shell",
+        """\
+Print a script for a shell that completes the commands and options of this version.
 
-    Raises:
-        ArgumentTypeError: it is none.
-    """
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be a time in ISO 8601, got {text!r}") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _add_group(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
+examples:
+  source <(landfall completion bash)        # in ~/.bashrc
+  source <(landfall completion zsh)         # in ~/.zshrc
+  landfall completion fish | source         # in ~/.config/fish/config.fish
+""",
     )
+    command.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")

@@ -18,11 +18,10 @@ from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, Feed, GroupSpec, TopicSpecs
 from landfall.cli.author.explain import not_landed
-from landfall.cli.author.try_files import from_files
-from landfall.cli.author.try_records import RecordFile, Wish, from_log
+from landfall.cli.author.try_records import RecordFile, Wish, from_files, from_log
 from landfall.cli.group_store import explain_kafka
 from landfall.cli.text import console
-from landfall.cli.text.printable import printable
+from landfall.cli.text.console import printable
 from landfall.errors import PartUnreadable, Reason, Stalled
 from landfall.ledger import folders
 from landfall.ledger.offsets import TopicPartition

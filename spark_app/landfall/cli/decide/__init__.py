@@ -1,13 +1,20 @@
-"""The arguments of the commands that change what is landed, and the help texts that explain them.
+"""The arguments of the commands that change what is landed.
 
-Like ``landfall.cli.parser``, this module imports nothing heavy.
+They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
 """
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
 
-from landfall.cli.values import natural
+from landfall.cli.options import (
+    WAYS,
+    NewCommand,
+    add_decision,
+    add_driver,
+    add_group,
+    add_json,
+    add_take_over,
+)
+from landfall.cli.values import natural, position
 
 _TARGET_HELP = {
     "TP": "the group's file (default: $LANDFALL_GROUP) and what this is about, as clicks/3",
@@ -16,29 +23,11 @@ _TARGET_HELP = {
     "": "the group's file; ignored when a driver is asked",
 }
 
-NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
-"""Adds a command, given its name, its summary and its description."""
-
-WAYS = """
-With --driver, or inside a driver's pod, the running driver is asked. Otherwise the ledger is
-opened here, recorded in, and handed over again; while a driver has it that needs --take-over,
-which fences that driver (safe at any time: its Deployment restarts it).
-"""
-
 
 def add_verbs(new: NewCommand) -> None:
     """Add every command of ``landfall.api.verbs``, and ``import-offsets``."""
     for add in (_skip, _unblock, _drop, _reset, _replay, _promote, _undo, _retry, _import_offsets):
         add(new)
-
-
-def position(text: str) -> "int | str":
-    """An offset, ``earliest`` or ``latest``.
-
-    Raises:
-        ArgumentTypeError: it is none of them.
-    """
-    return text if text in {"earliest", "latest"} else natural(text)
 
 
 def _skip(new: NewCommand) -> None:
@@ -253,16 +242,14 @@ examples:
   landfall import-offsets group.yaml secor_backup --add --why 'migration from Secor'
 """,
     )
-    command.add_argument(
-        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
-    )
+    add_group(command)
     command.add_argument("kafka_group", metavar="KAFKA_GROUP", help="the Kafka consumer group's id")
     add_json(command)
     command.add_argument(
         "--add", action="store_true", help="let the topic partitions enter the ledger now"
     )
     add_decision(command, needs_why=False)
-    _add_take_over(command)
+    add_take_over(command)
 
 
 def _verb(  # noqa: PLR0913  # the texts of one command
@@ -283,49 +270,3 @@ def _verb(  # noqa: PLR0913  # the texts of one command
     add_decision(command, needs_why=name != "retry")
     add_driver(command)
     return command
-
-
-def add_driver(command: argparse.ArgumentParser) -> None:
-    """Add where a request is carried out: by which driver, or here."""
-    command.add_argument(
-        "--driver",
-        metavar="URL",
-        help="the control port of the running driver (default in a driver's pod: its own)",
-    )
-    command.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="the file with the control token (default: $LANDFALL_CONTROL_TOKEN_FILE)",
-    )
-    _add_take_over(command)
-    add_json(command)
-
-
-def add_json(command: argparse.ArgumentParser, what: str = "print one JSON object") -> None:
-    """Add ``--json``, and with it ``-o json``."""
-    command.add_argument("--json", action="store_true", help=what)
-
-
-def add_decision(command: argparse.ArgumentParser, *, needs_why: bool) -> None:
-    """Add who asks, why, and whether anything is recorded."""
-    command.add_argument(
-        "--why",
-        required=needs_why,
-        default="",
-        metavar="TEXT",
-        help="the reason, which the ledger keeps",
-    )
-    command.add_argument(
-        "--who", metavar="NAME", help="who asks, which the ledger keeps (default: user@host)"
-    )
-    command.add_argument(
-        "--dry-run", action="store_true", help="print what would be recorded, and record nothing"
-    )
-
-
-def _add_take_over(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--take-over",
-        action="store_true",
-        help="open the ledger here even if a driver has it, which fences that driver",
-    )

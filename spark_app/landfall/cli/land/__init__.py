@@ -1,26 +1,157 @@
-"""The arguments of ``landfall backfill``, and the help texts that explain them.
+"""The arguments of the commands that land and publish: ``run``, ``publish`` and ``backfill``.
 
-Like ``landfall.cli.parser``, this module imports nothing heavy. The commands below ``backfill``
-are functions of ``landfall.cli.land.backfill``, but for ``compare`` and ``land``.
+They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
 """
 
 import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from landfall.api.contract import TERMINATION_FILE
-from landfall.cli.decide import add_json
-from landfall.cli.feeds.lease_arguments import duration
-from landfall.cli.land.backfill_values import cores, generations, moment, object_keys, percentage
-from landfall.cli.land.range_arguments import add_max_wait
-from landfall.cli.values import natural, port
+from landfall.cli.options import (
+    Nested,
+    NewCommand,
+    add_group,
+    add_json,
+    add_max_wait,
+    add_verbose,
+)
+from landfall.cli.values import (
+    cores,
+    duration,
+    end,
+    generations,
+    moment,
+    natural,
+    object_keys,
+    percentage,
+    port,
+    spark_master,
+    start,
+)
 
-NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
-"""Adds a command, given its name, its summary and its description."""
 
-_ABOUT = """\
+def add_run(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
+        "run",
+        "land the group's topics on local Spark",
+        """\
+Land the group's topics until stopped. SIGTERM or Ctrl-C drains: the driver finishes the
+batches in flight, hands the group over and exits. A second signal ends it at once. However and
+whenever the driver ends, no record is lost and none is landed twice.
+
+examples:
+  landfall run group.yaml
+  landfall run group.yaml --until-caught-up    # land what the topics hold now, then stop
+  landfall run group.yaml --until 2026-11-21T05:00Z    # what Kafka dates before, then stop
+  landfall run group.yaml --master 'local[4]' --http-port 8080 &
+  curl localhost:8080/status
+  landfall run group.yaml --control-port 8081 --token-file token &
+  landfall skip clicks/3 --driver http://localhost:8081 --token-file token --why 'INC-12'
+""",
+    )
+    add_group(command)
+    _add_range(command)
+    command.add_argument(
+        "--master",
+        type=spark_master,
+        default="local[*]",
+        help="the Spark master; local[N] uses N cores of this machine (default: %(default)s)",
+    )
+    command.add_argument(
+        "--http-port",
+        type=port,
+        metavar="N",
+        help="the port of /status and /metrics; 0 takes any free port "
+        "(default: spec.tuning.httpPort, or any free port if that one is taken)",
+    )
+    _add_control(command)
+    add_json(command, "print each status as a JSON object on a line of standard output")
+    add_verbose(command)
+
+
+def _add_range(command: argparse.ArgumentParser) -> None:
+    """Add ``--from``, ``--until``, ``--until-caught-up`` and ``--max-wait`` to a command."""
+    command.add_argument(
+        "--from",
+        dest="start",
+        type=start,
+        metavar="START",
+        help="where to begin, for a group that has landed nothing yet: a time, a file with "
+        "offsets, Earliest, or Latest, by which what the topics hold now never lands (default: "
+        "spec.source.kafka.startingOffsets)",
+    )
+    limit = command.add_mutually_exclusive_group()
+    limit.add_argument(
+        "--until-caught-up",
+        action="store_true",
+        help="stop once every record that the topics held at the start is landed",
+    )
+    limit.add_argument(
+        "--until",
+        type=end,
+        metavar="END",
+        help="stop once everything is landed that Kafka dates before this time, such as "
+        "2026-11-21T05:00Z; or up to the offsets in a file: "
+        '{"TOPIC": {"PARTITION": OFFSET}}',
+    )
+    add_max_wait(command)
+
+
+def _add_control(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--control-port",
+        type=port,
+        metavar="N",
+        help="take requests such as `landfall skip --driver http://localhost:N` on this port",
+    )
+    command.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="the token that such requests need; made, for you alone, if there is no such file",
+    )
+
+
+def add_publish(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
+        "publish",
+        "publish what landed, without a driver",
+        """\
+Publish what landed and is not published yet, to the destinations of spec.publish, as the
+group's driver does while it lands. It is safe at any time, also beside a driver and beside
+other runs: each destination takes what is published exactly as its page in the documentation
+promises.
+
+With --rebuild, the publishers that are named begin at the start of the ledger again. The rows of
+each table are replaced in one commit, which is made once all new ones are known to fit. What cannot
+be taken back, such as a message, is sent again.
+
+examples:
+  landfall publish group.yaml                    # every publisher of the group
+  landfall publish group.yaml lake --dry-run     # only say what would be done
+  landfall publish group.yaml lake --rebuild     # fill the tables of lake anew
+""",
+    )
+    add_group(command)
+    command.add_argument(
+        "names",
+        nargs="*",
+        metavar="PUBLISHER",
+        help="names of publishers in spec.publish; all of them if none is named",
+    )
+    command.add_argument(
+        "--rebuild", action="store_true", help="let the publishers that are named begin anew"
+    )
+    command.add_argument(
+        "--dry-run", action="store_true", help="say what would be done, and change nothing"
+    )
+    add_json(command, "print one JSON object for each publisher")
+
+
+_ABOUT_BACKFILL = """\
 Land ranges of topics again, by the present GROUP.yaml, beside what is landed: after bad code was
 deployed, or for another format. The live group goes on meanwhile. What a backfill lands is in a
 root of its own below _landfall/, where no reader looks. Compare it with what is live, and promote
@@ -37,7 +168,7 @@ it: then it takes the place of that, and `landfall undo` brings that back.
 """
 
 
-def add_backfill(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
+def add_backfill(new: NewCommand, nested: Nested) -> None:
     """Add the command.
 
     Args:
@@ -47,7 +178,7 @@ def add_backfill(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
     command = new(
         "backfill",
         "land ranges again beside what is landed, and compare",
-        f"""{_ABOUT}
+        f"""{_ABOUT_BACKFILL}
 examples:
   landfall backfill plan group.yaml fix-ts --topic clicks --generations 7
   landfall backfill run group.yaml fix-ts --max-cores 2
@@ -57,11 +188,18 @@ examples:
 """,
     )
     below = command.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for add in (_plan, _run, _status, _compare, _land, _discard):
+    for add in (
+        _backfill_plan,
+        _backfill_run,
+        _backfill_status,
+        _backfill_compare,
+        _backfill_land,
+        _backfill_discard,
+    ):
         add(nested(below))
 
 
-def _plan(new: NewCommand) -> None:
+def _backfill_plan(new: NewCommand) -> None:
     command = new(
         "plan",
         "choose the ranges of a backfill",
@@ -82,12 +220,12 @@ examples:
   landfall backfill plan group.yaml fix-ts --output-partition 'dt=2026-11-2*'
 """,
     )
-    _add_names(command)
+    _add_backfill(command)
     _add_choice(command)
     command.add_argument(
         "--dry-run", action="store_true", help="show what would be landed again, and write nothing"
     )
-    _add_json(command)
+    add_json(command)
 
 
 def _add_choice(command: argparse.ArgumentParser) -> None:
@@ -159,7 +297,7 @@ def _add_choice_of_time(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _run(new: NewCommand) -> None:
+def _backfill_run(new: NewCommand) -> None:
     command = new(
         "run",
         "land the ranges of a backfill",
@@ -176,7 +314,7 @@ examples:
   landfall backfill run group.yaml fix-ts --backup backup.yaml
 """,
     )
-    _add_names(command)
+    _add_backfill(command)
     _add_running(command)
     add_max_wait(command)
     add_json(command, "print each status as a JSON object on a line of standard output")
@@ -196,12 +334,10 @@ def _add_running(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="use so many cores of this machine at most (default: half of them)",
     )
-    command.add_argument(
-        "--verbose", action="store_true", help="log every event, not only warnings and errors"
-    )
+    add_verbose(command)
 
 
-def _status(new: NewCommand) -> None:
+def _backfill_status(new: NewCommand) -> None:
     command = new(
         "status",
         "show how far a backfill is",
@@ -212,11 +348,11 @@ examples:
   landfall backfill status group.yaml fix-ts
 """,
     )
-    _add_names(command)
-    _add_json(command)
+    _add_backfill(command)
+    add_json(command)
 
 
-def _compare(new: NewCommand) -> None:
+def _backfill_compare(new: NewCommand) -> None:
     command = new(
         "compare",
         "compare what a backfill landed with what is live",
@@ -232,7 +368,7 @@ examples:
   landfall backfill compare group.yaml fix-ts --sample 20 --json
 """,
     )
-    _add_names(command)
+    _add_backfill(command)
     command.add_argument(
         "--sample",
         type=natural,
@@ -241,10 +377,10 @@ examples:
         help="show so many rows that only one of them has, per output partition (default: "
         "%(default)s)",
     )
-    _add_json(command)
+    add_json(command)
 
 
-def _land(new: NewCommand) -> None:
+def _backfill_land(new: NewCommand) -> None:
     command = new(
         "land",
         "plan, land and compare in one command",
@@ -258,7 +394,7 @@ examples:
   landfall backfill land group.yaml try --last 1h --share 10% --json report.json
 """,
     )
-    _add_names(command)
+    _add_backfill(command)
     _add_choice(command)
     _add_running(command)
     command.add_argument(
@@ -303,7 +439,7 @@ def _add_reporting(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _discard(new: NewCommand) -> None:
+def _backfill_discard(new: NewCommand) -> None:
     command = new(
         "discard",
         "delete what a backfill landed",
@@ -316,8 +452,8 @@ examples:
   landfall backfill discard group.yaml fix-ts
 """,
     )
-    _add_names(command)
-    _add_json(command)
+    _add_backfill(command)
+    add_json(command)
     command.add_argument(
         "--if-planned",
         action="store_true",
@@ -325,13 +461,7 @@ examples:
     )
 
 
-def _add_names(command: argparse.ArgumentParser) -> None:
+def _add_backfill(command: argparse.ArgumentParser) -> None:
     command.set_defaults(action=command.prog.rpartition(" ")[2])
-    command.add_argument(
-        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
-    )
+    add_group(command)
     command.add_argument("name", metavar="NAME", help="the name of the backfill, such as fix-ts")
-
-
-def _add_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="print one JSON object")

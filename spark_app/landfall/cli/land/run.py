@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from landfall.api import group_file
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.cli.land.range_arguments import Offsets
 from landfall.cli.text import console
 from landfall.cli.text.log_lines import EventFormatter, Printed
 from landfall.cli.text.progress import progress
+from landfall.cli.values import Offsets
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores

@@ -1,13 +1,33 @@
-"""The arguments of ``log``, which lists a ledger's records, and of ``ls`` and ``top``."""
+"""The arguments of the commands that show groups and ledgers.
+
+They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
+"""
 
 import argparse
 from datetime import timedelta
-from pathlib import Path
 
-from landfall.cli.author import NewCommand
-from landfall.cli.feeds.lease_arguments import duration
-from landfall.cli.objects import time
-from landfall.cli.values import natural
+from landfall.cli.options import NewCommand, add_group, add_json, add_report_options
+from landfall.cli.values import duration, natural, time
+
+
+def add_status(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
+        "status",
+        "show checkpoints and lag, from the ledger and Kafka",
+        """\
+Show the group's checkpoints, lag and totals. This command reads the ledger and asks Kafka for
+the end offsets, so it works whether or not a driver is running.
+
+examples:
+  landfall status group.yaml
+  landfall status group.yaml --partitions
+  landfall status group.yaml --json | jq .lag_records
+""",
+    )
+    add_group(command)
+    add_report_options(command)
+
 
 KINDS = (
     *("OPEN", "ADD", "DROP", "COMMIT", "REPAIR", "HOLE", "LOST", "BLOCK", "UNBLOCK", "REPLAY"),
@@ -16,7 +36,7 @@ KINDS = (
 )
 """The tags of the ledger's records."""
 
-_ABOUT = """\
+_ABOUT_LOG = """\
 List the records of the group's ledger, the last one first: slot, time (UTC), kind, what it says,
 its numbers, and who asked for it and why if somebody did. Of a REPLACE, which puts merged,
 backfilled or restored objects into use, also whether it is applied and whether it was undone; its
@@ -37,14 +57,10 @@ examples:
 """
 
 
-def add_log(new_command: NewCommand) -> None:
+def add_log(new: NewCommand) -> None:
     """Add the command."""
-    command = new_command(
-        "log", "list the records of the ledger, who asked for them and why", _ABOUT
-    )
-    command.add_argument(
-        "group", type=Path, metavar="GROUP.yaml", help="the file that describes the consumer group"
-    )
+    command = new("log", "list the records of the ledger, who asked for them and why", _ABOUT_LOG)
+    add_group(command)
     command.add_argument(
         "--kind",
         action="append",
@@ -76,7 +92,19 @@ def add_log(new_command: NewCommand) -> None:
         "-n", "--limit", type=natural, metavar="N", help="only the last N of these records"
     )
     command.add_argument("--reverse", action="store_true", help="print the oldest record first")
-    command.add_argument("--json", action="store_true", help="print one JSON object per record")
+    add_json(command, "print one JSON object per record")
+
+
+def _kind(text: str) -> str:
+    """The tag of a kind of record, however it is capitalized.
+
+    Raises:
+        ArgumentTypeError: there is no such kind.
+    """
+    if text.upper() not in KINDS:
+        known = ", ".join(KINDS)
+        raise argparse.ArgumentTypeError(f"no kind of record: {text!r}; there are {known}")
+    return text.upper()
 
 
 _ABOUT_LS = """\
@@ -94,11 +122,11 @@ examples:
 """
 
 
-def add_ls(new_command: NewCommand) -> None:
+def add_ls(new: NewCommand) -> None:
     """Add the command."""
-    command = new_command("ls", "list the groups whose ledgers are in a root", _ABOUT_LS)
+    command = new("ls", "list the groups whose ledgers are in a root", _ABOUT_LS)
     command.add_argument("url", metavar="URL", help="an output root, or the root of ledgers")
-    command.add_argument("--json", action="store_true", help="print one JSON object per group")
+    add_json(command, "print one JSON object per group")
 
 
 _ABOUT_TOP = """\
@@ -115,9 +143,9 @@ examples:
 """
 
 
-def add_top(new_command: NewCommand) -> None:
+def add_top(new: NewCommand) -> None:
     """Add the command."""
-    command = new_command("top", "watch what all groups of a root land at present", _ABOUT_TOP)
+    command = new("top", "watch what all groups of a root land at present", _ABOUT_TOP)
     command.add_argument("url", metavar="URL", help="an output root, or the root of ledgers")
     command.add_argument(
         "--interval",
@@ -131,16 +159,4 @@ def add_top(new_command: NewCommand) -> None:
     looks.add_argument(
         "--once", dest="count", action="store_const", const=1, help="the same as --count 1"
     )
-    command.add_argument("--json", action="store_true", help="print a JSON array for each look")
-
-
-def _kind(text: str) -> str:
-    """The tag of a kind of record, however it is capitalized.
-
-    Raises:
-        ArgumentTypeError: there is no such kind.
-    """
-    if text.upper() not in KINDS:
-        known = ", ".join(KINDS)
-        raise argparse.ArgumentTypeError(f"no kind of record: {text!r}; there are {known}")
-    return text.upper()
+    add_json(command, "print a JSON array for each look")

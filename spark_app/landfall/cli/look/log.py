@@ -16,7 +16,6 @@ from landfall.cli.look.log_entries import (
     Outcome,
     Outcomes,
     decision_of,
-    instant,
     kind_of,
     log_entry,
     topics_of,
@@ -53,7 +52,7 @@ class Wanted:
         # Each driver has a clock of its own: an older time does not end the search.
         if self.since is None and self.until is None:
             return True
-        time = instant(text)
+        time = console.instant(text)
         if time is None:
             return False
         is_late_enough = self.since is None or time >= self.since
@@ -136,7 +135,7 @@ def _print(entry: LogEntry, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(f"{msgspec.json.encode(entry).decode()}\n")
         return
-    time = instant(entry.time)
+    time = console.instant(entry.time)
     shown = f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if time else entry.time
     line = f"{entry.slot:>8}  {shown:<20}  {entry.kind:<8}  {entry.summary}"
     counts = ", ".join(_counted(*item) for item in entry.counts.items() if item[1])

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from landfall.api.values import time_text
 from landfall.ledger import (
     Add,
     Applied,
@@ -154,23 +153,6 @@ def topics_of(group: str, record: Record) -> set[str]:
             return {topic_partition(o.upload.key).topic for o in record.objects}
         case _:
             return {entry.topic for entry in entries_of(group, record)}
-
-
-def instant(text: str) -> datetime | None:
-    """The time in a record's header; None if it is none."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
-
-
-def ago(text: str | None, now: datetime) -> str:
-    """How long ago the time in a record's header was: ``41s ago``; ``never`` without one."""
-    time = instant(text) if text else None
-    if time is None:
-        return text or "never"
-    return f"{time_text(int((now - time).total_seconds()))} ago"
 
 
 @dataclass

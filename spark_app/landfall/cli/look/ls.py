@@ -9,7 +9,6 @@ from datetime import UTC
 import msgspec
 
 from landfall.api.contract import ExitCode
-from landfall.cli.look.log_entries import instant
 from landfall.cli.text import console
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
@@ -103,7 +102,7 @@ def _print(group: ListedGroup, *, as_json: bool) -> None:
     if group.error is not None:
         _print_line(group.group, "broken", "", "", "", group.error)
         return
-    time = instant(group.last_commit) if group.last_commit else None
+    time = console.instant(group.last_commit) if group.last_commit else None
     shown = f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if time else group.last_commit or "never"
     numbers = (group.generation, group.topics, group.slots)
     cells = (console.count(number or 0) for number in numbers)

@@ -1,22 +1,25 @@
 """``landfall status``: a group's checkpoints and lag, from its ledger and Kafka, driver or not."""
 
 import argparse
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from operator import attrgetter
 
 import msgspec
 from rich.markup import escape
+from rich.table import Table
 
-from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
+from landfall.api.contract import LANE, ExitCode, LedgerAnchor, LedgerPosition
 from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import next_step
 from landfall.api.spec.publish import PublisherEntry
 from landfall.cli.group_store import GroupStore, explain_kafka
-from landfall.cli.look.feed_progress import read_feeds, show_feeds
-from landfall.cli.look.log_entries import ago
 from landfall.cli.text import console
+from landfall.discovery import part_lists
+from landfall.discovery.feed_keys import FeedKeys
+from landfall.driver.feeds.feed_status import feed_status
 from landfall.errors import LandfallError, Reason, Retry
 from landfall.ledger import State, Totals
 from landfall.ledger.feeds import unlanded
@@ -267,7 +270,7 @@ def summary(progress: GroupProgress, now: datetime) -> str:
         state,
         f"{console.counted(blocked, 'topic partition')} blocked" if blocked else "",
         f"{console.counted(totals.landed, 'record')} in {objects}",
-        f"last commit {ago(progress.last_commit, now)}",
+        f"last commit {console.ago(progress.last_commit, now)}",
     )
     return f"{progress.group}: {', '.join(part for part in parts if part)}"
 
@@ -401,3 +404,57 @@ def _by_publisher(publishers: Collection[PublisherProgress]) -> object:
 
 def _number(number: int | None) -> str:
     return "?" if number is None else console.count(number)
+
+
+# ------------------------------------------------------------------------------------------ files
+
+
+def read_feeds(opened: GroupStore, state: State, file: str) -> tuple[FeedStatus, ...]:
+    """The files of each feed of the spec, as far as the ledger says; the bucket is not looked at.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, a list that the ledger names is gone or damaged.
+        Retry: the store does not answer.
+    """
+    return tuple(
+        feed_status(
+            feed,
+            state.feeds[tp],
+            state.checkpoint[tp],
+            partial(part_lists.read, opened.store, FeedKeys(opened.name, LANE, feed.topic)),
+            file=file,
+        )
+        for feed in opened.group.spec.source.files
+        if (tp := TopicPartition(feed.topic, 0)) in state.feeds
+    )
+
+
+def show_feeds(feeds: Sequence[FeedStatus]) -> None:
+    """Print a line for each feed, and what is wrong with its files."""
+    console.out().print(_table(feeds))
+    for feed in feeds:
+        if feed.error:
+            console.print_error(feed.topic, f"{feed.error}; next: {feed.next_step}")
+
+
+def _table(feeds: Sequence[FeedStatus]) -> Table:
+    columns = (
+        ">pending files",
+        ">pending bytes",
+        ">taken",
+        ">landed parts",
+        ">parked parts",
+        ">ignored",
+    )
+    shown = console.table("feed", *columns)
+    for feed in feeds:
+        shown.add_row(
+            escape(feed.topic),
+            console.count(feed.pending_files),
+            console.size(feed.pending_bytes),
+            console.count(feed.taken_parts),
+            console.count(feed.landed_parts),
+            console.count(feed.parked_parts),
+            console.count(feed.ignored_parts),
+        )
+    return shown

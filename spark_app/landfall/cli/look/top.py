@@ -12,7 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from landfall.api.contract import ExitCode
-from landfall.cli.look.log_entries import ago
 from landfall.cli.text import console
 from landfall.cli.text.meter import Meter
 from landfall.errors import Reason, Stalled
@@ -116,7 +115,7 @@ def _table(groups: Mapping[str, Watched], now: datetime) -> Table:
             "" if size is None else console.size(size),
             console.count(totals.landed),
             console.count(totals.present_objects),
-            ago(group.state.last_commit_time, now),
+            console.ago(group.state.last_commit_time, now),
         )
     return table
 

@@ -19,7 +19,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.objects import read_back
 from landfall.cli.objects.replaced_objects import find_retired
 from landfall.cli.text import console
-from landfall.cli.text.printable import printable
+from landfall.cli.text.console import printable
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.ledger import folders, object_names, retired_names

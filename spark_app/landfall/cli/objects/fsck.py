@@ -7,43 +7,56 @@ looked up in the slots that were written since, before it is reported.
 
 import argparse
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rich.markup import escape
 
 from landfall.api.contract import LANE, ExitCode
-from landfall.checks import Finding, Invariant, objects
+from landfall.checks import Finding, Invariant, load_records, objects
 from landfall.checks.chain import Chain
 from landfall.checks.objects import NamedObject
-from landfall.checks.replacements import check_stayed
-from landfall.checks.stored import check_ids, check_stored, named_schemas, named_specs
+from landfall.checks.part_lists import check_list
+from landfall.checks.replacements import check_replace, check_stayed, read_list
+from landfall.checks.stored import (
+    check_ids,
+    check_stored,
+    listed_schemas,
+    listed_specs,
+    named_schemas,
+    named_specs,
+)
 from landfall.cli.group_store import GroupStore, map_concurrently
-from landfall.cli.objects.fsck_feeds import check_indexes, check_lists
-from landfall.cli.objects.fsck_replaced import Named, check_replaced
-from landfall.cli.objects.load_records import check_load_records
 from landfall.cli.objects.named_objects import NamedObjects
 from landfall.cli.text import console
 from landfall.cli.text.meter import Progress, advancing, silent
+from landfall.discovery import stored
+from landfall.discovery.index import read_manifest
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
 from landfall.ledger import (
     Commit,
     Discover,
     Drop,
+    Feed,
     Lost,
     Record,
     Repair,
     Replace,
+    Replacement,
     Replay,
     Snapshot,
     State,
     object_names,
 )
 from landfall.ledger.documents import parse_document
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replacement_lists import Replaced
 from landfall.ledger.schema_ids import schema_of_id
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
+from landfall.publish.cursor import published_prefix
+from landfall.store import Slots
 
 READ_BYTES = 2**20
 WITHOUT_ANCHOR = (
@@ -96,6 +109,15 @@ class Report:
     def of(self, invariant: Invariant) -> list[Finding]:
         """The violations of one invariant."""
         return [finding for finding in self.findings if finding.invariant is invariant]
+
+
+@dataclass(frozen=True)
+class Named:
+    """What a ledger names: objects, and by their SHA-256 schemas and specs with the first slot."""
+
+    objects: NamedObjects
+    schemas: dict[str, int]
+    specs: dict[str, int]
 
 
 def fsck(arguments: argparse.Namespace) -> ExitCode:
@@ -488,3 +510,140 @@ def _other_counts(report: Report) -> str:
     return (
         f"{waiting} completion, {orphans} to no COMMIT, {markers}, {foreign} not belong to Landfall"
     ) + (f", {expired} expired" if report.expired else "")
+
+
+# --------------------------------------------------------------------- lists and indexes of feeds
+
+
+def check_lists(slots: Slots, records: Iterable[Discover]) -> Iterator[Finding]:
+    """Read every list that these records name.
+
+    Raises:
+        Retry: the store does not answer.
+    """
+    for record in records:
+        if listed := record.listed:
+            topic, slot = record.topic_partition.topic, record.header.seq
+            found = check_list(topic, listed, slot, slots.read(listed.key))
+            yield from filter(None, (found,))
+
+
+def check_indexes(slots: Slots, feeds: Mapping[TopicPartition, Feed]) -> Iterator[Finding]:
+    """Read the index of known files that the ledger names of each feed, with its pieces.
+
+    Raises:
+        Retry: the store does not answer.
+    """
+    for tp, feed in sorted(feeds.items()):
+        try:
+            for piece in read_manifest(slots, feed.known).pieces:
+                stored.load(slots, piece.key, piece.sha256)
+        except Stalled as broken:
+            if broken.reason is not Reason.LEDGER_BROKEN:
+                raise
+            yield Finding(Invariant.I12, "an index", str(broken), topic_partition=tp)
+
+
+# ---------------------------------------------------------------------------- loads of publishers
+
+
+@dataclass(frozen=True)
+class LoadRecords:
+    """What was found of them.
+
+    Attributes:
+        read: how many records were read.
+        findings: what is wrong with them.
+    """
+
+    read: int
+    findings: tuple[Finding, ...]
+
+
+def check_load_records(opened: GroupStore, *, deep: bool) -> LoadRecords:
+    """Read the records of the last load of each table, all of them if ``deep``.
+
+    Publishers go on meanwhile: a record that was not listed is looked for again, and one that is
+    gone when it is read was an old one.
+    """
+    prefix, store = published_prefix(opened.name, LANE), opened.store
+    chains = load_records.load_chains(prefix, (stat.key for stat in store.list_after(prefix)))
+    begins = {load_records.begin_of(chain) for chain in chains}
+    due = begins.union(*(chain.missing() for chain in chains))
+    lacking = [load_records.missing_record(key) for key in sorted(due) if store.read(key) is None]
+    keys = [*begins, *(key for chain in chains for key in chain.keys(1 if deep else chain.last))]
+
+    def check(key: str) -> Finding | None:
+        body = store.read(key)
+        return None if body is None else load_records.check_record(prefix, key, body)
+
+    damaged = filter(None, map_concurrently(check, keys, opened.new_pool))
+    return LoadRecords(len(keys), (*lacking, *damaged))
+
+
+# ------------------------------------------------------------------------------- replaced objects
+
+
+def check_replaced(
+    slots: Slots, group: str, named: Named, before: State, record: Replace
+) -> Iterator[Finding]:
+    """Read the list that a REPLACE names, and take it over into what is named.
+
+    Raises:
+        Retry: the store does not answer.
+    """
+    slot, names = record.header.seq, named.objects
+    listed = read_list(record.listed, slot, slots.read(record.listed.key))
+    if isinstance(listed, Finding):
+        yield listed
+        return
+    if record.again:  # the former slot has named the rest
+        yield from _decide_again(names, record, listed)
+        return
+    if record.instead in before.replacing:
+        yield from _give_up(slots, names, before.replacing[record.instead].listed, slot)
+    for schema in listed_schemas(listed):
+        named.schemas.setdefault(schema, slot)
+    for spec in listed_specs(listed):
+        named.specs.setdefault(spec, slot)
+    yield from check_replace(group, before, record, listed, names.find)
+    yield from _replace(names, listed, slot)
+
+
+def _replace(names: NamedObjects, listed: Replaced, slot: int) -> Iterator[Finding]:
+    """Expect the new objects, and the old ones no more once the REPLACE is applied."""
+    for retiring in listed.retire:
+        names.retire(retiring.landed.upload.key, slot)
+    for new in listed.objects:
+        earlier = names.add(slot, new.landed)
+        if earlier is not None:
+            key = new.landed.upload.key
+            got = f"slot {earlier} names it already"
+            yield Finding(Invariant.I4, "a key that no other record names", got, slot, key=key)
+
+
+def _decide_again(names: NamedObjects, record: Replace, listed: Replaced) -> Iterator[Finding]:
+    """Take note that a REPLACE is decided in a later slot; the fold has compared the lists."""
+    slot = record.header.seq
+    if listed.folders != {*record.folders}:
+        other = min(listed.folders ^ {*record.folders})
+        got = f"others, such as {other}"
+        yield Finding(Invariant.I13, "the folders of the objects", got, slot)
+    for retiring in listed.retire:
+        names.retire(retiring.landed.upload.key, slot)
+    for new in listed.objects:
+        names.decide_again(new.landed.upload.key, slot)
+
+
+def _give_up(
+    slots: Slots, names: NamedObjects, given_up: Replacement, slot: int
+) -> Iterator[Finding]:
+    """Expect the new objects of a REPLACE no more; those that were to retire have not."""
+    listed = read_list(given_up, slot, slots.read(given_up.key))
+    if isinstance(listed, Finding):
+        yield listed
+        return
+    for retiring in listed.retire:
+        names.retire(retiring.landed.upload.key, -1)
+    for new in listed.objects:
+        names.retire(new.landed.upload.key, slot)

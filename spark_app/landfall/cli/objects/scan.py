@@ -9,9 +9,8 @@ from rich.markup import escape
 
 from landfall.api.contract import ExitCode
 from landfall.cli.group_store import GroupStore, map_concurrently
-from landfall.cli.objects.scan_backup import Backup
 from landfall.cli.objects.scan_objects import InScope, Window, objects_in_scope, replaced_lists
-from landfall.cli.objects.scan_reading import Scanner
+from landfall.cli.objects.scan_reading import Backup, Scanner
 from landfall.cli.text import console
 from landfall.cli.text.meter import advancing
 from landfall.ledger import State, object_names

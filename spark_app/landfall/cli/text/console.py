@@ -1,8 +1,10 @@
 """How commands print: one console for results, one for the rest, and the format of numbers."""
 
+import base64
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from landfall.api.values import time_text
 from landfall.logs import visible
 
 PIPE_WIDTH = 160
@@ -116,3 +119,30 @@ def size(number: float) -> str:
 def facts(values: Mapping[str, object]) -> str:
     """Names and values on one line, the values in bold."""
     return "  ".join(f"{name} [bold]{escape(str(value))}[/bold]" for name, value in values.items())
+
+
+def printable(value: object) -> object:
+    """Bytes as text if they are valid UTF-8, else as ``{"base64": …}``; other values unchanged."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def instant(text: str) -> datetime | None:
+    """The time in a record's header; None if it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def ago(text: str | None, now: datetime) -> str:
+    """How long ago the time in a record's header was: ``41s ago``; ``never`` without one."""
+    time = instant(text) if text else None
+    if time is None:
+        return text or "never"
+    return f"{time_text(int((now - time).total_seconds()))} ago"

@@ -10,24 +10,33 @@
 The others are those of ``landfall.publish.catalog.options``. Credentials are those of the secret,
 ``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and maybe ``AWS_SESSION_TOKEN``; without one, those
 that landing uses (``spec.output.s3``).
+
+A table is changed only as the version that was loaded (``VersionId``): Glue refuses others with
+ConcurrentModificationException. Old versions are not kept, because each hour could make one.
+
+Source: AWS Glue Web API, "Table API" and "Partition API"; limits are those of the requests there.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from landfall.api.secret_keys import lacks
-from landfall.errors import DestinationDenied
+from landfall.errors import DestinationAway, DestinationDenied, Reason, Stalled
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
-from landfall.publish.catalog.glue_tables import GlueTables
+from landfall.publish.catalog import Changed, Columns, Partition, Table, TableName, Values
+from landfall.publish.catalog.files import STORAGES
 from landfall.publish.catalog.options import TableOptions, check_scheme, step_publisher
 from landfall.publish.context import Context
 from landfall.publish.s3_access import MAX_AGE_SECONDS, s3_access
+from landfall.store.s3.errors import code_of
 
 _TIMEOUT_SECONDS = 60
 _KEYS = {
@@ -105,3 +114,264 @@ class _Client:
         if missing := lacks("Glue", secret):
             raise DestinationDenied(f"Glue: secret {ref.name!r} {missing}")
         return {name: secret[key] for key, name in _KEYS.items() if key in secret}
+
+
+_MAX_WRITTEN, _MAX_READ = 100, 1000
+"""Partitions in one request: BatchCreatePartition and BatchUpdatePartition, BatchGetPartition."""
+_OF_INPUT = (
+    "Name",
+    "Description",
+    "Owner",
+    "LastAccessTime",
+    "LastAnalyzedTime",
+    "Retention",
+    "StorageDescriptor",
+    "PartitionKeys",
+    "ViewOriginalText",
+    "ViewExpandedText",
+    "TableType",
+    "Parameters",
+    "TargetTable",
+)
+"""What TableInput has of Table."""
+_OF_PARTITION = ["Values", "LastAccessTime", "StorageDescriptor", "Parameters", "LastAnalyzedTime"]
+_DENIED = (
+    "AccessDenied",
+    "UnrecognizedClient",
+    "InvalidSignature",
+    "ExpiredToken",
+    "InvalidClient",
+)
+_STALLED = (
+    "InvalidInput",
+    "ResourceNumberLimitExceeded",
+    "ValidationException",
+    "GlueEncryption",
+    "InvalidState",
+)
+_ABSENT, _EXISTS, _CHANGED = "EntityNotFound", "AlreadyExists", "ConcurrentModification"
+
+
+class _Answer(Exception):  # noqa: N818  # what Glue says
+    """Glue's error code, which the caller knows about."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class GlueTables:
+    """The tables of a Data Catalog; see ``Catalog``."""
+
+    def __init__(
+        self,
+        client: Callable[[], Any],
+        catalog_id: str = "",
+        *,
+        creates_databases: bool = False,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            client: a client of Glue, with the credentials as they are now.
+            catalog_id: the account; that of the credentials if empty.
+            creates_databases: whether databases that do not exist are created.
+        """
+        self._client, self._creates_databases = client, creates_databases
+        self._catalog = {"CatalogId": catalog_id} if catalog_id else {}
+
+    def load(self, name: TableName) -> Table | None:
+        """See ``Catalog``."""
+        try:
+            answer = self._ask(name, "get_table", DatabaseName=name.database, Name=name.table)
+        except _Answer as error:
+            if error.code.startswith(_ABSENT):
+                return None
+            raise _away(name, error) from error
+        found = answer["Table"]
+        descriptor = found.get("StorageDescriptor", {})
+        return Table(
+            name,
+            descriptor.get("Location", ""),
+            _columns(descriptor),
+            tuple(key["Name"] for key in found.get("PartitionKeys", ())),
+            None,
+            found.get("Parameters", {}),
+            found.get("TableType", "EXTERNAL_TABLE") == "EXTERNAL_TABLE",
+            found,
+        )
+
+    def create(self, table: Table) -> None:
+        """See ``Catalog``."""
+        if self._creates_databases:
+            self._create_database(table.name)
+        storage = table.storage or STORAGES["Text"]
+        wanted = {
+            "Name": table.name.table,
+            "TableType": "EXTERNAL_TABLE",
+            "Parameters": {**table.properties, "classification": storage.classification},
+            "PartitionKeys": [{"Name": key, "Type": "string"} for key in table.keys],
+            "StorageDescriptor": {
+                "Columns": [{"Name": name, "Type": type_} for name, type_ in table.columns.items()],
+                "Location": table.location,
+                "InputFormat": storage.input_format,
+                "OutputFormat": storage.output_format,
+                "SerdeInfo": {
+                    "SerializationLibrary": storage.serde,
+                    "Parameters": {"serialization.format": "1", **storage.parameters},
+                },
+            },
+        }
+        try:
+            self._ask(
+                table.name, "create_table", DatabaseName=table.name.database, TableInput=wanted
+            )
+        except _Answer as error:
+            if error.code.startswith(_ABSENT):
+                raise Stalled(
+                    Reason.DESTINATION_CONFLICT,
+                    f"table {table.name}: there is no database {table.name.database}; create it, "
+                    "or set createDatabase",
+                ) from error
+            if not error.code.startswith(_EXISTS):
+                raise _away(table.name, error) from error
+
+    def change(self, table: Table, columns: Columns, properties: Mapping[str, str]) -> None:
+        """See ``Catalog``."""
+        wanted = {name: table.found[name] for name in _OF_INPUT if name in table.found}
+        wanted["Parameters"] = dict(properties)
+        wanted["StorageDescriptor"] = _with_columns(table.found["StorageDescriptor"], columns)
+        version = {"VersionId": table.found["VersionId"]} if "VersionId" in table.found else {}
+        try:
+            self._ask(
+                table.name,
+                "update_table",
+                DatabaseName=table.name.database,
+                TableInput=wanted,
+                SkipArchive=True,
+                **version,
+            )
+        except _Answer as error:
+            raise Changed from error
+
+    def partitions(self, table: Table, values: Sequence[Values]) -> list[Partition]:
+        """See ``Catalog``."""
+        found: list[Any] = []
+        for batch in _batches(values, _MAX_READ):
+            keys = [{"Values": [*each]} for each in batch]
+            while keys:
+                try:
+                    answer = self._ask(
+                        table.name, "batch_get_partition", **_of(table), PartitionsToGet=keys
+                    )
+                except _Answer as error:
+                    if error.code.startswith(_ABSENT):
+                        return []
+                    raise _away(table.name, error) from error
+                got, keys = answer.get("Partitions", []), answer.get("UnprocessedKeys", [])
+                found += got
+                if keys and not got:
+                    raise DestinationAway(f"Glue: table {table.name}: partitions are not read")
+        return [
+            Partition(
+                tuple(each["Values"]),
+                each.get("StorageDescriptor", {}).get("Location", ""),
+                _columns(each.get("StorageDescriptor", {})),
+                each,
+            )
+            for each in found
+        ]
+
+    def add(self, table: Table, partitions: Sequence[Partition]) -> None:
+        """See ``Catalog``."""
+        descriptor = table.found["StorageDescriptor"]
+        for batch in _batches(partitions, _MAX_WRITTEN):
+            wanted = [
+                {
+                    "Values": [*each.values],
+                    "StorageDescriptor": {**descriptor, "Location": each.location},
+                }
+                for each in batch
+            ]
+            self._write(table, "batch_create_partition", PartitionInputList=wanted)
+
+    def widen(self, table: Table, partitions: Sequence[Partition], columns: Columns) -> None:
+        """See ``Catalog``."""
+        for batch in _batches(partitions, _MAX_WRITTEN):
+            entries = []
+            for each in batch:
+                wanted = {name: each.found[name] for name in _OF_PARTITION if name in each.found}
+                descriptor = each.found.get("StorageDescriptor", {})
+                wanted["StorageDescriptor"] = _with_columns(descriptor, columns)
+                entries.append({"PartitionValueList": [*each.values], "PartitionInput": wanted})
+            if entries:
+                self._write(table, "batch_update_partition", Entries=entries)
+
+    def _write(self, table: Table, method: str, **arguments: Any) -> None:
+        """Call a method that answers for each partition what went wrong with it."""
+        try:
+            answer = self._ask(table.name, method, **_of(table), **arguments)
+        except _Answer as error:
+            raise _away(table.name, error) from error
+        for each in answer.get("Errors") or ():
+            detail = each.get("ErrorDetail", {})
+            code, message = detail.get("ErrorCode", ""), detail.get("ErrorMessage", "")
+            if code.startswith((_EXISTS, _ABSENT)):
+                continue  # somebody was first; what is there is looked at
+            values = each.get("PartitionValues") or each.get("PartitionValueList") or ()
+            named = f"table {table.name}: partition {'/'.join(values)}: {code}: {message}"
+            if code.startswith(_STALLED):
+                raise Stalled(Reason.DESTINATION_CONFLICT, named)
+            raise DestinationAway(f"Glue: {named}")
+
+    def _create_database(self, name: TableName) -> None:
+        try:
+            self._ask(name, "create_database", DatabaseInput={"Name": name.database})
+        except _Answer as error:
+            if not error.code.startswith(_EXISTS):
+                raise _away(name, error) from error
+
+    def _ask(self, name: TableName, method: str, **arguments: Any) -> Any:
+        with _errors(name):
+            return getattr(self._client(), method)(**self._catalog, **arguments)
+
+
+@contextmanager
+def _errors(name: TableName) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        code, message = code_of(error), error.response.get("Error", {}).get("Message", "")
+        if code.startswith((_ABSENT, _EXISTS, _CHANGED)):
+            raise _Answer(code, message) from None
+        named = f"Glue: table {name}: {code}: {message}"
+        if code.startswith(_DENIED):
+            raise DestinationDenied(named) from None
+        if code.startswith(_STALLED):
+            raise Stalled(Reason.DESTINATION_CONFLICT, named) from None
+        raise DestinationAway(named) from None
+    except BotoCoreError as error:
+        raise DestinationAway(f"Glue: table {name}: {error}") from None
+
+
+def _away(name: TableName, error: _Answer) -> DestinationAway:
+    return DestinationAway(f"Glue: table {name}: {error.code}: {error}")
+
+
+def _of(table: Table) -> dict[str, str]:
+    return {"DatabaseName": table.name.database, "TableName": table.name.table}
+
+
+def _columns(descriptor: Mapping[str, Any]) -> Columns:
+    return {column["Name"]: column.get("Type", "") for column in descriptor.get("Columns", ())}
+
+
+def _with_columns(descriptor: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    there = _columns(descriptor)
+    added = ({"Name": name, "Type": t} for name, t in columns.items() if name not in there)
+    return {**descriptor, "Columns": [*chain(descriptor.get("Columns", ()), added)]}
+
+
+def _batches(all_: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(all_), size):
+        yield all_[start : start + size]

@@ -8,10 +8,9 @@ from landfall.api.spec import TopicSpecs
 from landfall.ledger.object_names import ObjectName
 from landfall.publish import VisibleObject
 from landfall.publish.catalog import Columns, Partition, Storage, Table, TableName, Values
-from landfall.publish.catalog.files import ColumnsOf
+from landfall.publish.catalog.files import STORAGES, ColumnsOf
 from landfall.publish.catalog.hive_types import fits
 from landfall.publish.catalog.naming import Naming, Place
-from landfall.publish.catalog.storage import STORAGES
 from landfall.publish.context import Context
 
 

@@ -9,12 +9,10 @@ import msgspec
 
 from landfall.api.spec import ColumnSource, GroupSpec, TopicSpecs
 from landfall.publish.catalog import Catalog, Storage
-from landfall.publish.catalog.files import ColumnsOf
-from landfall.publish.catalog.finished_only import FinishedOnly
+from landfall.publish.catalog.files import FILES_OF_COLUMNS, STORAGES, WHOLE_VALUE, ColumnsOf
 from landfall.publish.catalog.layout import Layout
 from landfall.publish.catalog.naming import Naming
-from landfall.publish.catalog.step import PartitionStep
-from landfall.publish.catalog.storage import FILES_OF_COLUMNS, STORAGES, WHOLE_VALUE
+from landfall.publish.catalog.step import FinishedOnly, PartitionStep
 from landfall.publish.context import Context
 from landfall.publish.steps import StepPublisher
 from landfall.publish.table_names import destination

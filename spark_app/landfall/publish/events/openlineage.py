@@ -21,8 +21,7 @@ from landfall.api.spec import TopicSpecs
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
 from landfall.publish.context import Context
-from landfall.publish.events import Event, EventKind, Events
-from landfall.publish.events.data import Landed, PeriodFinished
+from landfall.publish.events import Event, EventKind, Events, Landed, PeriodFinished
 from landfall.publish.events.sending import EventPublisher, event_kinds, starts_now
 from landfall.publish.events.web import Request, WebServer, timeout_option, url_option
 

@@ -11,8 +11,8 @@ import yaml
 from landfall.api.contract import ExitCode
 from landfall.api.spec import parse_group
 from landfall.cli import main
-from landfall.cli.feeds.lease_arguments import duration
 from landfall.cli.parser import parser
+from landfall.cli.values import duration
 from landfall.driver.core.in_process import InProcessRunner
 from landfall.driver.process.run import Options, drive
 from landfall.lane.stores import open_stores

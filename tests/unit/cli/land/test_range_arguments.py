@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from landfall.cli.land.range_arguments import end, start
 from landfall.cli.parser import parser
+from landfall.cli.values import end, start
 
 FIVE = datetime(2026, 11, 21, 5, tzinfo=UTC)
 

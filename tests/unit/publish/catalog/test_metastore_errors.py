@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from landfall.errors import DestinationAway, DestinationDenied, Stalled
 from landfall.publish.building import publisher
 from landfall.publish.catalog import Changed, Partition, Table, TableName
-from landfall.publish.catalog.glue_tables import GlueTables
-from landfall.publish.catalog.metastore import Metastore
+from landfall.publish.catalog.glue import GlueTables
+from landfall.publish.catalog.hive import Metastore
 from landfall.publish.catalog.thrift_client import ThriftClient
 from tests.support.examples import share
 from tests.support.lake import CLICKS, Landed

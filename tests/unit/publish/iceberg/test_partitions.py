@@ -14,8 +14,8 @@ from landfall.errors import Stalled
 from landfall.ledger.object_names import ObjectName, parse_key
 from landfall.publish.building import publisher
 from landfall.publish.catalog import TableName
+from landfall.publish.catalog.hive import part_name
 from landfall.publish.catalog.hive_types import columns_of, fits, hive_type, together
-from landfall.publish.catalog.metastore import part_name
 from landfall.publish.catalog.naming import Naming
 from landfall.publish.steps import StepPublisher
 from tests.support.catalogs import MemoryCatalog, Warehouse, memory_warehouse, parquet_of
