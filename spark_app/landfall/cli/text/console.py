@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from landfall.api.values import time_text
 from landfall.logs import visible
 
 PIPE_WIDTH = 160
@@ -142,6 +141,8 @@ def instant(text: str) -> datetime | None:
 
 def ago(text: str | None, now: datetime) -> str:
     """How long ago the time in a record's header was: ``41s ago``; ``never`` without one."""
+    from landfall.api.values import time_text  # noqa: PLC0415  # it imports pydantic
+
     time = instant(text) if text else None
     if time is None:
         return text or "never"
