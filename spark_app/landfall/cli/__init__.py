@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
     # the process of a local run is forked, and must have one thread until then.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        if parsed.command == "audit":
+        if parsed.code.startswith("landfall_audit."):
             distributions.check_group(parsed.group)
         return ExitCode(imported(parsed.code)(parsed))
     except Stalled as stalled:
