@@ -448,3 +448,17 @@ def test_a_replay_reads_nothing_that_a_former_driver_may_still_delete(store: Mem
     assert letters(store) == {}
     assert answer.message.endswith("have expired (spec.badRecords.retain) and cannot be replayed")
     assert "Replay" not in tags(store)
+
+
+@pytest.mark.usefixtures("landed")
+def test_what_is_said_to_have_expired_while_a_replay_works_stays(store: MemoryStore) -> None:
+    """A fenced driver says so late, after a replay has read them, before another begins."""
+    state = Lane(store, "events", LANE).read()
+    replayer = Replayer(group(3), store, MemoryRunner(store), lambda: "token")
+    replayer.finish_expiry(state)
+    said = encode_expired(ExpiredLetters(state.applied_through, -1, "2126-11-20T00:00:00+00:00"))
+    store.create(expired_key("events", LANE, state.applied_through), said)
+
+    replayer.finish_expiry(state)
+
+    assert set(letters(store)) == {1}

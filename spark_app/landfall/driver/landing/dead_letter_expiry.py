@@ -16,9 +16,9 @@ Dead letters stay while a record after ``applied_through`` names them, a BLOCK c
 REPLACE names them that is not applied, or a REPLAY read them whose objects are not all visible:
 whoever recovers needs what was decided, and what it was made of. A fenced driver does not know what
 its successor replays, and may be stuck between 2 and 3 for long. So who replays deletes first what
-was said to have expired (``finish``), after it has opened the lane: either it sees what the other
-one said in 1, and that driver finds nothing left to delete, or that driver sees in 2 that it is
-fenced.
+was said to have expired (``finish``), once, after it has opened the lane: either it sees what the
+other one said in 1, and that driver finds nothing left to delete, or that driver sees in 2 that it
+is fenced.
 """
 
 import logging

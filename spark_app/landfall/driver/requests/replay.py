@@ -10,7 +10,7 @@ thread that appends to the lane sends it the result. Without a driver, ``run`` d
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from landfall import ledger
@@ -83,9 +83,9 @@ class Replayable:
         return "; ".join(parts)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Replayer:
-    """Does the work of a replay; appends nothing itself.
+    """Does the work of the replays of one owner of the lane; appends nothing itself.
 
     Attributes:
         group: the resource.
@@ -98,17 +98,22 @@ class Replayer:
     store: Store
     runner: Runner
     new_name: Callable[[], str]
+    _has_finished_expiry: bool = field(default=False, init=False)
 
     def finish_expiry(self, state: State) -> None:
         """Delete dead letters that a former driver may still delete, before any of them is read.
 
-        Only who has opened the lane may do so: what is said to have expired later is of its own.
+        Only who has opened the lane may do so, and only once. What a fenced driver says later it
+        deletes no more; and another replay may have read it, whose REPLAY is not recorded yet.
 
         Raises:
             Retry: the store does not answer.
             Stalled: LEDGER_BROKEN, the ledger cannot be read.
         """
+        if self._has_finished_expiry:
+            return
         ExpirySweep(self.store, Lane(self.store, self.group.metadata.name, LANE)).finish(state)
+        self._has_finished_expiry = True
 
     def find(self, state: State, request: ReplayRequest) -> Replayable:
         """The dead-letter objects that the request is about.
