@@ -71,6 +71,7 @@ FEATURES = {
         "admission",
         "personal_data",
         "unit/test_network",
+        "memory_limit",
         "unit/test_distribution",
         "unit/test_errors",
         "unit/test_logs",
