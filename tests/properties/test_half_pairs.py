@@ -39,7 +39,8 @@ def as_characters(text: str) -> str:
 @given(texts=st.lists(TEXTS, min_size=1, max_size=5), is_upper=st.booleans())
 def test_halves_are_replaced_and_nothing_else_changes(texts: list[str], *, is_upper: bool) -> None:
     payloads = [json.dumps({"s": text, "n": 1}).encode() for text in texts]
-    if is_upper:
+    # A backslash of the text itself is escaped, too, and begins no escape.
+    if is_upper and not any("\\" in text for text in texts):
         payloads = [p.replace(b"\\ud8", b"\\uD8").replace(b"\\ude", b"\\uDE") for p in payloads]
     # A character outside of the BMP is the pair that it is written as.
     whole = [as_characters(text) for text in texts]

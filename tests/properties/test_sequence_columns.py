@@ -53,7 +53,7 @@ def in_rows(data: bytes) -> list[Row]:
     ]
 
 
-def in_columns(data: bytes, start: int = 0) -> Read:
+def in_columns(data: bytes, start: int | None = 0) -> Read:
     """What is read as columns."""
     rows, error = list[Row](), ""
     try:
@@ -230,7 +230,7 @@ def packed(pairs: Sequence[tuple[Any, Any]]) -> bytes:
 def test_other_keys_are_read_alike_or_refused(keys: list[bytes]) -> None:
     data = plain([writable(key) for key in keys], [writable(b"v")] * len(keys))
 
-    rows, error = in_columns(data)
+    rows, error = in_columns(data, start=None)  # also those of negative offsets
     expected, refused = _checked(as_audited(data))
     assert (rows, bool(error)) == (expected, bool(refused))
 

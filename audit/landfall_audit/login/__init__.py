@@ -62,6 +62,6 @@ def fault(error: BaseException) -> str:
     current: BaseException | None = error
     while current is not None:
         if isinstance(current, OSError) and current.strerror:
-            return current.strerror
+            return current.strerror.lower()
         current = current.__cause__ or current.__context__
     return type(error).__name__

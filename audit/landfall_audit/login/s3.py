@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import boto3
 from botocore import exceptions as boto
@@ -181,7 +181,17 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
     ) as error:
         raise StoreDenied(f"{request}: {error}") from error
     except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
-        raise Retry(f"{request}: {fault(error)}") from error
+        raise Retry(f"{request}: {_server(error)}{fault(error)}") from error
+
+
+def _server(error: Exception) -> str:
+    """Which server was asked, if botocore says so; nothing else of the URL, such as a password."""
+    named = getattr(error, "kwargs", {})
+    parts = urlsplit(str(named.get("proxy_url") or named.get("endpoint_url") or ""))
+    if not parts.hostname:
+        return ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.hostname}:{port}: "
 
 
 def _translated(error: boto.ClientError, request: str) -> Retry | Stalled:

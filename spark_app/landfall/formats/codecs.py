@@ -54,6 +54,8 @@ _RAW, _ZLIB, _GZIP = -15, 15, 31
 """zlib's parameter ``wbits`` for a raw deflate stream, a zlib stream and a gzip member."""
 _READ_BYTES = 64 * 1024
 """How much of an object is read at once: of gzip it becomes 66 MB at most."""
+_UNZSTD_BYTES = 256 * 1024
+"""What is decompressed of zstd at once."""
 _FRAME_BYTES = 1024
 """How much of a zstd frame is decompressed at once: it becomes 32 MiB at most."""
 _SIZE_BYTES = 5
@@ -372,12 +374,18 @@ def _check_size(size: int, limit: int) -> None:
 
 
 def _unzstd(data: bytes, limit: int) -> bytes:
+    stream = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+    parts: list[bytes] = []
+    size = 0
     try:
-        contents = bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1))
+        # Arrow allocates what it is asked for: never the limit, of which little may be needed.
+        while part := bytes(stream.read(_UNZSTD_BYTES)):
+            parts.append(part)
+            size += len(part)
+            _check_size(size, limit)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"damaged compressed data: {error}") from error
-    _check_size(len(contents), limit)
-    return contents
+    return b"".join(parts)
 
 
 def _unsnappy(data: bytes, limit: int) -> bytes:

@@ -430,7 +430,7 @@ def test_a_ledger_is_read_with_the_lists_of_its_merges() -> None:
 
     assert (found.landed, found.purpose) == (merge.new.landed, Purpose.COMPACT)
     sample.store.delete_slots([merge.stored().key])
-    with pytest.raises(Stalled, match="not the list that the ledger names"):
+    with pytest.raises(Stalled, match="which is not"):
         read_landed(lane)
 
 

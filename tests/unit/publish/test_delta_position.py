@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from landfall.publish.delta import position as delta_position
-from landfall.publish.delta.position import DeltaPosition, PositionUnknown, position, properties
+from landfall.publish.delta.position import DeltaPosition, PositionUnknown, position_of, properties
 
 ROOT = "s3://lake/out"
 
@@ -16,7 +16,7 @@ def of(**said: Any) -> DeltaPosition:
     """The position that a table has by its newest commit."""
     commit = {f"landfall/{name.replace('_', '-')}": value for name, value in said.items()}
     commits = [{"version": 3, "landfall/root": ROOT, **commit}]
-    return position(cast("delta_position.Commits", commits), "landfall", ROOT)
+    return position_of(cast("delta_position.Commits", commits), "landfall", ROOT)
 
 
 def packed(keys: bytes) -> str:
@@ -26,7 +26,7 @@ def packed(keys: bytes) -> str:
 def test_a_commit_of_our_own() -> None:
     commit = {"version": 3, **properties("landfall", ROOT, 7, {"a", "b"})}
 
-    found = position(cast("delta_position.Commits", [commit]), "landfall", ROOT)
+    found = position_of(cast("delta_position.Commits", [commit]), "landfall", ROOT)
 
     assert found == DeltaPosition(7, frozenset({"a", "b"}))
 

@@ -91,12 +91,15 @@ def test_an_undone_backfill_changes_rows_also_if_its_topic_partition_has_left(
     made = SampleLedger().open().add(CLICKS)
     landed = made.land(CLICKS, 0, 5)
     made.commit(landed).shown()
-    merge = Merge.of(made, [(2, each) for each in landed.objects])
-    merge.record(purpose=Purpose.UNDO, undoes=2, retires_later=True).complete()
+    backfill = Merge.of(made, [(2, each) for each in landed.objects])
+    backfill.record(purpose=Purpose.BACKFILL, retires_later=True).complete()
+    made.shown()
+    undo = Merge.of(made, [(backfill.slot, backfill.new.landed)])
+    undo.record(purpose=Purpose.UNDO, undoes=backfill.slot, retires_later=True).complete()
     if leaves:
         made.append(lambda h: Drop(header=h, topic_partitions=(CLICKS,), reason="deleted"))
     made.shown()
 
-    (replaced,) = [each for part in follower(made).stretches(-1) for each in part.replaced]
+    replaced = [each for part in follower(made).stretches(-1) for each in part.replaced][-1]
 
-    assert (replaced.record, replaced.changes_rows) == (merge.slot, True)
+    assert (replaced.record, replaced.changes_rows) == (undo.slot, True)

@@ -45,7 +45,7 @@ from landfall.publish.delta.position import (
     Commits,
     DeltaPosition,
     PositionUnknown,
-    position,
+    position_of,
     properties,
 )
 from landfall.publish.delta_paths import InTheWayOfVacuum, absolute, below, path_in_table
@@ -324,7 +324,7 @@ class DeltaTables:
         if loaded is None:
             return DeltaPosition()
         try:
-            return position(Commits(loaded), self.application, self.root)
+            return position_of(Commits(loaded), self.application, self.root)
         except Stalled as error:
             raise type(error)(error.reason, f"table {loaded.table_uri}: {error}") from None
 

@@ -94,7 +94,7 @@ def _left_out(text: str | None) -> frozenset[str] | None:
     return untrusted_json.decode(keys, type=frozenset[str])
 
 
-def position(commits: Commits, application: str, root: str) -> DeltaPosition:
+def position_of(commits: Commits, application: str, root: str) -> DeltaPosition:
     """The position of a table.
 
     Args:
