@@ -9,11 +9,15 @@ import io
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PRODUCT = ("spark_app/landfall", "spark_app/pyspark_landfall", "operator/landfall_operator")
+PODS = ("spark_app/landfall", "spark_app/pyspark_landfall", "operator/landfall_operator")
+"""What runs in pods."""
+APART = ("audit/landfall_audit", "migrate/landfall_migrate")
+"""Distributions that are installed where they are needed."""
+WIDTH = 27
 FLAT = 25
 """More files than this in one folder are marked: nobody finds his way among them."""
 
@@ -43,21 +47,25 @@ def code_lines(source: str) -> int:
 
 
 def table(root: Path = ROOT) -> Iterator[str]:
-    """One line for each room with its files and lines of code, the sum last."""
+    """One line for each room with its files and lines of code: of pods, then of the rest."""
+    for packages, sum_ in ((PODS, "in pods"), (APART, "apart")):
+        yield from _table(root, packages, sum_)
+
+
+def _table(root: Path, packages: Iterable[str], sum_: str) -> Iterator[str]:
     files: Counter[str] = Counter()
     lines: Counter[str] = Counter()
     flat: Counter[str] = Counter()
-    for package in PRODUCT:
+    for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             parts = path.relative_to(root / package).parts
             room = "/".join((Path(package).name, *parts[:-1][:1]))
             files[room] += 1
             lines[room] += code_lines(path.read_text())
             flat[str(path.parent.relative_to(root))] += 1
-    width = max(map(len, files))
     for room, count in sorted(lines.items(), key=lambda item: -item[1]):
-        yield f"{room:{width}}  {files[room]:4} files  {count:7,} lines"
-    yield f"{'together':{width}}  {files.total():4} files  {lines.total():7,} lines"
+        yield f"{room:{WIDTH}}  {files[room]:4} files  {count:7,} lines"
+    yield f"{sum_:{WIDTH}}  {files.total():4} files  {lines.total():7,} lines"
     for folder, count in flat.items():
         if count > FLAT:
             yield f"more than {FLAT} files: {folder} ({count})"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dev.size import PRODUCT, code_lines, table
+from dev.size import APART, PODS, code_lines, table
 
 SOURCE = '''"""A docstring
 of two lines."""
@@ -30,19 +30,22 @@ def test_blanks_comments_docstrings_and_imports_are_no_code() -> None:
 
 
 def test_rooms_are_counted_and_folders_that_are_too_flat_marked(tmp_path: Path) -> None:
-    for package in PRODUCT:
+    for package in (*PODS, *APART):
         (tmp_path / package).mkdir(parents=True)
         (tmp_path / package / "__init__.py").write_text('"""A package."""\n')
-    room = tmp_path / PRODUCT[0] / "driver"
+    room = tmp_path / PODS[0] / "driver"
     room.mkdir()
     for number in range(26):
         (room / f"m{number}.py").write_text("A = 1\nB = 2\n")
 
-    assert list(table(tmp_path)) == [
-        "landfall/driver      26 files       52 lines",
-        "landfall              1 files        0 lines",
-        "pyspark_landfall      1 files        0 lines",
-        "landfall_operator     1 files        0 lines",
-        "together             29 files       52 lines",
-        "more than 25 files: spark_app/landfall/driver (26)",
+    assert [line.split() for line in table(tmp_path)] == [
+        ["landfall/driver", "26", "files", "52", "lines"],
+        ["landfall", "1", "files", "0", "lines"],
+        ["pyspark_landfall", "1", "files", "0", "lines"],
+        ["landfall_operator", "1", "files", "0", "lines"],
+        ["in", "pods", "29", "files", "52", "lines"],
+        ["more", "than", "25", "files:", "spark_app/landfall/driver", "(26)"],
+        ["landfall_audit", "1", "files", "0", "lines"],
+        ["landfall_migrate", "1", "files", "0", "lines"],
+        ["apart", "2", "files", "0", "lines"],
     ]
