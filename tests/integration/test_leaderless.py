@@ -9,10 +9,11 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
-from landfall.errors import Reason, Retry, SourceAway
+from landfall.errors import Reason, SourceAway
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets
 from landfall.source.kafka import KafkaLog
+from landfall_audit import errors as audit_errors
 from tests.support.kafka import Message
 from tests.support.landing import Landing, Scene
 from tests.support.second_broker import BrokerPair, broker_pair
@@ -63,7 +64,7 @@ def test_a_kafka_partition_without_a_leader_holds_up_no_other(
         (1, 10, Reason.SOURCE_UNAVAILABLE),
     ]
     assert NO_LEADER in restarted.now.partitions[1].message
-    with pytest.raises(Retry, match=f"^{there}: {NO_LEADER}; audit again"):
+    with pytest.raises(audit_errors.Retry, match=f"^{there}: {NO_LEADER}; audit again"):
         scene.audited()
 
     pair.start_second()
