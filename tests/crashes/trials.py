@@ -237,12 +237,15 @@ class Trials:
     # ------------------------------------------------------------------------------------ the end
 
     def end(self) -> None:
-        """Let frozen drivers wake up, and one more land what is not landed."""
+        """Let frozen drivers wake up, and one more land what is not landed.
+
+        One that was frozen for long may end at once, since the log has not answered it in time.
+        """
         for trial in self.trials:
             for process in trial.drivers:
                 process.frozen = False
         for trial in self.open:
-            if not trial.alive and not self._has_landed(trial):
+            if not self._has_landed(trial):
                 self._start(trial)
 
     def findings(self) -> Iterator[str]:
