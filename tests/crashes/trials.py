@@ -105,6 +105,7 @@ class Trials:
     def __init__(self, schedule: "PairSchedule") -> None:
         self._schedule, self._names = schedule, count(1)
         self.trials: list[Trial] = []
+        self._were_frozen: set[str] = set()
 
     def events(self) -> list[Callable[[], object]]:
         """What may happen between two steps."""
@@ -218,6 +219,7 @@ class Trials:
 
     def _freeze_or_wake(self, process: Process) -> None:
         process.frozen = not process.frozen
+        self._were_frozen.add(process.name)
         self._schedule.say(f"{process.name} {'freezes' if process.frozen else 'wakes up'}")
 
     def _discard(self) -> None:
@@ -237,15 +239,12 @@ class Trials:
     # ------------------------------------------------------------------------------------ the end
 
     def end(self) -> None:
-        """Let frozen drivers wake up, and one more land what is not landed.
-
-        One that was frozen for long may end at once, since the log has not answered it in time.
-        """
+        """Let frozen drivers wake up, and one more land what is not landed."""
         for trial in self.trials:
             for process in trial.drivers:
                 process.frozen = False
         for trial in self.open:
-            if not self._has_landed(trial):
+            if not trial.alive and not self._has_landed(trial):
                 self._start(trial)
 
     def findings(self) -> Iterator[str]:
@@ -265,7 +264,10 @@ class Trials:
         yield from (f"fsck finds {each}" for each in report.findings)
         if not self._has_landed(trial):
             last = trial.drivers[-1]
-            if last.code not in {ExitCode.STALLED, ExitCode.FENCED} and not last.dead:
+            # To one that was frozen for long, the log has not answered in time.
+            is_late = last.code is ExitCode.UNAVAILABLE and last.name in self._were_frozen
+            is_over = is_late or last.code in {ExitCode.STALLED, ExitCode.FENCED}
+            if not is_over and not last.dead:
                 yield f"is not landed, and {last.name} ended with {last.code} {last.error}"
             return
         found = Counter[tuple[str, int, int]]()
