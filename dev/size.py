@@ -19,7 +19,7 @@ APART = ("audit/landfall_audit", "migrate/landfall_migrate")
 """Distributions that are installed where they are needed."""
 WIDTH = 27
 FLAT = 25
-"""More files than this in one folder are marked: nobody finds his way among them."""
+"""A folder with more files than this is marked."""
 
 _NO_CODE = {
     tokenize.COMMENT,

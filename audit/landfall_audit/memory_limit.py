@@ -1,4 +1,4 @@
-"""Bounds the memory that one step of reading a file takes.
+"""Bounds the memory that one step of reading a file takes: the auditor's own copy of this rule.
 
 A few bytes of a Parquet, ORC, Avro or sequence file can say that they unpack to gigabytes, and the
 libraries that read them allocate what the file says: a page of 2 GiB for each column, a value of a

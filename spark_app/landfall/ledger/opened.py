@@ -1,8 +1,8 @@
 """By which stored spec an object was made. Pure.
 
 The owner of a lane lands by the spec that its OPEN names. Merges and copies keep the format of what
-they are made of, so their spec is that of the record which landed their rows: ``made_in`` says
-which that is, and ``OpenedSpecs`` which spec the owner of its slot had.
+they are made of, so their spec is that of the record which landed their rows: ``MadeIn``
+finds that record, and ``OpenedSpecs`` the spec that the owner of its slot had.
 """
 
 from collections import defaultdict
@@ -33,6 +33,11 @@ class MadeIn:
         self._read = read
         self._lists: dict[int, _List] = {}
         self._known: dict[str, int] = {}
+
+    def replace(self, slot: int) -> tuple[Replace, Replaced]:
+        """The REPLACE in a slot, and its list: read once for this and for ``slot``."""
+        found = self._list(slot)
+        return found.record, found.listed
 
     def slot(self, key: str, decided: int) -> int:
         """The slot by whose spec an object of data was made.
@@ -96,7 +101,9 @@ class _List:
 
     def __init__(self, record: Replace, listed: Replaced) -> None:
         retire = [each for each in listed.retire if each.landed.kind is ObjectKind.DATA]
-        self.record, self.back = record, taken_back(record, listed)
+        self.record = record
+        self.listed = listed
+        self.back = taken_back(record, listed)
         self.new = {each.landed.upload.key: each for each in listed.objects}
         self._by_name = {renamed(each.landed.upload.key, 0): each for each in retire}
         self.by_folder = defaultdict[tuple[str, int], list[RetiringObject]](list)

@@ -125,7 +125,7 @@ class Follower:
         """What a slot says is replaced."""
         time = state.last_commit_time or ""
         for slot, _ in visible.replacements:
-            record, listed = read_replace(self._lane, state, slot)
+            record, listed = self._made_in.replace(slot)
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
             new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
             objects = tuple(
