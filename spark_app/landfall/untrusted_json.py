@@ -3,6 +3,7 @@
 ``msgspec`` does not say so, but raises ``UnicodeDecodeError`` and ``RecursionError`` as well.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -32,3 +33,15 @@ def decode_by(read: Callable[[bytes | str], T], body: bytes | str) -> T:
         raise msgspec.DecodeError(f"no UTF-8 text: {error.reason}") from error
     except RecursionError as error:
         raise msgspec.DecodeError("nested too deeply") from error
+
+
+def parse_document(body: bytes | None) -> dict[str, Any]:
+    """Return the JSON object that a file of the bucket holds.
+
+    Raises:
+        ValueError: it holds none, or one that is nested too deeply.
+    """
+    found = decode_by(json.loads, body or b"")
+    if not isinstance(found, dict):
+        raise ValueError(f"a {type(found).__name__}, no object")  # noqa: TRY004  # of a file
+    return found

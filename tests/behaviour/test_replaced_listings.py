@@ -10,7 +10,7 @@ import pytest
 from landfall.api.contract import LANE
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.store import Store
 from tests.support import fakes
 from tests.support.driver_thread import DriverThread

@@ -32,7 +32,7 @@ from landfall.discovery.rules import Rules
 from landfall.formats.readers import reader_of
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.feeds import MAX_LISTED
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store import Created
 from landfall.store.file import FileStore

@@ -24,7 +24,8 @@ from landfall.checks.locate import find_offset
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.fsck import examine
 from landfall.lane import Lane, records_in_segments, store_segment
-from landfall.ledger import Header, Record, State, object_names
+from landfall.ledger import Header, Record, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind

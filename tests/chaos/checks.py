@@ -13,7 +13,7 @@ from dev.servers.kafka import KAFKA
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import State, fold
-from landfall.ledger.object_names import ledger_prefix
+from landfall.ledger.names.object_names import ledger_prefix
 from tests.chaos import compare_landed, kafka_log
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import CheckResult

@@ -25,7 +25,7 @@ from typing import Any
 import yaml
 
 from landfall.api.contract import LANE
-from landfall.ledger import retired_names
+from landfall.ledger.names import object_names
 from landfall.store.probe import PREFIX as PROBES
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.replacing_driver import Forked, Forks
@@ -306,7 +306,7 @@ class Replacing:
         yield from self.scene.findings(**self.spec)
         # Those of a driver that was killed while it tested its store, or kept a copy, are aborted
         # only once they are old: others may still write to them.
-        own = (PROBES, retired_names.retired_prefix("scene", LANE))
+        own = (PROBES, object_names.retired_prefix("scene", LANE))
         yield from (key for key in self.scene.bucket.open_uploads() if not key.startswith(own))
 
     def _count(self) -> None:

@@ -17,8 +17,8 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.file_rows import FeedRows
 from landfall.ledger import Commit, Discover, Feed, Hole, Lost, Record
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.source.files_log import topic_id
 from tests.crashes.feed_world import DAMAGE, MAX_ATTEMPTS, TOPICS, Folder, is_filtered
 from tests.crashes.judge import Offsets, common_findings, folded_records, landed, lost, way_out

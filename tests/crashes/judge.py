@@ -20,20 +20,11 @@ from landfall.cli.objects.fsck import examine
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import (
-    Commit,
-    Drop,
-    Hole,
-    Lost,
-    Record,
-    Repair,
-    Replay,
-    State,
-    object_names,
-)
+from landfall.ledger import Commit, Drop, Hole, Lost, Record, Repair, Replay, State
 from landfall.ledger.decisions import topic_partition
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from tests.crashes.folded import Slot
 from tests.crashes.horizons import late

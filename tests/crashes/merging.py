@@ -23,8 +23,9 @@ from landfall.driver.process.loop import Driver
 from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replace
-from landfall.ledger import Record, Replace, State, object_names, roots
-from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger import Record, Replace, State
+from landfall.ledger.names import object_names, roots
+from landfall.ledger.replace.replacement_lists import NewObject
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import Part, Upload
 from landfall.store.fault_injection import Plan

@@ -21,19 +21,9 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.process.loop import Driver
 from landfall.driver.replacing.promotion import prepare_promotion
 from landfall.errors import LandfallError
-from landfall.ledger import (
-    Block,
-    Commit,
-    Finalize,
-    Lost,
-    Purpose,
-    Record,
-    Repair,
-    Replace,
-    Replay,
-    object_names,
-)
+from landfall.ledger import Block, Commit, Finalize, Lost, Purpose, Record, Repair, Replace, Replay
 from landfall.ledger import Run as RunRecord
+from landfall.ledger.names import object_names
 from landfall.store.copying import copied
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.judge import folded_records

@@ -17,10 +17,17 @@ from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import Promotion
 from landfall.errors import LandfallError
-from landfall.ledger import Purpose, object_names
-from landfall.ledger.merged_objects import Mergeable, halves
+from landfall.ledger import Purpose
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, MadeBy, NewObject, Replaced, Section
+from landfall.ledger.replace.merged_objects import Mergeable, halves
+from landfall.ledger.replace.replacement_lists import (
+    LandedAgain,
+    MadeBy,
+    NewObject,
+    Replaced,
+    Section,
+)
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from tests.crashes.judge import folded_records, lost

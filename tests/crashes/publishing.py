@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from landfall.api.contract import LANE
 from landfall.errors import Retry
 from landfall.lane import Lane
-from landfall.ledger import object_names
 from landfall.ledger.decisions import topic_partition
+from landfall.ledger.names import object_names
 from landfall.ledger.task_results import LandedObject
 from landfall.publish import Stretch
 from landfall.publish.context import Context

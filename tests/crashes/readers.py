@@ -19,8 +19,9 @@ from landfall.landed import pieces
 from landfall.landed.history import History, Life
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import Lost, Replace, Replay, object_names
+from landfall.ledger import Lost, Replace, Replay
 from landfall.ledger.effects import applied
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from tests.crashes.judge import Offsets, folded_records

@@ -41,7 +41,8 @@ from landfall.driver.process.handover import ContenderOptions, LaneContender, St
 from landfall.driver.replacing.promotion import Lanes
 from landfall.errors import LandfallError
 from landfall.lane import Lane
-from landfall.ledger import Commit, decode, object_names
+from landfall.ledger import Commit, decode
+from landfall.ledger.names import object_names
 from landfall.source import FoundTopics
 from landfall.store import Store
 from tests.crashes.process import Process

@@ -22,7 +22,8 @@ from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
-from landfall.ledger import digest, object_names
+from landfall.ledger import digest
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, PartRows
 from landfall.objects import Upload

@@ -185,7 +185,7 @@ GUARDS: dict[str, Guard] = {
     "marks": Guard(
         "test_bucket_writer.py::test_a_mark_that_sends_readers_elsewhere",
         "a mark may name a folder, and any HDFS",
-        {"landfall.ledger.roots": _set("_ANYWHERE", {"s3", "file", "hdfs"})},
+        {"landfall.ledger.names.roots": _set("_ANYWHERE", {"s3", "file", "hdfs"})},
     ),
     "limits of unpacking": Guard(
         "test_bucket_writer.py::test_bombs_and_garbage",

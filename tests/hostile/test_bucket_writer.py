@@ -21,9 +21,8 @@ from landfall.driver.core.stored_specs import store_spec
 from landfall.errors import LandfallError
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.ledger import digest, segments
-from landfall.ledger.object_names import ledger_prefix
-from landfall.ledger.roots import LEDGER_MARK
-from landfall.ledger.segment_names import SegmentName, segment_key
+from landfall.ledger.names.object_names import SegmentName, ledger_prefix, segment_key
+from landfall.ledger.names.roots import LEDGER_MARK
 from tests.hostile.evidence import Attack
 from tests.hostile.world import CONTROL_CHARACTERS, World, peak_memory
 from tests.support.independent_audit import EXACT, audit, data_keys, events, in_bucket, in_kafka

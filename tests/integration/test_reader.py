@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from landfall.errors import Reason, Retry, Stalled
-from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import LandingRules
 from landfall.native import HotPath
 from landfall.pipeline.records import Records
 from landfall.source import LastRead

@@ -21,7 +21,8 @@ from landfall.driver.backfill.side_lane import side_plan, store_plan
 from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.backfill import Choice, chosen
 from landfall.lane import Lane
-from landfall.ledger import State, roots
+from landfall.ledger import State
+from landfall.ledger.names import roots
 from landfall.store import Store
 from landfall.store.below import SlotsBelow
 from tests.support import fakes

@@ -10,7 +10,8 @@ import pytest
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli import main
-from landfall.ledger import State, object_names
+from landfall.ledger import State
+from landfall.ledger.names import object_names
 from tests.support.independent_audit import EXACT, events
 from tests.support.landing import Scene, land, landing, wait_for
 

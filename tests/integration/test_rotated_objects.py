@@ -15,7 +15,8 @@ from landfall.cli import main
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.verify import examine
 from landfall.driver.decide.batch_size import FIRST_SLICE_OBJECTS
-from landfall.ledger import Commit, decode, object_names
+from landfall.ledger import Commit, decode
+from landfall.ledger.names import object_names
 from tests.support.independent_audit import events
 from tests.support.landing import Scene, land
 

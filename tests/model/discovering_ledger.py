@@ -6,8 +6,8 @@ from typing import NamedTuple
 from landfall import ledger
 from landfall.discovery.file_rows import FeedRows
 from landfall.ledger import Header, KnownFiles, PartList, Record, State, feeds
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.ledger.task_results import LandedSlice, PartRows
 
 TP = TopicPartition("files", 0)

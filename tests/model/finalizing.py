@@ -24,7 +24,8 @@ from msgspec.structs import replace
 from landfall import ledger
 from landfall.driver.decide.completeness import LogLook, horizons
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Header, Record, State, object_names
+from landfall.ledger import Header, Record, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload

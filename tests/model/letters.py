@@ -28,7 +28,8 @@ from landfall.api.spec import GroupSpec
 from landfall.driver.landing.letters_places import check_letters_places
 from landfall.driver.landing.recovery import LostSlice
 from landfall.errors import Stalled
-from landfall.ledger import Header, Record, State, object_names
+from landfall.ledger import Header, Record, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload

@@ -22,7 +22,8 @@ from typing import NamedTuple
 from landfall import ledger
 from landfall.driver.decide.closed_range import Found, RangeLook, closed_topics, range_ends
 from landfall.errors import Stalled
-from landfall.ledger import Header, Record, State, object_names
+from landfall.ledger import Header, Record, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload

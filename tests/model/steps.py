@@ -4,7 +4,7 @@ A step is one call of one driver with its response, or one event in the world ou
 all steps are searched. A driver that is killed therefore needs no step of its own: it just never
 steps again; a zombie is one that does so later. What a driver decides comes from the product's pure
 functions: what may follow what, checkpoints and counters (``ledger.fold``), names
-(``ledger.object_names``), what is applied (``ledger.applied_through``), what a completion has
+(``ledger.names.object_names``), what is applied (``ledger.applied_through``), what a completion has
 achieved (``objects.check_completed``), which topic partitions enter and leave
 (``driver.decide.membership``), and what a person's decision records (``driver.decide.requests``).
 """

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from landfall.ledger import object_names
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedObject
 from landfall_audit.mixed_rows import MixedRecords, MixedRules, compare_mixed
 from tests.support.audited_group import TP

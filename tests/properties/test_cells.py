@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.task_results import LandedSlice
+from landfall.ledger.task_results import LandedSlice, LandingRules
 from landfall.native import HotPath
 from landfall.pipeline.records import Records, of_columns
 from landfall.store.memory import MemoryStore

@@ -14,9 +14,9 @@ from landfall.driver.decide.compaction import MAX_MERGED, SHARE, Merge, MergeRul
 from landfall.formats.external_sort import ExternalSort
 from landfall.formats.sort_keys import json_sort_key
 from landfall.ledger import Purpose
-from landfall.ledger.merged_objects import Mergeable, sections_of
-from landfall.ledger.object_names import MAX_KEY_BYTES, ObjectName, origin, parse_key, renamed
-from landfall.ledger.replacement_lists import NewObject, Replaced
+from landfall.ledger.names.object_names import MAX_KEY_BYTES, ObjectName, origin, parse_key, renamed
+from landfall.ledger.replace.merged_objects import Mergeable, sections_of
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
 

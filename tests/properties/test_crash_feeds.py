@@ -12,7 +12,7 @@ from landfall.driver.landing import recovery
 from landfall.driver.process.loop import Driver
 from landfall.errors import LandfallError, Retry
 from landfall.ledger import KnownFiles, PartList, feeds
-from landfall.ledger.part_lists import ListedPart, encode_list
+from landfall.ledger.feeds.part_lists import ListedPart, encode_list
 from landfall.objects import ListedFile
 from landfall.store import Slots
 from landfall.store.memory_files import MemoryFiles

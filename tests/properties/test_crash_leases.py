@@ -18,7 +18,8 @@ from landfall.driver.decide.requests import PlannedRecord
 from landfall.driver.feeds import leases as driver_leases
 from landfall.driver.requests import lease_sessions
 from landfall.errors import Fenced
-from landfall.ledger import Lease, LeaseOutcome, Leasing, ParkedPart, State, leases, snapshot
+from landfall.ledger import Lease, LeaseOutcome, Leasing, ParkedPart, State, snapshot
+from landfall.ledger.feeds import leases
 from landfall.ledger.offsets import TopicPartition
 from tests.crashes.playing import play_feeds
 

@@ -12,7 +12,7 @@ import pytest
 from landfall.driver.landing.completer import Completer
 from landfall.driver.landing.recovery import LostSlice
 from landfall.errors import LettersAway
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import UploadLost
 from landfall.store import Store

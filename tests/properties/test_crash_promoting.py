@@ -8,7 +8,8 @@ import re
 
 import pytest
 
-from landfall.ledger import object_names, rewriting
+from landfall.ledger.names import object_names
+from landfall.ledger.replace import rewriting
 from tests.crashes.playing import play_promotions
 
 SCHEDULES, CHUNKS = 24, 3

@@ -6,8 +6,9 @@ import pytest
 
 from landfall.driver.core import planned_replacement
 from landfall.driver.process.loop import Driver
-from landfall.ledger import State, replacing
+from landfall.ledger import State
 from landfall.ledger.records import Replace
+from landfall.ledger.replace import replacing
 from tests.crashes import merging
 from tests.crashes.playing import play_merges
 from tests.support.examples import share

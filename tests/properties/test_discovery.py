@@ -17,7 +17,7 @@ from landfall.discovery.looking import Found, Position, look
 from landfall.discovery.rules import Rules
 from landfall.formats.parts import FilePart
 from landfall.ledger import KnownFiles, PartList
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store.memory import MemoryStore
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.pipeline.records import Records

@@ -1,7 +1,7 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall_audit import basenames
 
 topics = st.from_regex(r"[A-Za-z0-9._-]{1,249}", fullmatch=True).filter(

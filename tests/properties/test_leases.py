@@ -10,7 +10,7 @@ from landfall import ledger
 from landfall.checks.chain import Chain
 from landfall.errors import Stalled
 from landfall.ledger import Header, PartList, Record, State
-from landfall.ledger.leases import unfinished
+from landfall.ledger.feeds.leases import unfinished
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from tests.support.examples import share

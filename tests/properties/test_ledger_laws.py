@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Header, LaneOwnership, Record, State, object_names
+from landfall.ledger import Header, LaneOwnership, Record, State
 from landfall.ledger.decisions import topic_partition
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from landfall.api.spec import Route, Timestamp, TimeUnit
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.event_time import EventTime
 from landfall.pipeline.records import filled

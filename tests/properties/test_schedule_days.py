@@ -17,7 +17,8 @@ from landfall.api.spec import Schedule
 from landfall.driver.landing.closed_ranges import scheduled
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane
-from landfall.ledger import EndedRun, digest, object_names
+from landfall.ledger import EndedRun, digest
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Created
 from landfall.store.fault_injection import Call, Fault, NoFaults

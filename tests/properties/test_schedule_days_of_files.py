@@ -16,7 +16,8 @@ from landfall.api.spec import Schedule
 from landfall.driver.landing.closed_ranges import scheduled
 from landfall.errors import LandfallError
 from landfall.lane import Lane
-from landfall.ledger import EndedRun, digest, feeds, object_names
+from landfall.ledger import EndedRun, digest, feeds
+from landfall.ledger.names import object_names
 from tests.crashes.process import no_waiting
 from tests.properties.test_schedule_days import Fate, Killed, Store
 from tests.support.fake_feeds import DAMAGED, FeedWorld, feed_group

@@ -15,7 +15,7 @@ from landfall.landed.pieces import Counting
 from landfall.landed.stretches import first_stretch
 from landfall.ledger import Commit, Hole, Replace, Replay
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.segments import entries_of
 from tests.support.examples import share
 from tests.support.landed_history import GROUP, History, tp

@@ -15,7 +15,7 @@ import pytest
 from moto.glue.responses import GlueResponse
 
 from landfall.errors import Stalled
-from landfall.ledger.replacement_lists import RetiringObject
+from landfall.ledger.replace.replacement_lists import RetiringObject
 from landfall.publish.building import publisher
 from tests.support.aws_server import aws_server
 from tests.support.engines import EngineError, Engines

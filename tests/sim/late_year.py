@@ -31,7 +31,7 @@ from landfall.driver.http.status import DriverProgress
 from landfall.driver.process.loop import Driver
 from landfall.driver.replacing.compacting import planner_of
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import object_names, retired_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import ObjectStat, Upload
@@ -385,7 +385,7 @@ class World:
         name = self.group.metadata.name
         data = self.store.sorted.between(f"{TOPIC}/", "")
         by_hour = Counter(key.rpartition("/")[0] for key in data)
-        copies = self.store.bytes_of(retired_names.retired_prefix(name, LANE))
+        copies = self.store.bytes_of(object_names.retired_prefix(name, LANE))
         own = self.store.bytes_of(f"{object_names.SYSTEM}/")
         lists = len(self.store.bytes_of(f"{object_names.lane_prefix(name, LANE)}-replaced/"))
         slots = Lane(self.store, name, LANE, new_pool=lambda _: Inline()).read().seq + 1

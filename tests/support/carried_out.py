@@ -3,8 +3,8 @@
 import zlib
 from dataclasses import dataclass
 
-from landfall.ledger import object_names, retired_names
-from landfall.ledger.replacement_lists import NewObject, Section
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import NewObject, Section
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload
 from tests.support.sample_ledger import GROUP, LANE
@@ -49,7 +49,7 @@ class WholeMerge(Merge):
         for each in self.retire:
             key = each.landed.upload.key
             if is_kept:
-                copy = retired_names.retired_key(GROUP, LANE, slot, key)
+                copy = object_names.retired_key(GROUP, LANE, slot, key)
                 self.sample.store.create(copy, self._bytes(key))
             self.sample.store.delete_slots([key])
         self.sample.shown()

@@ -19,10 +19,10 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.replacing.compacting import Compacting, planner_of
 from landfall.driver.replacing.giving_up import given_up
 from landfall.lane import Lane
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.object_names import renamed
+from landfall.ledger.names.object_names import renamed
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace.merged_objects import Mergeable
+from landfall.ledger.replace.replacement_lists import (
     NewObject,
     Replaced,
     RetiringObject,

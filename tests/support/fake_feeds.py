@@ -14,8 +14,8 @@ from landfall.driver.process.loop import Driver
 from landfall.errors import PartUnreadable
 from landfall.lane import Lane
 from landfall.ledger import State, feeds
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.ledger.task_results import LandedSlice
 from landfall.source.files_log import FilesLog
 from landfall.store import Store

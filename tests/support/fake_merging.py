@@ -4,9 +4,9 @@ import zlib
 from collections.abc import Iterator
 from itertools import compress
 
-from landfall.ledger.merged_objects import halves, offsets_of, sections_of
-from landfall.ledger.object_names import renamed
-from landfall.ledger.replacement_lists import NewObject, Section
+from landfall.ledger.names.object_names import renamed
+from landfall.ledger.replace.merged_objects import halves, offsets_of, sections_of
+from landfall.ledger.replace.replacement_lists import NewObject, Section
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Store

@@ -20,7 +20,7 @@ from landfall.driver.landing.goals import Endless, GoalType
 from landfall.driver.process.loop import Driver
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import (
     FailedSlice,

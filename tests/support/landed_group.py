@@ -16,7 +16,7 @@ from landfall.landed.reader import LandedReader
 from landfall.lane import Lane
 from landfall.ledger import Commit
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.replace.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedSlice
 from landfall.registry import output_format
 from landfall.store.memory import MemoryStore

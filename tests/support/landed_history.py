@@ -9,9 +9,10 @@ from msgspec import structs
 from landfall import ledger
 from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
-from landfall.ledger import Header, Purpose, Replacement, object_names
+from landfall.ledger import Header, Purpose, Replacement
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace.replacement_lists import (
     MadeBy,
     NewObject,
     Replaced,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from landfall.driver.core.planned_replacement import NoPlanner, PlannedReplacement
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import Purpose, State, object_names
-from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
+from landfall.ledger import Purpose, State
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload
 from landfall.store import Store

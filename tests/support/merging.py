@@ -8,9 +8,9 @@ import numpy as np
 
 from landfall.api.spec import Keep, Output, RowDedupe
 from landfall.formats import Block, Format, Row
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from landfall.pipeline.records import Records

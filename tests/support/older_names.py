@@ -2,7 +2,7 @@
 
 import re
 
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 
 _OLD = re.compile(r"\.r[0-9]+(?=\.|$)")
 

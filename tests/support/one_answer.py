@@ -26,8 +26,9 @@ from landfall.errors import Reason
 from landfall.landed.history import History
 from landfall.landed.what_counts import WhatCounts
 from landfall.lane import sealed_through
-from landfall.ledger import Decision, object_names
+from landfall.ledger import Decision
 from landfall.ledger.entries import Blocked, Missing
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.publish.following import Follower

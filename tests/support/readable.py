@@ -19,7 +19,7 @@ from landfall import ledger
 from landfall.api.spec import parse_group
 from landfall.driver.core.stored_specs import store_spec
 from landfall.lane import claim_output_root
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload

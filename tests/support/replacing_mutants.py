@@ -11,7 +11,7 @@ from landfall.driver.replacing.cleaning_up import CleaningUp, Deletion
 from landfall.driver.replacing.grace_period import GracePeriod
 from landfall.driver.replacing.replacements import Replacements
 from landfall.ledger import PendingReplacement, State
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 
 
 class RetiresFirst(Driver):

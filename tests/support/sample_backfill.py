@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 
-from landfall.ledger import Purpose, object_names
+from landfall.ledger import Purpose
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     MadeBy,
     NewObject,

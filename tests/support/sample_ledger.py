@@ -10,9 +10,10 @@ from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.lane import Lane, delete_rolled_slots, sealed_through, store_segment
-from landfall.ledger import Header, Record, State, object_names
+from landfall.ledger import Header, Record, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.replace.replacement_lists import NewObject
 from landfall.ledger.snapshot import encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload

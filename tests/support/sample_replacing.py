@@ -12,10 +12,11 @@ from itertools import compress
 from msgspec import structs
 
 from landfall import ledger
-from landfall.ledger import Purpose, Replacement, object_names, retired_names
-from landfall.ledger.merged_objects import Mergeable, halves, offsets_of
+from landfall.ledger import Purpose, Replacement
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace.merged_objects import Mergeable, halves, offsets_of
+from landfall.ledger.replace.replacement_lists import (
     NewObject,
     Replaced,
     RetiringObject,
@@ -186,7 +187,7 @@ class Merge:
             key = each.landed.upload.key
             with self.sample.store.open(key) as stream:
                 body = stream.read()
-            self.sample.store.create(retired_names.retired_key(GROUP, LANE, self.slot, key), body)
+            self.sample.store.create(object_names.retired_key(GROUP, LANE, self.slot, key), body)
         return self
 
 
@@ -247,7 +248,7 @@ class Undo(Merge):
 
     def _where(self, key: str) -> str:
         """Where the content of an object is that has retired."""
-        return retired_names.retired_key(GROUP, LANE, self.merge.slot, key)
+        return object_names.retired_key(GROUP, LANE, self.merge.slot, key)
 
     @property
     def duplicates(self) -> int:

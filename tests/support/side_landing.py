@@ -11,7 +11,8 @@ from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.backfill import Choice, chosen, covering
 from landfall.driver.requests.lane_session import LaneSession
 from landfall.lane import Lane
-from landfall.ledger import State, object_names, retired_names, roots
+from landfall.ledger import State
+from landfall.ledger.names import object_names, roots
 from landfall.ledger.offsets import OffsetRange
 from landfall.store.below import SlotsBelow
 from landfall.store.memory import MemoryStore
@@ -107,7 +108,7 @@ class BackfillScene:
 
     def kept(self) -> list[str]:
         """The keys of copies of what has retired."""
-        prefix = retired_names.retired_prefix(GROUP, LANE)
+        prefix = object_names.retired_prefix(GROUP, LANE)
         return [stat.key for stat in self.store.list_after(prefix)]
 
     def until_done(self) -> None:

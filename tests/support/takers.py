@@ -19,7 +19,7 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import Discover, LeaseOutcome, Record, decode
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from tests.support.feed_scene import TOPIC, FeedScene
 from tests.support.processes import ROOT, TOKEN
 

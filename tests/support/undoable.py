@@ -24,10 +24,12 @@ from landfall.driver.replacing.restoring import Restoring
 from landfall.driver.replacing.retiring import Retiring
 from landfall.driver.replacing.undo import ReplacingEffects, undo
 from landfall.lane import Lane
-from landfall.ledger import Decision, Purpose, Replace, State, object_names, rewriting
-from landfall.ledger.merged_objects import Mergeable, halves, offsets_of
+from landfall.ledger import Decision, Purpose, Replace, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace import rewriting
+from landfall.ledger.replace.merged_objects import Mergeable, halves, offsets_of
+from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     MadeBy,
     NewObject,

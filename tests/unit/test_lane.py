@@ -11,7 +11,7 @@ import stamina
 from landfall import ledger
 from landfall.errors import Fenced, Reason, Retry, Stalled
 from landfall.lane import Lane, LaneWriter, OpenRequest, claim_output_root
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import encode_state
 from landfall.store.fault_injection import Fault, Operation, Scripted

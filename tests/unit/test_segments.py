@@ -28,10 +28,9 @@ from landfall.ledger import (
     decode,
     encode,
     fold,
-    object_names,
-    segment_names,
     segments,
 )
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.store.memory import MemoryStore
@@ -149,7 +148,7 @@ def test_a_segment_nobody_recorded_does_no_harm() -> None:
     short = [body for _, body in lane(sample).bodies()][: early.epochs[-1]]
     store_segment(sample.store, GROUP, LANE, early, short)
 
-    assert len(keys(sample, segment_names.segments_prefix(GROUP, LANE))) == 2
+    assert len(keys(sample, object_names.segments_prefix(GROUP, LANE))) == 2
     assert zombie.read() == sample.state
 
 

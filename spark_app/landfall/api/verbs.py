@@ -21,7 +21,7 @@ MAX_NAMES = 1000
 """How many files a request names at most."""
 
 MAX_TAKEN_FILES = 1000
-"""How many files are taken at once, at most: ``landfall.ledger.leases.MAX_TAKEN``."""
+"""How many files are taken at once, at most: ``landfall.ledger.feeds.leases.MAX_TAKEN``."""
 MAX_LEASE_SECONDS = 30 * 86400
 """How long a lease lasts at most."""
 MAX_LABEL = 200

@@ -14,20 +14,9 @@ from landfall import ledger, untrusted_json
 from landfall.checks import Finding, Invariant
 from landfall.checks.leases import LeaseCounts
 from landfall.errors import Stalled
-from landfall.ledger import (
-    Add,
-    Commit,
-    Drop,
-    Hole,
-    Open,
-    Record,
-    Replace,
-    Replay,
-    Snapshot,
-    State,
-    object_names,
-)
+from landfall.ledger import Add, Commit, Drop, Hole, Open, Record, Replace, Replay, Snapshot, State
 from landfall.ledger.feeds import miscounted
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state
 from landfall.ledger.task_results import (

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import UNSET
 
 from landfall.ledger.feeds import SPAN
-from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.replace.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.pipeline.records import Int64s
 

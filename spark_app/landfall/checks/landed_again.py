@@ -8,10 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from landfall.ledger import Purpose, Replace, object_names
+from landfall.ledger import Purpose, Replace
 from landfall.ledger.effects import Effect, LifetimeBegan, ObjectsReplaced
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, LandedSlice
 
 

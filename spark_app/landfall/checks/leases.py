@@ -1,7 +1,7 @@
 """Counts what became of the numbers of external feeds, by the records alone. Pure.
 
-``landfall.ledger.leases`` folds them; here they are counted again in another way, so that a fold
-which loses a number, or gives one to two workers, shows up in ``landfall fsck``.
+``landfall.ledger.feeds.leases`` folds them; here they are counted again in another way, so that a
+fold which loses a number, or gives one to two workers, shows up in ``landfall fsck``.
 """
 
 from collections.abc import Iterable

@@ -15,7 +15,7 @@ from landfall.ledger.effects import (
     effects,
 )
 from landfall.ledger.offsets import OffsetRange, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, Section
+from landfall.ledger.replace.replacement_lists import LandedAgain, Section
 from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from landfall.checks import Finding, Invariant
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import ObjectStat, Upload, etag_contradicts, multipart_etag
 

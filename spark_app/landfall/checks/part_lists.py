@@ -2,7 +2,7 @@
 
 from landfall.checks import Finding, Invariant
 from landfall.ledger import PartList
-from landfall.ledger.part_lists import decode_list
+from landfall.ledger.feeds.part_lists import decode_list
 
 
 def check_list(topic: str, named: PartList, slot: int, stored: bytes | None) -> Finding | None:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from landfall.checks.locate import Committed, row_of
-from landfall.ledger import Purpose, Replace, object_names
+from landfall.ledger import Purpose, Replace
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import NewObject, Replaced, Section
-from landfall.ledger.replacing import changes_rows
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject
 
 

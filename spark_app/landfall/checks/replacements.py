@@ -5,16 +5,17 @@ from itertools import groupby, pairwise
 
 from landfall.checks import Finding, Invariant
 from landfall.checks.objects import NamedObject
-from landfall.ledger import Purpose, Replace, Replacement, State, object_names
+from landfall.ledger import Purpose, Replace, Replacement, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     NewObject,
     Replaced,
     RetiringObject,
     decode_list,
 )
-from landfall.ledger.rewriting import FORGOTTEN
+from landfall.ledger.replace.rewriting import FORGOTTEN
 from landfall.ledger.task_results import LandedObject
 
 Find = Callable[[str], LandedObject | None]

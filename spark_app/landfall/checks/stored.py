@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from landfall.checks import Finding, Invariant
 from landfall.ledger import Commit, Open, Record, Repair, Replay, digest
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 
 _CONTENTS = {Invariant.I9: "schema", Invariant.I10: "spec"}
 

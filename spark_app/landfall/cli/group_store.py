@@ -23,8 +23,9 @@ from landfall.driver.process.startup import (
 from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
-from landfall.ledger import Record, State, object_names
+from landfall.ledger import Record, State
 from landfall.ledger.effects import SpecOpened, effects
+from landfall.ledger.names import object_names
 from landfall.store import Store
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from landfall.discovery.index import KnownIndex, read_piece
 from landfall.discovery.known import IndexPiece, KnownFile
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store import Slots
 

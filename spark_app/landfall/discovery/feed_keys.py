@@ -15,7 +15,8 @@ All of them are under the feed's own prefix, which has nothing else::
 import re
 from dataclasses import dataclass
 
-from landfall.ledger import object_names, part_lists
+from landfall.ledger.feeds import part_lists
+from landfall.ledger.names import object_names
 
 _NUMBERED = re.compile(r"([0-9]{20})-[0-9a-f]{16}\.json\.gz")
 

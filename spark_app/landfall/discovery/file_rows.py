@@ -19,8 +19,8 @@ from msgspec import UNSET
 from landfall.ledger import Discover, PartList, Record
 from landfall.ledger.effects import LettersReplayed, LifetimeBegan, RangeLanded, effects
 from landfall.ledger.feeds import number_of
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.ledger.task_results import LandedSlice, ReplayedSlice
 
 _FIELDS = 3

@@ -30,7 +30,7 @@ from landfall.discovery.known import (
     learn,
 )
 from landfall.ledger import KnownFiles, PartList, digest
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.store import Slots
 
 MAX_MERGED = 20

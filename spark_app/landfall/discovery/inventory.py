@@ -26,7 +26,7 @@ from landfall.discovery.index import KnownIndex, open_index
 from landfall.discovery.known import FileState, KnownFile, state_of
 from landfall.ledger import Feed, LeasedPart, ParkedPart
 from landfall.ledger.feeds import SPAN, begun_to
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store import Slots
 

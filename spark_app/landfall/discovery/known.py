@@ -16,7 +16,7 @@ import msgspec
 
 from landfall import untrusted_json
 from landfall.discovery import stored
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 
 VERSION = 1

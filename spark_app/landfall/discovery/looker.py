@@ -22,7 +22,7 @@ from landfall.discovery.rules import Rules
 from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
 from landfall.ledger import Feed, KnownFiles, ParkedPart, PartList
 from landfall.ledger.feeds import MAX_LISTED
-from landfall.ledger.part_lists import ListedPart, check_name
+from landfall.ledger.feeds.part_lists import ListedPart, check_name
 from landfall.objects import ListedFile
 from landfall.store import Slots, SourceFiles
 

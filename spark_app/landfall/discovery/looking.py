@@ -40,7 +40,7 @@ from itertools import islice
 from landfall.discovery.known import FileState, KnownFile, state_of
 from landfall.discovery.rules import OnChange, Rules
 from landfall.formats.parts import FilePart
-from landfall.ledger.part_lists import ListedPart, check_name
+from landfall.ledger.feeds.part_lists import ListedPart, check_name
 from landfall.objects import ListedFile
 
 MAX_WAITING = 10_000

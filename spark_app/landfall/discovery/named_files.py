@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from landfall.ledger import ParkedPart
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Part lists in a store: stored before a DISCOVER names them, and read by what it says of them.
 
-Their bytes are ``landfall.ledger.part_lists``.
+Their bytes are ``landfall.ledger.feeds.part_lists``.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from landfall.discovery import stored
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.ledger import PartList
-from landfall.ledger.part_lists import ListedPart, decode_list, encode_list
+from landfall.ledger.feeds.part_lists import ListedPart, decode_list, encode_list
 from landfall.store import Slots
 
 

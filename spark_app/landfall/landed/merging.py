@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.landed.rows import ROWS
-from landfall.ledger.landing_rules import CURRENT_RULES, LandingRules
+from landfall.ledger.task_results import CURRENT_RULES, LandingRules
 from landfall.pipeline.records import Int64s
 from landfall.source.messages import chunk_rows
 

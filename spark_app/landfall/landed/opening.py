@@ -10,7 +10,7 @@ from landfall.landed.reader import LandedReader
 from landfall.lane import Lane
 from landfall.lane.stores import with_ledger
 from landfall.ledger import State
-from landfall.ledger.roots import LEDGER_MARK, marked_ledger
+from landfall.ledger.names.roots import LEDGER_MARK, marked_ledger
 from landfall.source.files_log import FilesLog
 from landfall.source.kafka import KafkaLog
 from landfall.store import Store

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger import Record, Replace, object_names
+from landfall.ledger import Record, Replace
 from landfall.ledger.effects import (
     LettersReplayed,
     ObjectsReplaced,
@@ -23,9 +23,10 @@ from landfall.ledger.effects import (
     RangeSkipped,
     effects,
 )
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, NewObject, Replaced
-from landfall.ledger.replacing import changes_rows
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced
+from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 
 RowRange = tuple[int, int]

@@ -24,10 +24,10 @@ from landfall.landed.pieces import Held, Piece
 from landfall.landed.rows import of_parquet, of_sequence_file
 from landfall.landed.what_counts import WhatCounts
 from landfall.lane.expired_letters import read_expired
-from landfall.ledger import retired_names
 from landfall.ledger.effects import replaces
-from landfall.ledger.landing_rules import CURRENT_RULES
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import CURRENT_RULES
 from landfall.pipeline.records import Records, of_columns
 from landfall.source import EndsEarly
 from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
@@ -210,7 +210,7 @@ class LandedReader:
         life = self._history.life(tp)
         for record in replaces(self._history.records(tp, life, offsets) if life else ()):
             slot = record.header.seq
-            yield retired_names.retired_key(lane.group, lane.name, slot, piece.key)
+            yield object_names.retired_key(lane.group, lane.name, slot, piece.key)
 
 
 def _within(

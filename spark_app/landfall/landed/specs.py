@@ -5,9 +5,9 @@ from landfall.errors import Reason, Stalled
 from landfall.landed.history import History
 from landfall.landed.kept import why_not_kept
 from landfall.lane.stored_specs import read_spec
-from landfall.ledger import object_names
 from landfall.ledger.effects import SpecOpened, effects
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import Replaced
 
 
 class LandedBy:

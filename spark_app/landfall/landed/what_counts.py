@@ -16,7 +16,7 @@ from landfall.lane.replacements import read_applied
 from landfall.ledger import Record
 from landfall.ledger.effects import LettersReplayed, effects
 from landfall.ledger.offsets import Slice
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 
 
 class WhatCounts:

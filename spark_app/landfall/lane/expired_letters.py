@@ -1,7 +1,7 @@
 """Reads which dead letters of a lane have expired."""
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger.expired_letters import (
+from landfall.ledger.names.expired_letters import (
     NONE_EXPIRED,
     ExpiredLetters,
     decode_expired,

@@ -7,11 +7,12 @@ from itertools import islice
 from landfall import ledger
 from landfall.errors import Reason, Stalled
 from landfall.lane.segments import StoredSegment
-from landfall.ledger import Record, State, Visible, object_names, segment_names
-from landfall.ledger.documents import parse_document
+from landfall.ledger import Record, State, Visible
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.snapshot import decode_state
 from landfall.store import Slots
+from landfall.untrusted_json import parse_document
 
 Read = Callable[[str], bytes | None]
 """The type of ``Slots.read``."""
@@ -64,7 +65,7 @@ class Lane:
         is_live = state.seq >= 0
         while True:
             for name in () if is_live else self.segments(at[0]):
-                key = segment_names.segment_key(self.group, self.name, name)
+                key = object_names.segment_key(self.group, self.name, name)
                 yield from StoredSegment(self.slots, key).bodies(at[0])
                 at = (name.last + 1, name.epoch + 1, 0)
             try:
@@ -148,20 +149,20 @@ class Lane:
         """The bytes of slots in segments, from ``at`` down to the first."""
         for name in reversed(self.segments(0) if at >= 0 else []):
             if name.first <= at <= name.last:
-                key = segment_names.segment_key(self.group, self.name, name)
+                key = object_names.segment_key(self.group, self.name, name)
                 yield from (body for _, body in StoredSegment(self.slots, key).bodies_back(at))
                 at = name.first - 1
 
-    def segments(self, start: int) -> list[segment_names.SegmentName]:
+    def segments(self, start: int) -> list[object_names.SegmentName]:
         """The stored segments that hold slot ``start`` and, without a gap, those after it.
 
         All that is stored is sound, also what no SEGMENT names because its driver was fenced.
         """
-        prefix = segment_names.segments_prefix(self.group, self.name)
+        prefix = object_names.segments_prefix(self.group, self.name)
         keys = (stat.key for stat in self.slots.list_after(prefix))
-        found, at = list[segment_names.SegmentName](), start
+        found, at = list[object_names.SegmentName](), start
         names = [
-            segment_names.parse_segment_key(self.group, self.name, key)
+            object_names.parse_segment_key(self.group, self.name, key)
             for key in keys
             if key.endswith(".seg")
         ]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from landfall.errors import Retry
 from landfall.lane.reading import Lane
 from landfall.ledger import Record, Replace, Replacement, State, decode, effects, ledger_error
-from landfall.ledger.replacement_lists import Replaced, decode_list
+from landfall.ledger.replace.replacement_lists import Replaced, decode_list
 from landfall.store import Slots
 
 

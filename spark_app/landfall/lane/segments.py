@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from landfall import ledger
 from landfall.errors import Stalled
-from landfall.ledger import Record, Replace, Rolled, State, object_names, segment_names, segments
+from landfall.ledger import Record, Replace, Rolled, State, segments
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.segments import NAMED_KINDS, Directory, Entry, tag_of
 from landfall.store import Slots
@@ -219,8 +220,8 @@ def store_segment(slots: Slots, group: str, lane: str, state: State, bodies: lis
         earlier.catalog_bucket if earlier else lambda _: (),
     )
     where, sha256 = built.directory, ledger.digest(built.body)
-    name = segment_names.SegmentName(where.first, where.last, where.epoch, sha256[:16])
-    key = segment_names.segment_key(group, lane, name)
+    name = object_names.SegmentName(where.first, where.last, where.epoch, sha256[:16])
+    key = object_names.segment_key(group, lane, name)
     # "Taken" is as good as "won": the key has the bytes' hash, and they are compared.
     slots.create(key, built.body)
     if slots.read(key) != built.body:

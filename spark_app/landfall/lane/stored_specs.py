@@ -7,9 +7,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from landfall.api.spec import GroupSpec, TopicSpecs
-from landfall.ledger import digest, object_names
-from landfall.ledger.documents import parse_document
+from landfall.ledger import digest
+from landfall.ledger.names import object_names
 from landfall.store import Slots
+from landfall.untrusted_json import parse_document
 
 _NOWHERE: Mapping[str, Any] = {"kafka": {"bootstrapServers": "none:9092", "topicPattern": ".*"}}
 """A source, which a spec must have and readers do not."""

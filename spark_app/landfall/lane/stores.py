@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from landfall.api.spec import GroupSpec
-from landfall.ledger import object_names, roots
+from landfall.ledger.names import object_names, roots
 from landfall.store import Store
 from landfall.store.routed import LettersStore, RoutedStore, Routing
 from landfall.store.urls import open_store

@@ -18,10 +18,11 @@ import stamina
 from landfall import ledger
 from landfall.errors import Fenced, LandfallError, Reason, Retry, Stalled
 from landfall.lane.reading import Lane, Read
-from landfall.ledger import Header, LaneOwnership, Record, State, object_names
-from landfall.ledger.documents import parse_document
+from landfall.ledger import Header, LaneOwnership, Record, State
+from landfall.ledger.names import object_names
 from landfall.ledger.snapshot import encode_state
 from landfall.store import Created, Slots
+from landfall.untrusted_json import parse_document
 
 Clock = Callable[[], datetime]
 OnRetry = Callable[[Retry], None]

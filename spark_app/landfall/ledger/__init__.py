@@ -7,12 +7,12 @@ and who may write next. Appending a COMMIT is the commit point: before it nothin
 it everything it names is.
 
 ``records`` has the record types and their bytes, ``entries`` what they list, ``state`` what they
-add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness``, ``runs``,
-``feeds``, ``leases`` and ``replacing`` the fold, ``effects`` what each record does, as events for
-all other readers, ``opened`` by which spec objects were made, ``snapshot`` a state as bytes,
-``part_lists`` the parts of files that a DISCOVER names, ``replacement_lists`` the objects that a
-REPLACE names, ``offsets`` the arithmetic of ranges, ``task_results`` what tasks return,
-``object_names`` and ``segment_names`` the keys.
+add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness`` and ``runs`` the
+fold, ``effects`` what each record does, as events for all other readers, ``opened`` by which spec
+objects were made, ``snapshot`` a state as bytes, ``segments`` closed stretches as bytes,
+``offsets`` the arithmetic of ranges, ``task_results`` what tasks return. Three rooms: ``feeds`` has
+files as a source, with the lists of their parts and the leases of these; ``replace`` the objects
+that replace others; ``names`` the keys of all that is stored.
 Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
 nothing here does I/O, reads a clock or logs.
 """

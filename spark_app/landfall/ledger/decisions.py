@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from landfall.errors import Reason
-from landfall.ledger import object_names, rewriting
 from landfall.ledger.entries import Blocked, Decision
-from landfall.ledger.object_names import Origin
+from landfall.ledger.names import object_names
+from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     Block,
@@ -20,6 +20,7 @@ from landfall.ledger.records import (
     Replay,
     Unblock,
 )
+from landfall.ledger.replace import rewriting
 from landfall.ledger.state import KEPT_DECISIONS, State
 from landfall.ledger.task_results import LandedObject, ReplayedSlice
 

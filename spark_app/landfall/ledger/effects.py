@@ -41,7 +41,7 @@ from landfall.ledger.records import (
     Replace,
     Replay,
 )
-from landfall.ledger.replacing import changes_rows
+from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
 

@@ -7,8 +7,9 @@ record before it appends it, so that a record which breaks a rule is never writt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from landfall.ledger import completeness, decisions, feeds, leases, replacing, runs
+from landfall.ledger import completeness, decisions, feeds, runs
 from landfall.ledger.entries import Replacement, Rolled
+from landfall.ledger.feeds import leases
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     GENESIS_HASH,
@@ -39,6 +40,7 @@ from landfall.ledger.records import (
     digest,
     ledger_error,
 )
+from landfall.ledger.replace import replacing
 from landfall.ledger.state import MAY_FOLLOW, LaneOwnership, Member, State
 from landfall.ledger.task_results import LandedObject
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from landfall.ledger.entries import Purpose
-from landfall.ledger.object_names import parse_key, renamed
+from landfall.ledger.names.object_names import parse_key, renamed
 from landfall.ledger.records import Replace
-from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, RetiringObject, Section
 from landfall.ledger.task_results import ObjectKind
 
 Read = Callable[[int], tuple[Replace, Replaced]]

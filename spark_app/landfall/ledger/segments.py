@@ -20,10 +20,11 @@ from dataclasses import dataclass
 import msgspec
 
 from landfall import untrusted_json
-from landfall.ledger import object_names, records
+from landfall.ledger import records
 from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import part_offsets
 from landfall.ledger.gzip_members import unpack
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.records import (
     Add,

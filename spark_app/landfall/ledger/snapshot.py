@@ -29,7 +29,7 @@ from landfall.ledger import (
     Work,
 )
 from landfall.ledger.offsets import Checkpoint, TopicPartition
-from landfall.ledger.rewriting import Rewritten
+from landfall.ledger.replace.rewriting import Rewritten
 from landfall.ledger.task_results import LandedObject
 
 _encoder = msgspec.json.Encoder(order="deterministic")

@@ -37,7 +37,7 @@ from landfall.ledger.records import (
     Unblock,
     Yield,
 )
-from landfall.ledger.rewriting import Rewritten
+from landfall.ledger.replace.rewriting import Rewritten
 from landfall.ledger.task_results import LandedObject
 from landfall.ledger.totals import Totals, Work
 

@@ -7,7 +7,7 @@ from landfall.api.secrets import read_secret, secret_file
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.publish import PublisherEntry
 from landfall.lane import Lane
-from landfall.ledger.object_names import ObjectName, parse_key
+from landfall.ledger.names.object_names import ObjectName, parse_key
 from landfall.publish.cursor import Cursor
 from landfall.publish.following import Follower
 from landfall.store import Store

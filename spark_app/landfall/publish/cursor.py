@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from landfall import untrusted_json
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.store import Slots
 
 _PUBLISHER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

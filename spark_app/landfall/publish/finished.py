@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from landfall.api.spec import GroupSpec, TopicSpecs
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.pipeline.calendar import Calendar, Period
 from landfall.publish import Finished, Stretch, VisibleObject
 

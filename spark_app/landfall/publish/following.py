@@ -9,7 +9,7 @@ from landfall.lane import Lane
 from landfall.lane.replacements import has_replaced, read_replace
 from landfall.ledger import State, Visible
 from landfall.ledger.opened import MadeIn, OpenedSpecs
-from landfall.ledger.replacing import changes_rows
+from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
 from landfall.publish.replaced_files import groups_of

@@ -23,8 +23,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from landfall.ledger.object_names import parse_key
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.names.object_names import parse_key
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish import ReplacedObjects, Stretch, VisibleObject
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from landfall.ledger.object_names import ObjectName, parse_key
+from landfall.ledger.names.object_names import ObjectName, parse_key
 from landfall.pipeline.calendar import Period, Unit
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Published, Stretch

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.reading import rows
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes, fetched

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger import retired_names
+from landfall.ledger.names import object_names
 from landfall.store import Store
 
 
@@ -94,14 +94,14 @@ class WithCopies:
             Retry: the store does not answer.
         """
         for slot in reversed(self._replacements()):
-            copy = retired_names.retired_key(*self.lane, slot, key)
+            copy = object_names.retired_key(*self.lane, slot, key)
             if self.store.stat(copy) is not None:
                 return copy
         return None
 
     def _replacements(self) -> list[int]:
         """The slots of the REPLACEs of which copies are kept, in order."""
-        prefix = retired_names.retired_prefix(*self.lane)
+        prefix = object_names.retired_prefix(*self.lane)
         with self._lock:
             while True:
                 # Behind all copies of a slot: "0" sorts after "/".

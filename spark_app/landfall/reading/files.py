@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TypedDict
 from urllib.parse import unquote
 
-from landfall.ledger.object_names import ObjectName, parse_key
+from landfall.ledger.names.object_names import ObjectName, parse_key
 from landfall.pipeline.route import DEFAULT_PARTITION
 from landfall.reading.times import PartitionTimes
 

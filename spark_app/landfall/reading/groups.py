@@ -16,9 +16,8 @@ from landfall.api.spec_errors import spec_errors
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores, with_ledger
-from landfall.ledger import folders, object_names, retired_names
-from landfall.ledger.documents import parse_document
-from landfall.ledger.roots import LEDGER_MARK, marked_ledger
+from landfall.ledger.names import folders, object_names
+from landfall.ledger.names.roots import LEDGER_MARK, marked_ledger
 from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
 from landfall.reading.files import Choice, File, chooser
@@ -27,6 +26,7 @@ from landfall.reading.specs import MadeBy
 from landfall.reading.times import PartitionTimes
 from landfall.store import Store
 from landfall.store.urls import open_store
+from landfall.untrusted_json import parse_document
 
 
 class LandedGroup:
@@ -178,7 +178,7 @@ class LandedGroup:
         made_by = {spec: self._made_by.of(spec, topic).output for spec in specs}
         lane = (self.name, self._lane.name)
         copies = {
-            file.key: retired_names.retired_key(*lane, self._retired[file.key][1], file.key)
+            file.key: object_names.retired_key(*lane, self._retired[file.key][1], file.key)
             for file in files
             if self._is_gone(file.key)
         }

@@ -11,7 +11,7 @@ using manifests")::
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.reading.scans import Scan
 from landfall.store import Store
 

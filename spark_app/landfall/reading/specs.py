@@ -12,7 +12,7 @@ from landfall.api.spec import GroupSpec, Output, TopicSpecs
 from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
 from landfall.lane.stored_specs import read_spec
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.opened import OpenedSpecs
 from landfall.reading.times import PartitionTimes
 from landfall.registry import Allowed, plug_ins

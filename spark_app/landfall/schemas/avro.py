@@ -24,7 +24,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 import pyarrow as pa
 
-from landfall.ledger.schema_ids import is_pin
+from landfall.ledger.names.schema_ids import is_pin
 from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
 from landfall.pipeline.decoders.avro.branches import branch_nodes, wanted_of_branches, within
 from landfall.pipeline.decoders.avro.nested import Map, Record

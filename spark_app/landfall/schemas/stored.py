@@ -19,8 +19,9 @@ import logging
 from itertools import islice
 
 from landfall.errors import SchemaChanged
-from landfall.ledger import digest, object_names
-from landfall.ledger.schema_ids import encode_id, encode_latest, latest_key, schema_of_id
+from landfall.ledger import digest
+from landfall.ledger.names import object_names
+from landfall.ledger.names.schema_ids import encode_id, encode_latest, latest_key, schema_of_id
 from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, decode_schema, encode_schema

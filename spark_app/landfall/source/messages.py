@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError, Message
 
-from landfall.ledger.landing_rules import CURRENT_RULES, LandingRules
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import CURRENT_RULES, LandingRules
 from landfall.pipeline.records import HEADERS, Columns, Int64s, Records
 
 Place: TypeAlias = tuple[str | None, int | None]

@@ -24,8 +24,8 @@ from datetime import timedelta
 from confluent_kafka import KafkaError, KafkaException
 
 from landfall.errors import LandfallError, Reason, SourceAway, Stalled
-from landfall.ledger.landing_rules import CURRENT_RULES
 from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import CURRENT_RULES
 from landfall.native import HotPath
 from landfall.pipeline.records import Records
 from landfall.source import LastRead

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from landfall.api.spec import ConsumerGroup
 from landfall.ledger import PartList
-from landfall.ledger.landing_rules import CURRENT_RULES, LandingRules
 from landfall.ledger.offsets import Slice, TopicPartition
+from landfall.ledger.task_results import CURRENT_RULES, LandingRules
 from landfall.source import LastRead
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.errors import Reason, Stalled
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.task_results import LandedObject
 from landfall.registry import output_format
 from landfall.store import Store

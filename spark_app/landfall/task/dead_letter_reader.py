@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger.object_names import Origin
+from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.memory_limit import bounded, steps
 from landfall.pipeline.records import HEADERS, Records, of_columns

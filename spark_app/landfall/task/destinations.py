@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from landfall.lane import claim
-from landfall.ledger import folders
+from landfall.ledger.names import folders
 from landfall.pipeline.records import Records
 from landfall.store import Slots
 from landfall.task.partitioning import BadRecord, PartitionedChunk

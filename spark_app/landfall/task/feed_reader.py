@@ -26,8 +26,8 @@ from landfall.errors import LandfallError, PartUnreadable, Reason, Stalled, Stor
 from landfall.formats.parts import FilePart, FileReader, FileRecords, UnreadableFileError
 from landfall.ledger import PartList
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.objects import FileChanged, ListedFile
 from landfall.pipeline.records import HEADERS, Columns, Records
 from landfall.source import EndsEarly

@@ -31,10 +31,15 @@ from landfall.api.spec import TopicSpecs
 from landfall.api.values import plural
 from landfall.errors import LandfallError, Reason, Retry, SchemasAway, Stalled
 from landfall.formats import Format
-from landfall.ledger import folders, object_names
-from landfall.ledger.landing_rules import LandingRules
+from landfall.ledger.names import folders, object_names
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
+from landfall.ledger.task_results import (
+    FailedSlice,
+    LandedSlice,
+    LandingRules,
+    ObjectKind,
+    SliceResult,
+)
 from landfall.pipeline.records import Int64s, Records
 from landfall.source import EndsEarly, Reader
 from landfall.store import Uploads

@@ -20,10 +20,10 @@ from landfall.api.spec import ColumnSource, ConsumerGroup, Output, RowDedupe
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.formats import Format
 from landfall.formats.merging import Mask, Merger, Sorter
-from landfall.ledger.merged_objects import Mergeable, halves, offsets_of
-from landfall.ledger.object_names import renamed
+from landfall.ledger.names.object_names import renamed
 from landfall.ledger.offsets import Slice
-from landfall.ledger.replacement_lists import NewObject, RetiringObject, Section
+from landfall.ledger.replace.merged_objects import Mergeable, halves, offsets_of
+from landfall.ledger.replace.replacement_lists import NewObject, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload
 from landfall.registry import output_format

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from landfall.formats import Row
-from landfall.ledger import folders
+from landfall.ledger.names import folders
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records
 from landfall.task.partitioning import Partitioner

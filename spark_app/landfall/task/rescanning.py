@@ -14,7 +14,7 @@ from landfall.api.spec import GroupSpec, MissingTimestamp
 from landfall.api.spec.decode import TimestampSource
 from landfall.formats import Row
 from landfall.landed.kept import why_not_kept
-from landfall.ledger import folders
+from landfall.ledger.names import folders
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, of_columns
 from landfall.task.partitioning import PartitionedChunk

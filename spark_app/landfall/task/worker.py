@@ -20,9 +20,8 @@ from landfall.errors import LandfallError, Reason, Stalled
 from landfall.landed.opening import open_lost_reader, open_reader
 from landfall.landed.reader import LandedReader
 from landfall.lane.stores import open_stores
-from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import Slice
-from landfall.ledger.task_results import FailedSlice, SliceResult
+from landfall.ledger.task_results import FailedSlice, LandingRules, SliceResult
 from landfall.native import hot_path
 from landfall.schemas.stored import StoredSchemas
 from landfall.source import Reader

@@ -18,7 +18,7 @@ from typing import Any
 
 from landfall.api.contract import Workers
 from landfall.driver.core.runner import Bin
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, SliceResult
 from landfall.objects import Part, Upload

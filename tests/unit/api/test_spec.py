@@ -11,7 +11,7 @@ from landfall.api.spec import ConsumerGroup, Kafka, StartAtOffsets, StartAtTime,
 from landfall.api.spec.decode import TRANSFORMS
 from landfall.api.spec.shared import LEDGER_FOLDER
 from landfall.errors import Reason, Stalled
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 
 MINIMAL: dict[str, Any] = yaml.safe_load("""
 apiVersion: landfall.dev/v1alpha1

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.errors import Reason
-from landfall.ledger import Blocked, Decision, Hole, Missing, object_names
+from landfall.ledger import Blocked, Decision, Hole, Missing
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall_audit import Kind, Unchecked

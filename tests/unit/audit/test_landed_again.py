@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from landfall.ledger import Drop, object_names, replacement_lists
-from landfall.ledger.replacement_lists import MadeBy
+from landfall.ledger import Drop
+from landfall.ledger.names import object_names
+from landfall.ledger.replace import replacement_lists
+from landfall.ledger.replace.replacement_lists import MadeBy
 from landfall_audit import Kind, Unchecked
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from landfall.ledger.replacement_lists import Replaced, Section
+from landfall.ledger.replace.replacement_lists import Replaced, Section
 from landfall_audit import Kind
 from tests.support.audited_replacing import END, Hour
 from tests.support.sample_ledger import GROUP, LANE

@@ -8,9 +8,10 @@ import pytest
 from msgspec import structs
 
 from landfall.api.spec import parse_group
-from landfall.ledger import Drop, Purpose, Retired, object_names, retired_names
+from landfall.ledger import Drop, Purpose, Retired
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall_audit import Kind, Unchecked
 from landfall_audit.buckets import open_buckets
 from landfall_audit.inspection import inspect
@@ -392,7 +393,7 @@ def test_a_copy_may_be_gone(lines: Hour) -> None:
 
 
 def kept(merge: Merge, key: str) -> str:
-    return retired_names.retired_key(GROUP, LANE, merge.slot, key)
+    return object_names.retired_key(GROUP, LANE, merge.slot, key)
 
 
 @pytest.mark.parametrize("change", [lambda body: body[:-1], lambda body: body[:-2] + b"?\n"])

@@ -8,7 +8,7 @@ from msgspec import structs
 from landfall import ledger
 from landfall.checks import Finding, Invariant
 from landfall.checks.chain import Chain
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import encode_state
 from landfall.ledger.task_results import LandedSlice, PartRows

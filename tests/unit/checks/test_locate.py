@@ -12,7 +12,7 @@ from landfall.checks.locate import (
     find_offset,
     row_of,
 )
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import Upload

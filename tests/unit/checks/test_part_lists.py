@@ -2,7 +2,7 @@
 
 from landfall.checks import Invariant
 from landfall.checks.part_lists import check_list
-from landfall.ledger.part_lists import ListedPart, encode_list
+from landfall.ledger.feeds.part_lists import ListedPart, encode_list
 
 PART = ListedPart("in/a.json", "e1", 10, 1_763_700_000_000, 0, 10)
 NAMED, BODY = encode_list("g", "0", "feed", 7, (PART,))

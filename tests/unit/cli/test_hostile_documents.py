@@ -18,7 +18,7 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.errors import LandfallError
 from landfall.lane import Lane
-from landfall.ledger.object_names import head_key
+from landfall.ledger.names.object_names import head_key
 from landfall.store.file import FileStore
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed

@@ -9,7 +9,7 @@ from landfall.discovery import contents, index, known, part_lists
 from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.ledger import KnownFiles, PartList
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store.memory import MemoryStore
 

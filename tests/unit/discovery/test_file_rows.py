@@ -8,8 +8,8 @@ from msgspec import UNSET
 from landfall.discovery.file_rows import FeedRows, FileRows
 from landfall.ledger import Add, Commit, Decision, Discover, Entry, Header, PartList, Record, Replay
 from landfall.ledger.feeds import SPAN
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.ledger.task_results import (
     LandedObject,
     LandedSlice,

@@ -23,7 +23,7 @@ from landfall.discovery.known import (
 )
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store.memory import MemoryStore
 

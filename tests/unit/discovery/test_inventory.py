@@ -9,7 +9,7 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.inventory import FileStatus, Inventory, LandingState
 from landfall.ledger import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
 from landfall.ledger.feeds import SPAN
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.store.memory import MemoryStore
 

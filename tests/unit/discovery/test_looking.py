@@ -12,7 +12,7 @@ from landfall.discovery.looking import FoundFile, Position, Skipped, Waiting, lo
 from landfall.discovery.rules import OnChange, Rules
 from landfall.formats.parts import FilePart
 from landfall.formats.readers import reader_of
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys, through_of
 from landfall.errors import Reason, Stalled
 from landfall.ledger import PartList, digest
-from landfall.ledger.part_lists import ListedPart, encode_list
+from landfall.ledger.feeds.part_lists import ListedPart, encode_list
 from landfall.store.memory import MemoryStore
 
 KEYS = FeedKeys("shop", "0", "orders")

@@ -14,9 +14,9 @@ from landfall.driver.replacing.compaction_folders import HINT, LATE_PAUSE
 from landfall.driver.replacing.compaction_planner import PlannedReplacement
 from landfall.errors import Retry
 from landfall.ledger import Decision, Drop, Purpose
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.object_names import ObjectName, renamed
+from landfall.ledger.names.object_names import ObjectName, renamed
 from landfall.ledger.offsets import OffsetRange, Slice
+from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import OpenUpload, Part, Upload
 from landfall.publish.cursor import cursor_key

@@ -20,8 +20,9 @@ from landfall.driver.landing.dead_letter_expiry import DeadLetterExpiry, ExpiryS
 from landfall.errors import Reason, Retry
 from landfall.lane import Lane
 from landfall.lane.expired_letters import expired_keys, read_expired
-from landfall.ledger import Blocked, Decision, Missing, object_names
-from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
+from landfall.ledger import Blocked, Decision, Missing
+from landfall.ledger.names import object_names
+from landfall.ledger.names.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, ObjectKind, ReplayedSlice
 from landfall.objects import Upload

@@ -5,7 +5,7 @@ from landfall.api.feed_status import FeedStatus
 from landfall.driver.feeds.feed_status import feed_status, pending
 from landfall.ledger import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
 from landfall.ledger.feeds import SPAN
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 
 ONE = spec.Feed(topic="hits", url="s3://logs/in", max_attempts=3)
 

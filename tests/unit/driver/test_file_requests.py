@@ -10,7 +10,7 @@ from landfall.driver.decide.file_requests import FilesPlan, decide_files
 from landfall.driver.decide.requests import Refusal
 from landfall.ledger import Feed, ParkedPart, PartList
 from landfall.ledger.feeds import MAX_IGNORED, MAX_LISTED
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 
 LISTED = PartList("list", "0" * 64, 0, 10, 10, 80)
 

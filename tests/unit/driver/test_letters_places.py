@@ -10,7 +10,8 @@ from landfall.api.spec import GroupSpec
 from landfall.driver.landing.letters_places import check_letters_places
 from landfall.errors import Stalled, StoreDenied
 from landfall.lane.stores import as_one
-from landfall.ledger import State, object_names
+from landfall.ledger import State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload

@@ -17,10 +17,10 @@ from landfall.driver.landing.recovery import LostSlice, land_again
 from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, SourceAway, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Decision, Permission, State, object_names
-from landfall.ledger.landing_rules import LandingRules
+from landfall.ledger import Decision, Permission, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import LandedSlice, SliceResult
+from landfall.ledger.task_results import LandedSlice, LandingRules, SliceResult
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from tests.support.fakes import (

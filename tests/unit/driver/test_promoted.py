@@ -11,7 +11,7 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger import Purpose, Replace, decode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, MadeBy, Replaced, Section
+from landfall.ledger.replace.replacement_lists import LandedAgain, MadeBy, Replaced, Section
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.merged import MergesOnce, current, merged

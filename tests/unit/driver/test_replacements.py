@@ -16,7 +16,8 @@ from landfall.driver.replacing.kept_copies import delete_expired
 from landfall.driver.requests.lane_session import LaneSession
 from landfall.errors import StoreDenied
 from landfall.lane import Lane
-from landfall.ledger import Replace, State, decode, object_names, retired_names
+from landfall.ledger import Replace, State, decode
+from landfall.ledger.names import object_names
 from landfall.objects import ObjectStat, Part, Upload
 from landfall.publish.following import Follower
 from landfall.store.fault_injection import Fault, Operation, Scripted
@@ -84,7 +85,7 @@ class Scene:
         return [key for key in keys if not object_names.is_system_key(key)]
 
     def kept(self) -> list[str]:
-        prefix = retired_names.retired_prefix(GROUP, LANE)
+        prefix = object_names.retired_prefix(GROUP, LANE)
         return [stat.key for stat in self.store.list_after(prefix)]
 
     def is_whole(self) -> bool:
@@ -131,7 +132,7 @@ def test_merged_objects_take_the_place_of_others_of_which_copies_are_kept(scene:
 
     (new,) = scene.objects()
     assert object_names.origin(GROUP, new).plan >= 0
-    assert scene.kept() == [retired_names.retired_key(GROUP, LANE, slot, key) for key in before]
+    assert scene.kept() == [object_names.retired_key(GROUP, LANE, slot, key) for key in before]
     assert scene.state().applied_through >= slot
     assert scene.is_whole()
     assert driver.stop() is ExitCode.OK
@@ -426,7 +427,7 @@ def test_an_object_that_somebody_overwrote_stays_and_is_named(moment: str) -> No
 
     foreign = store.overwritten
     assert store.read(foreign) == b"by somebody else"
-    copy = retired_names.retired_key(GROUP, LANE, slot, foreign)
+    copy = object_names.retired_key(GROUP, LANE, slot, foreign)
     assert (store.read(copy) is not None) == (moment == "after")
     assert b"by somebody else" not in [store.read(key) for key in scene.kept()]
     wait_for(lambda: foreign in driver.contender.deps.counters.message, "its name in the status")
@@ -465,7 +466,7 @@ def test_an_undoing_does_not_wait_for_the_listing_of_kept_copies() -> None:
 def test_the_listing_of_kept_copies_ends_at_the_first_that_stays(scene: Scene) -> None:
     scene.landed()
     slot = scene.merge()
-    later = retired_names.retired_key(GROUP, LANE, slot + 1000, "a/all/1_0_0.json")
+    later = object_names.retired_key(GROUP, LANE, slot + 1000, "a/all/1_0_0.json")
     scene.store.create(
         later, b""
     )  # of a slot that nobody can read: only the first one is looked at

@@ -20,8 +20,9 @@ from landfall.driver.requests.lane_session import LaneSession
 from landfall.driver.requests.replay import Replayer
 from landfall.errors import Reason, Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import Decision, Replay, State, Yield, decode, object_names
-from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
+from landfall.ledger import Decision, Replay, State, Yield, decode
+from landfall.ledger.names import object_names
+from landfall.ledger.names.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.store.memory import MemoryStore

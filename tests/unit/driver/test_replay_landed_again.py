@@ -6,7 +6,7 @@ import pytest
 
 from landfall.driver.requests.replay import Replayer
 from landfall.ledger.offsets import OffsetRange
-from landfall.ledger.rewriting import Rewritten
+from landfall.ledger.replace.rewriting import Rewritten
 from landfall.store.memory import MemoryStore
 from tests.unit.driver.test_replay import A0, MemoryRunner, asked, group, landing, state
 

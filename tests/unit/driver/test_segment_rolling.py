@@ -17,7 +17,8 @@ from landfall.driver.landing.segment_rolling import (
 )
 from landfall.errors import Fenced, LandfallError, Retry
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import Entry, object_names
+from landfall.ledger import Entry
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore

@@ -9,7 +9,8 @@ import pytest
 from landfall.api.contract import LANE, ExitCode, Phase
 from landfall.driver.http.status import DriverProgress
 from landfall.lane import Lane
-from landfall.ledger import LaneOwnership, object_names
+from landfall.ledger import LaneOwnership
+from landfall.ledger.names import object_names
 from landfall.store.memory import MemoryStore
 from tests.support.driver_events import ledger_state
 from tests.support.fakes import (

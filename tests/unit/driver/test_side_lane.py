@@ -32,9 +32,10 @@ from landfall.driver.replacing.promotion import Lanes, prepare_promotion
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
-from landfall.ledger import LaneOwnership, Purpose, object_names
+from landfall.ledger import LaneOwnership, Purpose
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.replacement_lists import MadeBy, decode_list, encode_list
+from landfall.ledger.replace.replacement_lists import MadeBy, decode_list, encode_list
 from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Store

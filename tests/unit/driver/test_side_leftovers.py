@@ -7,7 +7,7 @@ import pytest
 from landfall.driver.backfill.side_lane import DISCARDED, PLAN, discard
 from landfall.driver.backfill.side_leftovers import KEPT, DiscardedLanes, delete_leftovers
 from landfall.errors import StoreDenied
-from landfall.ledger import object_names, roots
+from landfall.ledger.names import object_names, roots
 from landfall.store.below import SlotsBelow
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread

@@ -8,8 +8,9 @@ import pytest
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.landed import reader, rows
-from landfall.ledger import Hole, object_names
-from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
+from landfall.ledger import Hole
+from landfall.ledger.names import object_names
+from landfall.ledger.names.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.source import EndsEarly
 from landfall.task import Batch

@@ -4,7 +4,7 @@ import pytest
 
 from landfall.errors import Reason, Stalled
 from landfall.landed.backup import LandedBackup
-from landfall.ledger import retired_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import EndsEarly, Stretch
 from tests.support.landed_group import (
@@ -38,7 +38,7 @@ def retire(landed: Backup, merge: Merge, slot: int) -> None:
     """Keep copies, and delete what retires."""
     for each in merge.retire:
         key = each.landed.upload.key
-        copy = retired_names.retired_key(GROUP, LANE, slot, key)
+        copy = object_names.retired_key(GROUP, LANE, slot, key)
         landed.store.overwrite(copy, landed.store.read(key) or b"")
         landed.store.delete(key)
 

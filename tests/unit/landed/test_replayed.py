@@ -4,7 +4,7 @@ import pytest
 
 from landfall import ledger
 from landfall.errors import Reason, Stalled
-from landfall.ledger.expired_letters import ExpiredLetters, encode_expired, expired_key
+from landfall.ledger.names.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup, within

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.roots import roots_above
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall_operator.api.output_roots import may_collide
 from landfall_operator.api.validation import conflict
 from tests.support.cluster_model import group

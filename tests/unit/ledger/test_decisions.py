@@ -25,8 +25,8 @@ from landfall.ledger import (
     Unblock,
     encode,
     fold,
-    object_names,
 )
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.state import KEPT_DECISIONS

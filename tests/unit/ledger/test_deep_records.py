@@ -4,8 +4,8 @@ import pytest
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger import decode
-from landfall.ledger.expired_letters import decode_expired
-from landfall.ledger.schema_ids import schema_of_id
+from landfall.ledger.names.expired_letters import decode_expired
+from landfall.ledger.names.schema_ids import schema_of_id
 
 DEEP = b'{"x":' + b"[" * 1_000_000
 

@@ -4,9 +4,9 @@ import pytest
 
 from landfall.driver.process.ledger_root import marked
 from landfall.lane import Lane
-from landfall.ledger.documents import parse_document
-from landfall.ledger.object_names import head_key
-from landfall.ledger.roots import marked_ledger
+from landfall.ledger.names.object_names import head_key
+from landfall.ledger.names.roots import marked_ledger
+from landfall.untrusted_json import parse_document
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
 
 DEEP = b"[" * 1_000_000

@@ -21,7 +21,7 @@ from landfall.ledger import (
     State,
 )
 from landfall.ledger.feeds import SPAN
-from landfall.ledger.leases import KEPT_REQUESTS, MAX_TAKEN, MAX_UNFINISHED, find
+from landfall.ledger.feeds.leases import KEPT_REQUESTS, MAX_TAKEN, MAX_UNFINISHED, find
 from landfall.ledger.snapshot import decode_state, encode_state
 from tests.unit.ledger.test_completeness import folded
 from tests.unit.ledger.test_feeds import FEED, discover, hole, known, landed, listed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.ledger import object_names, retired_names, segment_names
+from landfall.ledger.names import object_names
 
 
 def test_a_data_object_is_named_as_secor_names_it() -> None:
@@ -77,15 +77,15 @@ def test_a_key_of_no_data_object_is_not_parsed(key: str) -> None:
         object_names.parse_key(key)
 
 
-SEGMENT = segment_names.SegmentName(0, 41, 2, "0123456789abcdef")
+SEGMENT = object_names.SegmentName(0, 41, 2, "0123456789abcdef")
 
 
 def test_a_segments_key_parses_back() -> None:
-    key = segment_names.segment_key("clicks", "main", SEGMENT)
+    key = object_names.segment_key("clicks", "main", SEGMENT)
 
-    assert segment_names.parse_segment_key("clicks", "main", key) == SEGMENT
+    assert object_names.parse_segment_key("clicks", "main", key) == SEGMENT
     with pytest.raises(ValueError, match="not a segment"):
-        segment_names.parse_segment_key("clicks", "other", key)
+        object_names.parse_segment_key("clicks", "other", key)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_segments_key_parses_back() -> None:
 )
 def test_a_segment_of_no_slots_is_refused(parts: tuple[int, int, int, str]) -> None:
     with pytest.raises(ValueError, match="not"):
-        segment_names.SegmentName(*parts)
+        object_names.SegmentName(*parts)
 
 
 @pytest.mark.parametrize("place", [(-1, 0), (0, -1), (10**10, 0), (0, 10**10)])
@@ -109,7 +109,7 @@ def test_everything_but_data_is_under_one_folder() -> None:
         object_names.slot_key("clicks", "main", 3, 42),
         object_names.head_key("clicks", "main"),
         object_names.snapshot_key("clicks", "main", 42),
-        segment_names.segment_key("clicks", "main", SEGMENT),
+        object_names.segment_key("clicks", "main", SEGMENT),
         object_names.dead_letter_key("clicks", "app.web", 3, 7, 9),
     ] == [
         "_landfall/owner.json",
@@ -165,14 +165,14 @@ def test_a_name_says_by_which_plan_its_object_took_the_place_of_others(
 
 def test_a_copy_of_what_retired_has_the_slot_and_its_former_key() -> None:
     key = "web/dt=2026-11-21/3_0_00000000000000000042.json.gz"
-    kept = retired_names.retired_key("clicks", "main", 977, key)
+    kept = object_names.retired_key("clicks", "main", 977, key)
     assert kept == f"_landfall/clicks/main-retired/00000000000000000977/{key}"
-    assert kept.startswith(retired_names.retired_prefix("clicks", "main"))
+    assert kept.startswith(object_names.retired_prefix("clicks", "main"))
 
 
 def test_a_copy_whose_key_would_be_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 1024"):
-        retired_names.retired_key("clicks", "main", 977, "k" * 1000)
+        object_names.retired_key("clicks", "main", 977, "k" * 1000)
 
 
 @pytest.mark.parametrize(

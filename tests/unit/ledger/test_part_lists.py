@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.ledger import PartList, digest, object_names
+from landfall.ledger import PartList, digest
 from landfall.ledger.feeds import MAX_LISTED, SPAN
-from landfall.ledger.part_lists import ListedPart, decode_list, encode_list, list_key
+from landfall.ledger.feeds.part_lists import ListedPart, decode_list, encode_list, list_key
+from landfall.ledger.names import object_names
 
 NEW = ListedPart("in/a.json", "e1", 10, 1_763_700_000_000, 0, 10)
 FIRST_HALF = ListedPart("in/b.csv", "e2", 8, 1_763_700_000_001, 0, 4)

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     MadeBy,
     NewObject,

@@ -6,7 +6,7 @@ from landfall import ledger
 from landfall.errors import Stalled
 from landfall.ledger import Decision, Header, Purpose, Record, Replacement, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
+from landfall.ledger.replace.replacing import MAX_FOLDERS, MAX_OBJECTS
 from landfall.ledger.snapshot import decode_state, encode_state
 
 TP = TopicPartition("clicks", 0)

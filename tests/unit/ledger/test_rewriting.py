@@ -4,9 +4,10 @@ import pytest
 
 from landfall import ledger
 from landfall.errors import Stalled
-from landfall.ledger import Decision, Entry, Header, Purpose, Record, Replacement, State, rewriting
+from landfall.ledger import Decision, Entry, Header, Purpose, Record, Replacement, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.rewriting import FORGOTTEN, MAX_RANGES, Rewritten
+from landfall.ledger.replace import rewriting
+from landfall.ledger.replace.rewriting import FORGOTTEN, MAX_RANGES, Rewritten
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 from landfall.objects import Part, Upload

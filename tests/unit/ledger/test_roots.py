@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from landfall.ledger.object_names import dead_letter_key, ledger_prefix
-from landfall.ledger.roots import (
+from landfall.ledger.names.object_names import dead_letter_key, ledger_prefix
+from landfall.ledger.names.roots import (
     is_ledger_key,
     marked_ledger,
     may_be_of_ledger,

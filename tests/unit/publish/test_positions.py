@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from landfall import ledger
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane, sealed_through
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import encode_state
 from landfall.publish.cursor import Cursor, Position, cursor_key

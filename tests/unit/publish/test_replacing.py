@@ -16,7 +16,7 @@ from msgspec import structs
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Finalize, Horizon
-from landfall.ledger.replacement_lists import NewObject, RetiringObject
+from landfall.ledger.replace.replacement_lists import NewObject, RetiringObject
 from landfall.publish import Stretch
 from landfall.publish.building import publisher, replacement_problems
 from landfall.publish.events import EventKind, Events

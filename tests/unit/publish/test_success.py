@@ -12,7 +12,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.publish import PublisherEntry
 from landfall.lane import Lane
 from landfall.ledger import Applied, Finalize, Horizon
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.publish.context import Context

@@ -13,7 +13,7 @@ import pytest
 
 from landfall.api.spec import Output
 from landfall.errors import Stalled
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.reading.comparing import Amount, Difference, Lane, differences, total
 from landfall.reading.files import File
 from landfall.store.memory import MemoryStore

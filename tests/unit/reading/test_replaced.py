@@ -8,8 +8,8 @@ import pytest
 
 import landfall
 from landfall.errors import LandfallError, Reason, Stalled
-from landfall.ledger import retired_names
-from landfall.ledger.replacement_lists import RetiringObject
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import RetiringObject
 from landfall.reading import LandedGroup, manifests, objects
 from tests.support.carried_out import WholeMerge
 from tests.support.readable import CLICKS, Readable, Row
@@ -57,9 +57,7 @@ class Scene:
         return landfall.open(self.landed.url)
 
     def copies(self) -> list[str]:
-        return [
-            retired_names.retired_key(GROUP, LANE, self.pending, o.upload.key) for o in self.old
-        ]
+        return [object_names.retired_key(GROUP, LANE, self.pending, o.upload.key) for o in self.old]
 
 
 @pytest.fixture
@@ -92,7 +90,7 @@ def test_a_scan_that_was_made_before_reads_on_in_the_copies(
     scene.landed.land(CLICKS, (HOUR, rows(30, 40))).settle()
     scene.retire()
     # Another REPLACE has copies, too.
-    other = retired_names.retired_key(GROUP, LANE, scene.pending + 7, "clicks/x")
+    other = object_names.retired_key(GROUP, LANE, scene.pending + 7, "clicks/x")
     scene.landed.store.create(other, b"")
 
     assert ids(scan) == [*range(30)]

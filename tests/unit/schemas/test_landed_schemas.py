@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from landfall.errors import Retry, SchemaChanged, StoreAway
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
 from landfall.pipeline.records import of_columns

@@ -15,8 +15,8 @@ from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.driver.core.pinned_spec import pinned_spec
 from landfall.driver.core.stored_specs import store_spec, stored_spec
 from landfall.errors import Retry, SchemaChanged, SchemasAway, Stalled, StoreAway
+from landfall.ledger.names.schema_ids import latest_key
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.schema_ids import latest_key
 from landfall.ledger.task_results import FailedSlice, LandedSlice, SliceResult
 from landfall.schemas import RegisteredSchema
 from landfall.schemas.cached import CachedRegistry, SchemaId, registry_at

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from landfall.errors import SchemaChanged, SchemasAway, StoreAway, cause
-from landfall.ledger import digest, object_names
+from landfall.ledger import digest
+from landfall.ledger.names import object_names
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import (
     Reference,

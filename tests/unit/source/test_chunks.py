@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from landfall.landed import merging
 from landfall.landed.rows import ROWS
-from landfall.ledger.landing_rules import LandingRules
+from landfall.ledger.task_results import LandingRules
 from landfall.pipeline.records import HEADERS
 from landfall.source import messages
 from landfall.source.messages import Messages, PythonFetched

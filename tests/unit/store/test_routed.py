@@ -18,8 +18,9 @@ from landfall.errors import (
 from landfall.lane import claim_output_root
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import as_one, open_stores, with_ledger
-from landfall.ledger import State, object_names, retired_names
-from landfall.ledger.roots import side_root
+from landfall.ledger import State
+from landfall.ledger.names import object_names
+from landfall.ledger.names.roots import side_root
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Created, Store
@@ -39,7 +40,7 @@ LEDGER_KEYS = [
     "_landfall/owner.json",
 ]
 OBJECT_KEYS = [
-    retired_names.retired_key("clicks", "0", 7, "orders/1_0_00000000000000000000.json.gz"),
+    object_names.retired_key("clicks", "0", 7, "orders/1_0_00000000000000000000.json.gz"),
     object_names.dead_letter_key("clicks", "orders", 1, 0, 0),
     "_landfall/ledger.json",
     "db=shop/_landfall/owner.json",
@@ -87,7 +88,7 @@ def test_a_copy_of_a_retired_object_is_where_the_object_was() -> None:
     both = with_ledger(ledger, objects)
     retiring = uploaded(both, "orders/1_0_00000000000000000000.json.gz")
     both.complete(retiring)
-    kept = retired_names.retired_key("clicks", "0", 7, retiring.key)
+    kept = object_names.retired_key("clicks", "0", 7, retiring.key)
 
     both.complete(copied(both, retiring.key, 4, kept, "token-2"))
     both.retire(retiring)
@@ -212,7 +213,7 @@ def test_a_group_opens_one_store_or_two() -> None:
 
 PLACE, FORMER = "0123456789abcdef", "fedcba9876543210"
 SIDE = side_root("clicks", "fix")
-COPY = retired_names.retired_key(
+COPY = object_names.retired_key(
     "clicks", "0", 7, object_names.dead_letter_key("clicks", "orders", 1, 0, 9, place=PLACE)
 )
 LETTERS_KEYS = [

@@ -10,7 +10,7 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import claim_output_root
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.store import Store

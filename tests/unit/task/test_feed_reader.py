@@ -15,8 +15,8 @@ from landfall.errors import PartUnreadable, Reason, Stalled, StoreAway, StoreDen
 from landfall.formats.parts import FileBytes, FilePart, FileRecords
 from landfall.formats.readers import reader_of
 from landfall.ledger.feeds import SPAN
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.pipeline.records import Records
 from landfall.source import EndsEarly

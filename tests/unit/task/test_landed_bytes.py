@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.store.memory import MemoryStore

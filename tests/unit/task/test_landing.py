@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.errors import Reason, Retry, Stalled, StoreAway
-from landfall.ledger.landing_rules import LandingRules
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import FailedSlice, LandedSlice
+from landfall.ledger.task_results import FailedSlice, LandedSlice, LandingRules
 from landfall.pipeline.decoders import Decoded
 from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.memory import MemoryStore

@@ -3,7 +3,7 @@
 from typing import Any
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger.object_names import origin, parse_key
+from landfall.ledger.names.object_names import origin, parse_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, SliceResult
 from landfall.store.memory import MemoryStore

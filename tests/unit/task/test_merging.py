@@ -14,10 +14,10 @@ import pytest
 from msgspec import structs
 
 from landfall.errors import Reason, Stalled
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import Replaced, Section, encode_list
+from landfall.ledger.replace.merged_objects import Mergeable
+from landfall.ledger.replace.replacement_lists import Replaced, Section, encode_list
 from landfall.task.merging import NotMerged
 from tests.support.merging import READ_THROUGH, MergedFolder, blocks_of
 from tests.support.slice_landing import records_of

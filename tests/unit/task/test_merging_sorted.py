@@ -14,8 +14,8 @@ from landfall.errors import Reason, Stalled
 from landfall.formats import external_sort
 from landfall.formats.external_sort import ExternalSort
 from landfall.formats.sort_keys import column_sort_keys
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.replacement_lists import Section
+from landfall.ledger.replace.merged_objects import Mergeable
+from landfall.ledger.replace.replacement_lists import Section
 from landfall.task.merging import Merged, NotMerged
 from tests.support.merging import MergedFolder
 

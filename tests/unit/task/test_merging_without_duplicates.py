@@ -9,8 +9,8 @@ from landfall.api.spec import Keep
 from landfall.errors import Reason, Stalled
 from landfall.formats.merged_columns import column_keys
 from landfall.formats.merging import NotMergeableError
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.replacement_lists import Section
+from landfall.ledger.replace.merged_objects import Mergeable
+from landfall.ledger.replace.replacement_lists import Section
 from landfall.task.merging import NotMerged
 from tests.support.merging import MergedFolder
 

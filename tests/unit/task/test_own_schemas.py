@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.errors import Stalled
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows

@@ -22,7 +22,7 @@ Url: TypeAlias = Annotated[
 
 
 _SIDE = re.compile("/_landfall/[^/]+/side/[^/]+$")
-"""The root of a backfill, in another root: ``ledger.roots.side_root``."""
+"""The root of a backfill, in another root: ``ledger.names.roots.side_root``."""
 
 
 StoreType: TypeAlias = Annotated[str, matching(r"[\w.]+:\w+", "package.module:Name")]

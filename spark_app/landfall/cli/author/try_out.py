@@ -23,7 +23,7 @@ from landfall.cli.group_store import explain_kafka
 from landfall.cli.text import console
 from landfall.cli.text.console import printable
 from landfall.errors import PartUnreadable, Reason, Stalled
-from landfall.ledger import folders
+from landfall.ledger.names import folders
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records
 from landfall.store.urls import open_files

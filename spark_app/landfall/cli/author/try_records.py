@@ -20,8 +20,8 @@ from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import PartUnreadable, Reason, Stalled
 from landfall.ledger.feeds import MAX_LISTED, SPAN
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.objects import ListedFile
 from landfall.pipeline.records import HEADERS, Records, of_columns
 from landfall.source import Bound, EndsEarly, Log, Reader

@@ -35,7 +35,7 @@ from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import check_landed
 from landfall.errors import Stalled
 from landfall.lane.stores import open_stores
-from landfall.ledger.object_names import MAX_OFFSET
+from landfall.ledger.names.object_names import MAX_OFFSET
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall.store import Store

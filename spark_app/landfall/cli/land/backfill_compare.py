@@ -17,7 +17,7 @@ from landfall.driver.decide.counting import CountingObject
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import Promotion, promotion
 from landfall.errors import Reason, Stalled
-from landfall.ledger.merged_objects import Mergeable, halves
+from landfall.ledger.replace.merged_objects import Mergeable, halves
 from landfall.reading.comparing import Difference, Lane, Mask, Sample, differences, total
 from landfall.reading.files import File
 from landfall.reading.specs import MadeBy

@@ -34,7 +34,7 @@ from landfall.driver.http.report import serve_report
 from landfall.driver.http.status import StatusReport
 from landfall.driver.landing.goals import Goal, GoalParts
 from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, StoreDenied
-from landfall.ledger.object_names import SYSTEM
+from landfall.ledger.names.object_names import SYSTEM
 from landfall.ledger.offsets import TopicPartition
 from landfall.logs import log_as_json
 from landfall.reading.comparing import Difference

@@ -24,7 +24,7 @@ from landfall.cli.text import console
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, Record, Replace, State
 from landfall.ledger.opened import taken_back
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.logs import visible
 
 

@@ -22,7 +22,7 @@ from landfall.cli.text import console
 from landfall.cli.text.console import printable
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
-from landfall.ledger import folders, object_names, retired_names
+from landfall.ledger.names import folders, object_names
 from landfall.logs import visible
 from landfall.registry import output_format
 from landfall.store import Store
@@ -80,7 +80,7 @@ def _copy(arguments: argparse.Namespace, output: Output, key: str) -> str:
         raise missing from broken
     if slot is None:
         raise missing from None
-    copy = retired_names.retired_key(opened.name, LANE, slot, key)
+    copy = object_names.retired_key(opened.name, LANE, slot, key)
     console.err().print(
         f"{key}: the REPLACE in slot {slot} put others in its place; this is its copy {copy}",
         markup=False,

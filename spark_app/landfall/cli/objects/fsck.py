@@ -47,16 +47,16 @@ from landfall.ledger import (
     Replay,
     Snapshot,
     State,
-    object_names,
 )
-from landfall.ledger.documents import parse_document
+from landfall.ledger.names import object_names
+from landfall.ledger.names.schema_ids import schema_of_id
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import Replaced
-from landfall.ledger.schema_ids import schema_of_id
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
 from landfall.publish.cursor import published_prefix
 from landfall.store import Slots
+from landfall.untrusted_json import parse_document
 
 READ_BYTES = 2**20
 WITHOUT_ANCHOR = (

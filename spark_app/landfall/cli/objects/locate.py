@@ -34,10 +34,11 @@ from landfall.landed.history import History
 from landfall.landed.specs import LandedBy
 from landfall.lane import records_in_segments
 from landfall.lane.replacements import read_applied
-from landfall.ledger import State, folders, object_names
+from landfall.ledger import State
 from landfall.ledger.effects import RangeSkipped
+from landfall.ledger.names import folders, object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.registry import Allowed, output_format, plug_ins
 

@@ -11,7 +11,7 @@ from landfall.discovery.feed_keys import FeedKeys
 from landfall.errors import Reason, Stalled
 from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.lane.replacements import read_applied
-from landfall.ledger import Discover, PartList, Replace, object_names
+from landfall.ledger import Discover, PartList, Replace
 from landfall.ledger.effects import (
     LifetimeBegan,
     ObjectsReplaced,
@@ -21,9 +21,10 @@ from landfall.ledger.effects import (
     effects,
 )
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
+from landfall.ledger.feeds.part_lists import ListedPart
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.part_lists import ListedPart
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedSlice
 from landfall.objects import FileChanged, ListedFile
 from landfall.source.files import VersionedFile, reader_of_feed

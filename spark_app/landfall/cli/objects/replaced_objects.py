@@ -15,7 +15,7 @@ from landfall.ledger.effects import (
     effects,
     replaces,
 )
-from landfall.ledger.replacement_lists import NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from landfall.cli.objects.scan_objects import InScope, Window, objects_in_scope,
 from landfall.cli.objects.scan_reading import Backup, Scanner
 from landfall.cli.text import console
 from landfall.cli.text.meter import advancing
-from landfall.ledger import State, object_names
+from landfall.ledger import State
+from landfall.ledger.names import object_names
 from landfall.ledger.task_results import ObjectKind
 from landfall.task.rescanning import Wrong
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from landfall.checks.corrections import Corrections, corrections
 from landfall.cli.group_store import GroupStore
 from landfall.lane.replacements import read_applied
-from landfall.ledger import Replace, State, object_names
+from landfall.ledger import Replace, State
 from landfall.ledger.effects import (
     Effect,
     LettersReplayed,
@@ -16,10 +16,11 @@ from landfall.ledger.effects import (
     RangeLanded,
     effects,
 )
-from landfall.ledger.object_names import Origin
+from landfall.ledger.names import object_names
+from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.opened import MadeIn
-from landfall.ledger.replacement_lists import NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced
 from landfall.ledger.task_results import LandedObject, ObjectKind
 
 Lists = Mapping[int, tuple[Replace, Replaced]]

@@ -32,10 +32,11 @@ from landfall.cli.text.meter import Progress, advancing, silent
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import State, object_names
+from landfall.ledger import State
 from landfall.ledger.effects import RangeLanded, decided_slices, effects, replaces
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import NewObject
+from landfall.ledger.replace.replacement_lists import NewObject
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.registry import output_format
 from landfall.source import EndsEarly, Reader

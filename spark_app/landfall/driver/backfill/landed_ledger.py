@@ -12,7 +12,7 @@ from landfall.lane.replacements import read_replaced
 from landfall.lane.seen import SeenObjects
 from landfall.ledger import Record, State
 from landfall.ledger.effects import replaces
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.store import Store
 
 

@@ -32,9 +32,10 @@ from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.landing.goals import GoalType, UntilOffsets
 from landfall.errors import LettersUnreachable, Reason, Stalled
 from landfall.lane import Lane, LaneWriter, OpenRequest
-from landfall.ledger import LaneOwnership, object_names, roots
+from landfall.ledger import LaneOwnership
 from landfall.ledger.effects import decided_slices
-from landfall.ledger.object_names import SYSTEM
+from landfall.ledger.names import object_names, roots
+from landfall.ledger.names.object_names import SYSTEM
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall.store import Created, Slots, Store

@@ -14,9 +14,9 @@ from itertools import groupby, islice
 
 from landfall.driver.backfill.side_lane import DISCARDED
 from landfall.errors import LandfallError
-from landfall.ledger import roots
-from landfall.ledger.documents import parse_document
+from landfall.ledger.names import roots
 from landfall.store import Slots
+from landfall.untrusted_json import parse_document
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,11 @@ from landfall import ledger
 from landfall.api.compaction_status import CompactionStatus
 from landfall.driver.core.merged_first import all_at_once
 from landfall.lane import Lane
-from landfall.ledger import Decision, Purpose, Replacement, State, object_names
+from landfall.ledger import Decision, Purpose, Replacement, State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import Replaced, encode_list
-from landfall.ledger.replacing import changes_rows, why_out_of_date, why_rows_changed
+from landfall.ledger.replace.replacement_lists import Replaced, encode_list
+from landfall.ledger.replace.replacing import changes_rows, why_out_of_date, why_rows_changed
 from landfall.objects import Upload
 from landfall.store import Slots
 

@@ -17,11 +17,12 @@ from pydantic import ValidationError
 from landfall.api.spec import ConsumerGroup, Feed, GroupSpec, TopicSpecs
 from landfall.api.spec.stores import PLACE
 from landfall.errors import Reason, Stalled
-from landfall.ledger import State, digest, object_names
-from landfall.ledger.documents import parse_document
+from landfall.ledger import State, digest
+from landfall.ledger.names import object_names
 from landfall.pipeline.pinned import CHECKSUM
 from landfall.registry import Allowed, named_files, plug_ins, registry_logins
 from landfall.store import Slots
+from landfall.untrusted_json import parse_document
 
 _SECTIONS = ("decode", "transforms", "route", "badRecords")
 """What objects are made by, without where they are (``PLACE``)."""

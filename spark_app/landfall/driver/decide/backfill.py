@@ -26,8 +26,8 @@ from landfall.driver.decide.counting import (
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import RetiringObject, Section
-from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
+from landfall.ledger.replace.replacement_lists import RetiringObject, Section
+from landfall.ledger.replace.replacing import MAX_FOLDERS, MAX_OBJECTS
 from landfall.ledger.task_results import ObjectKind
 
 

@@ -11,8 +11,8 @@ the last one, whatever its Kafka partition.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from landfall.ledger import retired_names
-from landfall.ledger.merged_objects import Mergeable
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.merged_objects import Mergeable
 
 MAX_MERGED = 5_000
 """How many objects a merge has at most."""
@@ -105,7 +105,7 @@ def _size(each: Mergeable) -> int:
 
 def _can_retire(lane: tuple[str, str], each: Mergeable) -> bool:
     try:
-        retired_names.retired_key(*lane, 0, each.key)
+        object_names.retired_key(*lane, 0, each.key)
     except ValueError:
         return False
     return each.landed.rows > 0

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from landfall.ledger import Purpose, folders, object_names
+from landfall.ledger import Purpose
+from landfall.ledger.names import folders, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, RetiringObject, Section
+from landfall.ledger.replace.replacement_lists import LandedAgain, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 
 Ranges = Mapping[TopicPartition, OffsetRange]

@@ -23,7 +23,7 @@ from landfall.discovery.named_files import NamedFiles, tried_again
 from landfall.driver.decide.requests import Refusal
 from landfall.ledger import Feed
 from landfall.ledger.feeds import MAX_IGNORED, MAX_LISTED
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 
 MAX_SHOWN = 10
 """How many names a refusal lists."""

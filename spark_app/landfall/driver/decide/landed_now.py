@@ -26,7 +26,7 @@ from landfall.driver.decide.counting import (
     unplanned,
 )
 from landfall.driver.decide.promotions import Promotions
-from landfall.ledger import Entry, Record, Replace, object_names
+from landfall.ledger import Entry, Record, Replace
 from landfall.ledger.effects import (
     Effect,
     LettersReplayed,
@@ -41,15 +41,16 @@ from landfall.ledger.effects import (
     SpecOpened,
     effects,
 )
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replacement_lists import (
+from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     NewObject,
     Replaced,
     RetiringObject,
     Section,
 )
-from landfall.ledger.replacing import changes_rows
+from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject
 
 

@@ -23,7 +23,7 @@ from landfall.api.verbs import (
 )
 from landfall.driver.decide.requests import PlannedRecord, Refusal
 from landfall.ledger import Feed, OpenLease, State
-from landfall.ledger.leases import MAX_TAKEN, MAX_UNFINISHED, find, unfinished
+from landfall.ledger.feeds.leases import MAX_TAKEN, MAX_UNFINISHED, find, unfinished
 from landfall.ledger.offsets import TopicPartition
 
 OfLease = FilesDoneRequest | FilesFailedRequest | ReturnFilesRequest

@@ -15,10 +15,10 @@ from landfall.driver.decide.backfill import Backfill, covering, grown, sections_
 from landfall.driver.decide.counting import CountingObject, Ranges
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Stalled
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replacement_lists import LandedAgain, NewObject, RetiringObject
-from landfall.ledger.replacing import MAX_FOLDERS, MAX_OBJECTS
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, RetiringObject
+from landfall.ledger.replace.replacing import MAX_FOLDERS, MAX_OBJECTS
 from landfall.objects import Upload
 
 TopicIds = Collection[tuple[TopicPartition, str]]

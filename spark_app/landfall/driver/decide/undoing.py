@@ -20,8 +20,8 @@ from landfall.ledger import Replace
 from landfall.ledger.effects import Effect, LifetimeBegan, LifetimeEnded, ObjectsReplaced
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.opened import taken_back
-from landfall.ledger.replacement_lists import Replaced, RetiringObject
-from landfall.ledger.replacing import changes_rows
+from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replace.replacing import changes_rows
 
 _ALL = OffsetRange(0, 2**63 - 1)
 _LANDED = -1

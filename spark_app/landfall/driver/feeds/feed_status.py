@@ -9,7 +9,7 @@ from landfall.api.next_steps import FILE_PLACEHOLDER, next_step
 from landfall.errors import Reason
 from landfall.ledger import Feed, PartList
 from landfall.ledger.feeds import begun_to, landed_parts
-from landfall.ledger.part_lists import ListedPart
+from landfall.ledger.feeds.part_lists import ListedPart
 
 ReadList = Callable[[PartList], Sequence[ListedPart] | None]
 """The parts of a list; None if they are not at hand."""

@@ -48,8 +48,8 @@ from landfall.driver.feeds.wakeups import Wakeups
 from landfall.errors import PartUnreadable, Reason, Retry, Stalled, cause
 from landfall.ledger import Decision, KnownFiles, State
 from landfall.ledger.feeds import MAX_PARKED, SPAN, number_of, part_offsets
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.plan import Backlog, PartSize
 from landfall.source.files_log import FilesLog, Listed
 

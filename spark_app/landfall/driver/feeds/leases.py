@@ -26,9 +26,9 @@ from landfall.driver.decide.leases import Known, PlannedLease, decide, expiratio
 from landfall.driver.decide.requests import Refusal
 from landfall.errors import Fenced
 from landfall.ledger import OpenLease, PartList, State
-from landfall.ledger.leases import find, part_to_lease
+from landfall.ledger.feeds.leases import find, part_to_lease
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.store import Slots
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from landfall.driver.feeds.file_requests import AskedOfFiles, PreparedFiles
 from landfall.driver.feeds.wakeups import Wakeups
 from landfall.errors import Stalled
 from landfall.ledger import KnownFiles, PartList
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.part_lists import ListedPart
 from landfall.source.files_log import Listed
 
 EVENT_PAUSE = timedelta(seconds=5)

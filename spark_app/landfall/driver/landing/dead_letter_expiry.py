@@ -41,7 +41,7 @@ from landfall.ledger.effects import (
     effects,
     replaces,
 )
-from landfall.ledger.expired_letters import (
+from landfall.ledger.names.expired_letters import (
     NONE_EXPIRED,
     ExpiredLetters,
     encode_expired,

@@ -20,7 +20,8 @@ from landfall.api.route_pattern import TOPIC_END
 from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.driver.core.background import Background
 from landfall.errors import Reason, Retry, Stalled
-from landfall.ledger import State, object_names
+from landfall.ledger import State
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Slots
 from landfall.store.file import STAGING

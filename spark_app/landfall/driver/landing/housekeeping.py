@@ -9,7 +9,7 @@ from functools import partial
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.landing.orphan_uploads import OrphanFilter, OrphanSweep
 from landfall.errors import LandfallError
-from landfall.ledger import retired_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
 from landfall.objects import Upload
@@ -173,7 +173,7 @@ def _kept(now: datetime) -> OrphanFilter:
 
 
 def _is_kept(key: str) -> bool:
-    return retired_names.ANY_RETIRED.match(key) is not None
+    return object_names.ANY_RETIRED.match(key) is not None
 
 
 def _log_errors(what: str, do: Callable[[], object]) -> None:

@@ -5,7 +5,8 @@ from itertools import chain
 from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.errors import LettersAway, Reason, Retry, Stalled
 from landfall.lane import claim
-from landfall.ledger import State, object_names
+from landfall.ledger import State
+from landfall.ledger.names import object_names
 from landfall.store import Store
 from landfall.store.probe import probe_uploads
 from landfall.store.routed import RoutedStore

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 
 from landfall.driver.core.background import Background
 from landfall.errors import LandfallError
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.objects import OpenUpload
 from landfall.store import Uploads

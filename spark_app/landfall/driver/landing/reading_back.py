@@ -11,7 +11,7 @@ from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.stored_specs import with_stored_formats
 from landfall.errors import Retry, Stalled
 from landfall.lane import Lane
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.task_results import LandedObject
 from landfall.publish.following import Follower
 from landfall.task.counting import Landed, in_shares

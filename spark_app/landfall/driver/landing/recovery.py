@@ -17,14 +17,15 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.core.runner import Bin, Runner
 from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled
 from landfall.lane import Lane
-from landfall.ledger import State, object_names
+from landfall.ledger import State
 from landfall.ledger.effects import ObjectRestored, decided_slices, effects
-from landfall.ledger.landing_rules import LandingRules
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import (
     FailedSlice,
     LandedObject,
     LandedSlice,
+    LandingRules,
     ReplayedSlice,
     SliceResult,
 )

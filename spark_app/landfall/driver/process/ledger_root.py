@@ -8,11 +8,11 @@ import json
 
 from landfall.api.spec import GroupSpec
 from landfall.errors import Reason, Stalled
-from landfall.ledger.documents import parse_document
-from landfall.ledger.object_names import owner_key
-from landfall.ledger.roots import LEDGER_MARK, OUTPUT_MARK
+from landfall.ledger.names.object_names import owner_key
+from landfall.ledger.names.roots import LEDGER_MARK, OUTPUT_MARK
 from landfall.store import Store
 from landfall.store.routed import RoutedStore
+from landfall.untrusted_json import parse_document
 
 
 def check_roots(store: Store, spec: GroupSpec) -> None:

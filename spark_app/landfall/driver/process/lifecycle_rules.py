@@ -13,7 +13,7 @@ from typing import Any
 
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, Root
-from landfall.ledger import retired_names
+from landfall.ledger.names import object_names
 from landfall.store.gcs.parts import PARTS
 from landfall.store.lifecycle import PROBES
 
@@ -48,7 +48,7 @@ def rules(group: ConsumerGroup) -> Mapping[str, Sequence[Rule]]:
     found: dict[str, list[Rule]] = defaultdict(list)
     spec = group.spec
     kept = spec.tuning.retain_replaced + COPIES
-    copies = retired_names.retired_prefix(group.metadata.name, LANE)
+    copies = object_names.retired_prefix(group.metadata.name, LANE)
     for root in (spec.output, *spec.bad_records.places):
         bucket, prefix = _split(root)
         if root.kind in _WITH_RULES:

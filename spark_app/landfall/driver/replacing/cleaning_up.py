@@ -25,7 +25,7 @@ from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import PendingReplacement
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 
 log = logging.getLogger(__name__)
 

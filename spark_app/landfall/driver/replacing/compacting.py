@@ -29,7 +29,7 @@ from landfall.driver.replacing.compaction_planner import CompactionPlanner
 from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.ledger import State
-from landfall.ledger.object_names import is_system_key, parse_key
+from landfall.ledger.names.object_names import is_system_key, parse_key
 from landfall.objects import Upload
 from landfall.publish.finished import Calendars
 

@@ -19,10 +19,10 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replace
 from landfall.ledger import Purpose, Replace, State, Visible
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.merged_objects import Mergeable
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish.cursor import Cursor, Position
 from landfall.publish.finished import Calendars

@@ -16,8 +16,8 @@ from landfall.driver.replacing.compaction_folders import Folder, Folders
 from landfall.errors import LandfallError, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.merged_objects import Mergeable
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.registry import output_format
 from landfall.store.probe import probe_replacing
 from landfall.task.merging import (

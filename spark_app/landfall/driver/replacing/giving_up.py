@@ -12,7 +12,7 @@ from landfall import ledger
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replace, State
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.store import Slots
 
 

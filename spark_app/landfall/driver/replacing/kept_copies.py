@@ -7,7 +7,8 @@ from itertools import groupby
 
 from landfall.driver.replacing.grace_period import applied_by
 from landfall.lane import Lane
-from landfall.ledger import State, retired_names
+from landfall.ledger import State
+from landfall.ledger.names import object_names
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +26,9 @@ def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -
         Stalled: LEDGER_BROKEN, the REPLACE is missing.
     """
     deleted = 0
-    prefix = retired_names.retired_prefix(lane.group, lane.name)
+    prefix = object_names.retired_prefix(lane.group, lane.name)
     keys = (stat.key for stat in lane.slots.list_after(prefix))
-    for slot, kept in groupby(keys, key=lambda key: retired_names.slot_of(prefix, key)):
+    for slot, kept in groupby(keys, key=lambda key: object_names.slot_of(prefix, key)):
         if slot is None:
             continue
         if not _is_over(lane, state, slot, now - retain):

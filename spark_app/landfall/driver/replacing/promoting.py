@@ -39,9 +39,10 @@ from landfall.driver.replacing.promotion import Lanes, prepare_promotion
 from landfall.driver.replacing.undo import ReplacingEffects, found_again
 from landfall.errors import LandfallError, LettersUnreachable, Retry, Stalled
 from landfall.lane import Lane
-from landfall.ledger import Decision, Purpose, roots
-from landfall.ledger.merged_objects import Mergeable
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger import Decision, Purpose
+from landfall.ledger.names import roots
+from landfall.ledger.replace.merged_objects import Mergeable
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import is_made_by
 from landfall.publish.building import replacement_problems

@@ -17,8 +17,9 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import Promoted, promotion
 from landfall.errors import LandfallError, Reason, Stalled
-from landfall.ledger import Purpose, digest, object_names
-from landfall.ledger.replacement_lists import MadeBy, NewObject, Replaced
+from landfall.ledger import Purpose, digest
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import MadeBy, NewObject, Replaced
 from landfall.objects import Upload
 from landfall.store import Slots, Store
 

@@ -69,7 +69,7 @@ from landfall.ledger import (
     decode,
 )
 from landfall.ledger.effects import replaces
-from landfall.ledger.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import Replaced
 
 log = logging.getLogger(__name__)
 

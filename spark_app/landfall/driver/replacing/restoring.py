@@ -16,8 +16,9 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replace
-from landfall.ledger import Purpose, State, object_names
-from landfall.ledger.replacement_lists import NewObject, Replaced, RetiringObject, Section
+from landfall.ledger import Purpose, State
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 from landfall.objects import Upload, is_made_by
 from landfall.store import Store

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from landfall.errors import Stalled, StoreDenied
-from landfall.ledger import retired_names
-from landfall.ledger.replacement_lists import RetiringObject
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import RetiringObject
 from landfall.objects import Upload, UploadLost, is_made_by
 from landfall.store import Store
 from landfall.store.copying import copied
@@ -48,7 +48,7 @@ class Retiring:
             Retry: the store does not answer.
         """
         upload = retiring.landed.upload
-        kept = retired_names.retired_key(self.group, self.lane, self.slot, upload.key)
+        kept = object_names.retired_key(self.group, self.lane, self.slot, upload.key)
         if self.copies and not self._is_foreign(upload) and self.store.stat(kept) is None:
             self._keep(upload, kept)
         self._delete(upload)

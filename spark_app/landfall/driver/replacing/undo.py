@@ -26,7 +26,7 @@ from landfall.driver.replacing.giving_up import why_not_given_up
 from landfall.driver.replacing.restoring import Restoring
 from landfall.errors import Retry
 from landfall.lane.replacements import read_replace, read_replaced
-from landfall.ledger import Add, Decision, Drop, Replace, State, retired_names
+from landfall.ledger import Add, Decision, Drop, Replace, State
 from landfall.ledger.effects import (
     Effect,
     LifetimeBegan,
@@ -34,9 +34,10 @@ from landfall.ledger.effects import (
     ObjectsReplaced,
     effects,
 )
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replacement_lists import Replaced, RetiringObject
-from landfall.ledger.replacing import changes_rows, why_out_of_date
+from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replace.replacing import changes_rows, why_out_of_date
 from landfall.store.probe import probe_replacing
 
 ATTEMPTS = 3
@@ -235,7 +236,7 @@ def _planned(found: _Undoing, copiers: Executor) -> PlannedReplacement:
     plan = found.restoring.planned(
         found.retire,
         found.back,
-        lambda key: retired_names.retired_key(group, lane, slot, key),
+        lambda key: object_names.retired_key(group, lane, slot, key),
         copiers,
     )
     if changes_rows(found.record.purpose, found.record.undoes):

@@ -25,10 +25,12 @@ from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from landfall.errors import LandfallError, Stalled
 from landfall.lane import Lane
 from landfall.lane.expired_letters import read_expired
-from landfall.ledger import Decision, State, object_names, rewriting
-from landfall.ledger.expired_letters import NONE_EXPIRED, ExpiredLetters
-from landfall.ledger.object_names import Origin
+from landfall.ledger import Decision, State
+from landfall.ledger.names import object_names
+from landfall.ledger.names.expired_letters import NONE_EXPIRED, ExpiredLetters
+from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.replace import rewriting
 from landfall.ledger.task_results import FailedSlice, LandedObject, LandedSlice, ReplayedSlice
 from landfall.store import Store
 from landfall.task import Batch

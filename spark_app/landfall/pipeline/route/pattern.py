@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from landfall.api import route_pattern
 from landfall.api.route_pattern import Kind, Token
-from landfall.ledger.folders import DESTINATION_END, check_directories
+from landfall.ledger.names.folders import DESTINATION_END, check_directories
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.whole_records import key_path
 from landfall.pipeline.event_time import Path

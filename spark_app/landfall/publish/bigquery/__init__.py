@@ -17,7 +17,7 @@ import google.auth.exceptions
 
 from landfall.api.secret_keys import BIGQUERY_KEY
 from landfall.errors import Reason, Stalled
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.task_results import LandedObject
 from landfall.publish import Published
 from landfall.publish.bigquery.chain import Chains

@@ -13,7 +13,7 @@ import msgspec
 
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.effective import TopicSpecs
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish.bigquery.kinds import AVRO, FORMATS, JSON
 from landfall.publish.bigquery.warehouse import TableSettings

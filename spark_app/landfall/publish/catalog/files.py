@@ -24,7 +24,7 @@ from pyarrow import orc
 
 from landfall.api.spec import ColumnSource, GroupSpec
 from landfall.errors import Retry
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.publish import VisibleObject

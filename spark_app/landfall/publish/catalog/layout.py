@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from landfall.api.spec import TopicSpecs
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.publish import VisibleObject
 from landfall.publish.catalog import Columns, Partition, Storage, Table, TableName, Values
 from landfall.publish.catalog.files import STORAGES, ColumnsOf

@@ -12,7 +12,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from landfall.api.spec import GroupSpec
-from landfall.ledger.object_names import ObjectName
+from landfall.ledger.names.object_names import ObjectName
 from landfall.pipeline.route.pattern import PatternInput, parse_pattern, parse_route
 from landfall.pipeline.timezones import EPOCH
 from landfall.publish.catalog import TableName, Values

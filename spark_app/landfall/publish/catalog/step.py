@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from landfall.errors import DestinationAway, Reason, Stalled
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
 from landfall.publish import Finished, Stretch, VisibleObject

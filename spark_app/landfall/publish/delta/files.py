@@ -26,7 +26,7 @@ from deltalake.schema import DataType, PrimitiveType
 
 from landfall.errors import Reason, Stalled
 from landfall.formats.parquet.float_bounds import from_metadata
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.memory_limit import bounded
 from landfall.pipeline.route import DEFAULT_PARTITION
 

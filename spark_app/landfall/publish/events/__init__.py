@@ -32,7 +32,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from landfall.ledger.object_names import ObjectName, parse_key
+from landfall.ledger.names.object_names import ObjectName, parse_key
 from landfall.ledger.task_results import LandedObject
 from landfall.pipeline.calendar import Period, Unit
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from landfall.api.spec import TopicSpecs
 from landfall.errors import DestinationAway, Reason, Stalled
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Stretch
 from landfall.publish.context import Context

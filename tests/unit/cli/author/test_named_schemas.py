@@ -10,8 +10,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
 from landfall.cli import main
-from landfall.ledger import object_names
-from landfall.ledger.schema_ids import latest_key
+from landfall.ledger.names import object_names
+from landfall.ledger.names.schema_ids import latest_key
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.stored import StoredSchemas, registry_name

@@ -9,7 +9,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.group_file import load
 from landfall.cli import main
 from landfall.driver.core.stored_specs import store_spec
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall_audit import Fault, Kind
 from landfall_audit.buckets import open_bucket
 from landfall_audit.inventory import Inventory

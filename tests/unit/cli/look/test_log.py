@@ -15,7 +15,7 @@ from landfall.cli.look import KINDS
 from landfall.cli.look.log_entries import Outcome, kind_of, log_entry
 from landfall.errors import Reason
 from landfall.ledger import Decision, Header, Purpose
-from landfall.ledger.object_names import snapshot_key
+from landfall.ledger.names.object_names import snapshot_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import Upload

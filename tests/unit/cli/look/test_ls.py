@@ -8,8 +8,8 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from landfall.ledger import object_names
-from landfall.ledger.roots import LEDGER_MARK
+from landfall.ledger.names import object_names
+from landfall.ledger.names.roots import LEDGER_MARK
 from landfall.store.file import FileStore
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import Landed

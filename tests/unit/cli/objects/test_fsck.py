@@ -15,7 +15,7 @@ from landfall.cli import main
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.fsck import WITHOUT_ANCHOR, examine
 from landfall.errors import Reason
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import ObjectStat, Part, multipart_etag

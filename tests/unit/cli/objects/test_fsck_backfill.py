@@ -10,9 +10,10 @@ import pytest
 from landfall.checks import Invariant
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.fsck import Report, examine
-from landfall.ledger import Purpose, object_names
+from landfall.ledger import Purpose
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.replacement_lists import MadeBy
+from landfall.ledger.replace.replacement_lists import MadeBy
 from tests.support.sample_backfill import Again, Backfill, UndoneBackfill
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge

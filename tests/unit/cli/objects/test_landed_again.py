@@ -9,7 +9,8 @@ from landfall.checks.landed_again import LandedAgainNow
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.locate import Answer, look_up
 from landfall.cli.objects.verify import VerifyResult, examine
-from landfall.ledger import Decision, Replay, object_names
+from landfall.ledger import Decision, Replay
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import ReplayedSlice
 from landfall.pipeline.records import Records, filled

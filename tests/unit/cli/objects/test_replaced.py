@@ -25,9 +25,9 @@ from landfall.driver.core.in_process import InProcessRunner
 from landfall.driver.landing.reading_back import ReadingBack
 from landfall.errors import Retry, Stalled
 from landfall.ledger import Purpose
+from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.part_lists import ListedPart
-from landfall.ledger.replacement_lists import Replaced, RetiringObject, Section
+from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject, Section
 from landfall.pipeline.records import Records, filled
 from landfall.task.counting import Landed as CountedObjects
 from landfall.task.counting import Miscounted

@@ -16,7 +16,7 @@ from google.auth import exceptions as auth_exceptions
 from google.auth.credentials import AnonymousCredentials
 
 from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Stalled
-from landfall.ledger.object_names import parse_key
+from landfall.ledger.names.object_names import parse_key
 from landfall.publish.bigquery.kinds import AVRO, JSON, PARQUET, Kinds
 from landfall.publish.bigquery.loads import Begin as Beginning
 from landfall.publish.bigquery.loads import LoadedObject, job_id

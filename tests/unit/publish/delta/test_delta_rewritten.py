@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
-from landfall.ledger.replacement_lists import RetiringObject
+from landfall.ledger.replace.replacement_lists import RetiringObject
 from landfall.publish.building import publisher
 from landfall.publish.following import Follower
 from landfall.publish.tables import TablePublisher

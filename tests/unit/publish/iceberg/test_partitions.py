@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from landfall import ledger
 from landfall.errors import Stalled
-from landfall.ledger.object_names import ObjectName, parse_key
+from landfall.ledger.names.object_names import ObjectName, parse_key
 from landfall.publish.building import publisher
 from landfall.publish.catalog import TableName
 from landfall.publish.catalog.hive import part_name

@@ -12,7 +12,7 @@ import re
 import msgspec
 
 from landfall import untrusted_json
-from landfall.ledger.object_names import MAX_OFFSET, lane_prefix
+from landfall.ledger.names.object_names import MAX_OFFSET, lane_prefix
 
 _NAME = re.compile(r"([0-9]{20})\.json")
 

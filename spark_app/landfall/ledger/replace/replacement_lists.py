@@ -24,12 +24,12 @@ from itertools import chain, pairwise
 import msgspec
 
 from landfall import untrusted_json
-from landfall.ledger import object_names
 from landfall.ledger.entries import Replacement
 from landfall.ledger.gzip_members import unpack
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.records import digest
-from landfall.ledger.replacing import MAX_OBJECTS
+from landfall.ledger.replace.replacing import MAX_OBJECTS
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, check_schemas
 
 VERSION = 1

@@ -13,11 +13,11 @@ which no topic may be called::
     _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
         slots of the ledger
     _landfall/<group>/<lane>-head.json    hint at the last snapshot
-    _landfall/<group>/<lane>-files/…      lists of files that were found: ``ledger.part_lists``
+    _landfall/<group>/<lane>-files/…      lists of new files: ``ledger.feeds.part_lists``
     _landfall/<group>/<lane>-replaced/<sha256>.json.gz
-        which objects took the place of others: ``ledger.replacement_lists``
-    _landfall/<group>/<lane>-retired/…    copies of what retired: ``ledger.retired_names``
-    _landfall/<group>/<lane>-expired/…    which dead letters are: ``ledger.expired_letters``
+        which objects took the place of others: ``…replacement_lists``
+    _landfall/<group>/<lane>-retired/…    copies of what retired: ``retired_key``
+    _landfall/<group>/<lane>-expired/…    which dead letters are: ``names.expired_letters``
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
         states of the ledger
     _landfall/<group>/<lane>-published/…  what publishers keep: ``landfall.publish.cursor``
@@ -51,12 +51,12 @@ would collide with another kind of key, or would leave the root.
 import re
 from dataclasses import dataclass, field
 
-from landfall.ledger.folders import check_destination, check_directories, split_destination
+from landfall.ledger.names.folders import check_destination, check_directories, split_destination
 
 SYSTEM = "_landfall"
 """Top-level folder of everything that is not data."""
 SIDE = "side"
-"""Folder of a group's backfills, see ``ledger.roots.side_root``."""
+"""Folder of a group's backfills, see ``ledger.names.roots.side_root``."""
 MAX_KEY_BYTES = 1024
 """S3's limit of a key's length."""
 MAX_OFFSET = 2**63 - 1
@@ -490,3 +490,95 @@ def _sequence(seq: int) -> str:
     if not 0 <= seq <= MAX_OFFSET:
         raise ValueError(f"not a sequence number: {seq}")
     return f"{seq:020d}.json"
+
+
+ANY_RETIRED = re.compile("_landfall/[^/]+/[^/]+-retired/")
+"""Matches what the keys of the copies of any lane begin with."""
+
+
+def retired_prefix(group: str, lane: str) -> str:
+    """The prefix of the copies.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{lane_prefix(group, lane)}-retired/"
+
+
+def retired_key(group: str, lane: str, slot: int, key: str) -> str:
+    """The key of the copy of an object that retires by the REPLACE in a slot.
+
+    Raises:
+        ValueError: a name is not legal, or the copy's key would be longer than 1024 bytes.
+    """
+    kept = f"{retired_prefix(group, lane)}{slot:020d}/{key}"
+    check_length(kept)
+    return kept
+
+
+def slot_of(prefix: str, key: str) -> int | None:
+    """The slot in the key of a copy that begins with ``prefix``; None if somebody else's."""
+    slot = key.removeprefix(prefix).partition("/")[0]
+    return int(slot) if slot.isdecimal() else None
+
+
+_SEGMENT = re.compile(r"([0-9]{20})-([0-9]{20})-([0-9]{10})-([0-9a-f]{16})\.seg")
+_EPOCHS = 10**10
+
+
+def segments_prefix(group: str, lane: str) -> str:
+    """The prefix that the segments of this ledger have, and no other key.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    return f"{lane_prefix(group, lane)}-segments/"
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentName:
+    """The parts of a segment's key.
+
+    Attributes:
+        first: number of its first slot.
+        last: number of its last slot, which seals an epoch.
+        epoch: the epoch that slot ``last`` seals.
+        digest: the first 16 hexadecimal digits of the SHA-256 of the segment's bytes.
+
+    Raises:
+        ValueError: the numbers are not those of a stretch of slots, or the digest is not one.
+    """
+
+    first: int
+    last: int
+    epoch: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first <= self.last <= MAX_OFFSET or not 0 <= self.epoch < _EPOCHS:
+            raise ValueError(f"not slots of an epoch: {self.first}, {self.last}, {self.epoch}")
+        if not re.fullmatch("[0-9a-f]{16}", self.digest):
+            raise ValueError(f"not 16 hexadecimal digits: {self.digest!r}")
+
+
+def segment_key(group: str, lane: str, name: SegmentName) -> str:
+    """The key of a segment; ``parse_segment_key`` is the inverse. Keys sort by their first slots.
+
+    Raises:
+        ValueError: the group's or the lane's name is not legal.
+    """
+    numbers = f"{name.first:020d}-{name.last:020d}-{name.epoch:010d}"
+    return f"{segments_prefix(group, lane)}{numbers}-{name.digest}.seg"
+
+
+def parse_segment_key(group: str, lane: str, key: str) -> SegmentName:
+    """The parts of a segment's key.
+
+    Raises:
+        ValueError: the key is not that of a segment of this ledger.
+    """
+    prefix = segments_prefix(group, lane)
+    match = _SEGMENT.fullmatch(key.removeprefix(prefix))
+    if not key.startswith(prefix) or not match:
+        raise ValueError(f"not a segment under {prefix}: {key!r}")
+    return SegmentName(int(match[1]), int(match[2]), int(match[3]), match[4])

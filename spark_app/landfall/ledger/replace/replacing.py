@@ -13,9 +13,10 @@ replace anything in its folders. Or it is that one decided *again*, with the sam
 between is applied without it, and it counts once it is applied itself.
 
 A backfill, and what undoes it, change which rows whole ranges have. Two of them may have no folder
-in common, and still land the same records twice: ``landfall.ledger.rewriting``. Whether what an
-undoing takes away is still all there, the ledger up to its plan says, which a state does not have
-(``landfall.driver.decide.undoing``): the fold sees to it that nothing has changed since the plan.
+in common, and still land the same records twice: ``landfall.ledger.replace.rewriting``. Whether
+what an undoing takes away is still all there, the ledger up to its plan says, which a state does
+not have (``landfall.driver.decide.undoing``): the fold sees to it that nothing has changed since
+the plan.
 
 That also keeps names apart. A new object's name has the slot that its list was made by
 (``object_names.Origin.plan``), and of two REPLACEs in a folder the later one was made when the
@@ -25,12 +26,12 @@ earlier was applied.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from landfall.ledger import rewriting
 from landfall.ledger.decisions import start_of, topic_partition
 from landfall.ledger.entries import Purpose
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.records import Replace, Retired
-from landfall.ledger.rewriting import Rewritten
+from landfall.ledger.replace import rewriting
+from landfall.ledger.replace.rewriting import Rewritten
 from landfall.ledger.state import PendingReplacement, State
 
 MAX_FOLDERS = 10_000

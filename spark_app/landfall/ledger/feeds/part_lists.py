@@ -25,10 +25,10 @@ from itertools import groupby
 import msgspec
 
 from landfall import untrusted_json
-from landfall.ledger import object_names
 from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import MAX_LISTED, SPAN
 from landfall.ledger.gzip_members import unpack
+from landfall.ledger.names import object_names
 from landfall.ledger.records import digest
 
 VERSION = 1

@@ -12,7 +12,7 @@ plan is an obstacle, too, as its objects are not among those that retire.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from landfall.ledger.object_names import Origin
+from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 
 MAX_RANGES = 10_000

@@ -19,7 +19,7 @@ given up is landed, and nothing else says so. Another decision lands it after al
 another version of its file takes it out. So what was given up is never mistaken for landed.
 
 Of an *external* feed nothing is landed: its checkpoint stays, and workers of others get its numbers
-by LEASEs (``landfall.ledger.leases``).
+by LEASEs (``landfall.ledger.feeds.leases``).
 """
 
 from collections.abc import Container, Iterable, Mapping

@@ -6,7 +6,7 @@ import re
 import msgspec
 
 from landfall import untrusted_json
-from landfall.ledger import object_names
+from landfall.ledger.names import object_names
 
 _REGISTRY = re.compile(r"[0-9a-f]{16}")
 _PIN = re.compile(r"[a-z0-9][-a-z0-9]{0,62}")

@@ -7,8 +7,8 @@ which are objects, and for the mark that says where the ledger is. The root of a
 
 import re
 
-from landfall.ledger.documents import parse_document
-from landfall.ledger.object_names import LANE_NAME, SIDE, SYSTEM, group_prefix
+from landfall.ledger.names.object_names import LANE_NAME, SIDE, SYSTEM, group_prefix
+from landfall.untrusted_json import parse_document
 
 _DEAD_LETTERS = "dead-letters(@[0-9a-f]{16})?"
 """As in ``object_names.dead_letters_prefix``."""

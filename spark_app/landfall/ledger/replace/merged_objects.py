@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from landfall.ledger.object_names import ObjectName, parse_key, renamed
+from landfall.ledger.names.object_names import ObjectName, parse_key, renamed
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replacement_lists import RetiringObject, Section
+from landfall.ledger.replace.replacement_lists import RetiringObject, Section
 from landfall.ledger.task_results import LandedObject
 
 

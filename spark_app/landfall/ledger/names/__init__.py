@@ -1,0 +1,1 @@
+"""Keys of everything that Landfall stores, and how they are parsed. Pure."""
