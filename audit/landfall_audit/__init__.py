@@ -7,24 +7,23 @@ stores and Kafka, the ledger is read as plain JSON, objects with ``gzip``, ``zli
 ``pyarrow`` and a small SequenceFile reader, Kafka with a plain consumer, and the output partition
 of each record is computed again.
 
-The files of feeds are read by version, by the lists of parts that the ledger names: ``feed_lists``
-keeps these, ``sources`` reads bytes of a version from each kind of store, ``readers`` makes rows of
-them, and ``feed_log`` is what Kafka is for topics.
+The rooms:
 
-``inventory`` collects what is visible and what the ledger names, on disk. ``inspection`` then
-works through one committed range after the other: ``kafka_log`` reads the range from Kafka,
-``rows`` reads its objects, ``payloads`` decodes what rows of columns or JSON are made of,
-``route_evaluator`` computes where each record belongs, and ``judge`` (pure) compares;
-``range_check`` brings them together. If a row is wrong, ``wrong_values`` reads its range again and
-names the column. Several topic partitions are checked at once.
-Memory holds one range of each, about 200 bytes per record, and no payload beyond those being
-hashed.
+- ``ledger``: ``inventory`` collects what is visible and what the ledger names, on disk. Of objects
+  that were replaced, ``replacements`` knows which rows come from which range, by the lists that
+  ``replaced_lists`` reads, and ``landed_again`` replaces ranges of COMMITs with those of backfills.
+- ``feeds``: the files of feeds are read by version, by the ``lists`` of parts that the ledger
+  names; ``log`` is what Kafka is for topics. ``readers`` makes rows of the files.
+- ``objects``: ``rows`` reads a range's objects. ``merged_rows`` reads each merged object once; rows
+  that are mixed are compared with the records in ``mixed_pool`` by ``mixed_rows`` (pure).
+- ``checks``: ``inspection`` works through one committed range after the other, several topic
+  partitions at once. ``range_check`` compares a range: records of ``kafka_log`` with rows, as
+  ``payloads`` decodes them and ``route_evaluator`` places them, by ``judge`` (pure).
+  ``wrong_values`` names the column of a wrong row, and ``replacement_check`` looks at objects of
+  a REPLACE: old, new and kept.
 
-Of objects that took the place of others, ``replacements`` knows which rows come from which range,
-by the lists that ``replaced_lists`` reads, and ``landed_again`` puts the ranges of a backfill in
-the place of those of COMMITs. ``merged_rows`` reads each of them once. Rows that are
-mixed are compared with the records in ``mixed_pool`` by ``mixed_rows`` (pure), and
-``replacement_check`` looks at the objects themselves, old, new and kept.
+Memory holds one range of each topic partition, about 200 bytes per record, and no payload beyond
+those being hashed.
 
 What cannot be compared is counted as unchecked, with the reason. It never counts as good.
 """

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from landfall_audit.errors import Reason, Retry, Stalled
 from landfall_audit.login.kafka import kafka_properties
-from landfall_audit.rows import Record
+from landfall_audit.objects.rows import Record
 from landfall_audit.spec import ConsumerGroup
 
 _CONSUMER_PROPERTIES: Mapping[str, object] = {

@@ -16,7 +16,7 @@ import yaml
 
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall_audit.buckets import Bucket, open_bucket
-from landfall_audit.rows import ENVELOPE, Order, Rows, rows_of
+from landfall_audit.objects.rows import ENVELOPE, Order, Rows, rows_of
 from tests.chaos.producer_ledger import Comparison, LandedObject, compare
 from tests.chaos.records import Identity, identity
 from tests.support.audited_spec import for_auditor

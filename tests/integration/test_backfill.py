@@ -24,7 +24,7 @@ from landfall.driver.replacing.promotion import Lanes, prepare_promotion
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
 from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import inspect
+from landfall_audit.checks.inspection import inspect
 from landfall_audit.kafka_log import KafkaLog
 from tests.support.audited_spec import for_auditor
 from tests.support.copying import copied

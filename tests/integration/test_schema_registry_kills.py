@@ -12,7 +12,7 @@ import pytest
 
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import Kind, Server
-from landfall_audit.inspection import Findings
+from landfall_audit.checks.inspection import Findings
 from tests.support.independent_audit import landed_lines
 from tests.support.landing import Scene, wait_for
 from tests.support.processes import Processes

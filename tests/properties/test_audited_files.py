@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.formats.readers import reader_of
-from landfall_audit.avro_blocks import unzstd
 from landfall_audit.buckets import CannotCompare
+from landfall_audit.objects.avro_blocks import unzstd
 from landfall_audit.readers import FileRow
 from tests.support.audited_files import audited
 from tests.support.avro import Declared, schemas, values

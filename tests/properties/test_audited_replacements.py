@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from landfall.ledger.names import object_names
 from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import LandedObject
-from landfall_audit.mixed_rows import MixedRecords, MixedRules, compare_mixed
+from landfall_audit.objects.mixed_rows import MixedRecords, MixedRules, compare_mixed
 from tests.support.audited_group import TP
 from tests.support.audited_replacing import END, EXTENSIONS, OTHER, Hour, all_rows
 from tests.support.examples import share

@@ -14,7 +14,7 @@ from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.task.partitioning import Partitioner
-from landfall_audit import rows
+from landfall_audit.objects import rows
 from landfall_audit.payloads import BadPayload, text_documents
 from landfall_audit.route_evaluator import RouteEvaluator
 from tests.fuzz import texts

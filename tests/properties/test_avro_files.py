@@ -23,7 +23,7 @@ from landfall.pipeline.decoders.avro.reading import payload_data, read
 from landfall.pipeline.decoders.avro.schema import parse_schema
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import of_columns
-from landfall_audit.rows import Order, rows_of
+from landfall_audit.objects.rows import Order, rows_of
 from tests.support.audited_spec import for_auditor
 from tests.support.avro import Declared, columns, encoded, same, schemas, values
 from tests.support.groups import document

@@ -19,8 +19,16 @@ from landfall.registry import check_spec
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from landfall_audit import PartitionResult, rows
-from landfall_audit.judge import DEAD_LETTERS, UNKNOWN, KafkaRecords, ObjectRows, Rules, judge
+from landfall_audit import PartitionResult
+from landfall_audit.checks.judge import (
+    DEAD_LETTERS,
+    UNKNOWN,
+    KafkaRecords,
+    ObjectRows,
+    Rules,
+    judge,
+)
+from landfall_audit.objects import rows
 from landfall_audit.payloads import Undecided
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from tests.support.audited_spec import for_auditor

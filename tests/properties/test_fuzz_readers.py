@@ -25,7 +25,7 @@ from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
-from landfall_audit import rows as auditor_rows
+from landfall_audit.objects import rows as auditor_rows
 from tests.support.audited_spec import for_auditor
 from tests.support.examples import share
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys

@@ -15,7 +15,7 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import as_list
 from landfall.pipeline.decoders.json import Json
 from landfall.store.memory import MemoryStore
-from landfall_audit.rows import rows_of
+from landfall_audit.objects.rows import rows_of
 from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import Message
 from tests.support.slice_landing import MIDNIGHT, TP, content, group, land_rows, records_of

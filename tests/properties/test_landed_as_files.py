@@ -14,7 +14,7 @@ from landfall.formats.avro import landed as avro
 from landfall.formats.avro.file import Header, varint
 from landfall.formats.readers import reader_of
 from landfall.formats.sequencefile import landed as sequencefile
-from landfall_audit import sequence_file as audited
+from landfall_audit.objects import sequence_file as audited
 from tests.support.avro import encoded
 from tests.support.examples import share
 from tests.support.file_codecs import AVRO, HADOOP

@@ -18,7 +18,7 @@ from landfall.formats.sequencefile import SequenceFile, landed, writables
 from landfall.formats.sequencefile.contents import vints as read_vints
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
-from landfall_audit import sequence_file as audited
+from landfall_audit.objects import sequence_file as audited
 from tests.support.examples import share
 
 CLICKS = TopicPartition("clicks", 3)

@@ -7,7 +7,7 @@ from typing import Any
 from landfall.api.spec import Feed
 from landfall.formats.parts import FilePart
 from landfall_audit.buckets import FoundFile
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
 from landfall_audit.readers import FileRow
 from landfall_audit.readers.by_name import reader_of
 from tests.support.audited_spec import for_auditor

@@ -9,7 +9,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
 from landfall_audit import PartitionResult
 from landfall_audit.buckets import open_bucket
-from landfall_audit.inspection import Findings, Scope, inspect
+from landfall_audit.checks.inspection import Findings, Scope, inspect
 from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP, SampleLedger

@@ -15,7 +15,7 @@ from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from landfall_audit import Kind
-from landfall_audit.inspection import Findings
+from landfall_audit.checks.inspection import Findings
 from tests.support.audited_group import TP, Landed
 from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
 from tests.support.sample_ledger import GROUP, LANE

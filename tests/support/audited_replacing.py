@@ -10,7 +10,7 @@ from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall_audit import Fault, Kind
-from landfall_audit.inspection import Findings
+from landfall_audit.checks.inspection import Findings
 from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, of_messages
 from tests.support.sample_replacing import Merge, Row

@@ -22,7 +22,7 @@ from landfall.ledger import Feed, State
 from landfall.ledger.offsets import TopicPartition
 from landfall_audit import PartitionResult
 from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import inspect
+from landfall_audit.checks.inspection import inspect
 from tests.support.audited_spec import for_auditor
 from tests.support.s3 import Bucket
 

@@ -38,7 +38,7 @@ from landfall.task.counting import Landed, Miscounted
 from landfall.task.merging import MergeResult, MergeShare
 from landfall.task.worker import land_bin, merge, read_back
 from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import Findings, inspect
+from landfall_audit.checks.inspection import Findings, inspect
 from landfall_audit.kafka_log import KafkaLog as AuditedLog
 from tests.support.audited_spec import for_auditor
 from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka

@@ -24,7 +24,7 @@ import zstandard
 from thriftpy2.utils import serialize
 
 from landfall.api.spec import Codec
-from landfall_audit import sequence_file
+from landfall_audit.objects import sequence_file
 from tests.support.avro import Declared, encoded
 from tests.support.protobuf_payloads import inline, message
 from tests.support.thrift_payloads import FACTORIES

@@ -23,7 +23,7 @@ from landfall.formats.parquet.parts import Parquet as ParquetReader
 from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.landed.rows import of_parquet
 from landfall.memory_limit import bounded, steps
-from landfall_audit.rows import _columns as audited
+from landfall_audit.objects.rows import _columns as audited
 from tests.support.column_bombs import dictionary_bomb
 from tests.support.file_records import MemoryFile
 

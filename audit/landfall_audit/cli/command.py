@@ -14,10 +14,10 @@ from rich.markup import escape
 
 from landfall_audit import PartitionResult, Unchecked, group_file
 from landfall_audit.buckets import open_buckets
+from landfall_audit.checks.inspection import Findings, Scope, inspect
 from landfall_audit.cli import console
 from landfall_audit.errors import Reason, Retry, Stalled, StoreDenied
-from landfall_audit.feed_log import FeedFiles
-from landfall_audit.inspection import Findings, Scope, inspect
+from landfall_audit.feeds.log import FeedFiles
 from landfall_audit.kafka_log import KafkaLog
 from landfall_audit.spec import ConsumerGroup
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from landfall_audit.avro_blocks import number
+from landfall_audit.objects.avro_blocks import number
 from landfall_audit.payloads import (
     BadPayload,
     Instant,

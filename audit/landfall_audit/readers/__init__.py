@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
 
 
 @dataclass(frozen=True, slots=True)

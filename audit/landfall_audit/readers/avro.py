@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from landfall_audit import untrusted_json
-from landfall_audit.avro_blocks import SYNC_BYTES, Header, exactly, read_block, read_header
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
+from landfall_audit.objects.avro_blocks import SYNC_BYTES, Header, exactly, read_block, read_header
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.avro_json import AvroJson
 from landfall_audit.readers.streams import OpenPart, damage_is_unchecked

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import orjson
 
-from landfall_audit.avro_blocks import number
+from landfall_audit.objects.avro_blocks import number
 
 Decode: TypeAlias = Callable[[bytes, int], tuple[str, int]]
 """Returns the JSON of the value at a position, and the position behind it.

@@ -15,7 +15,7 @@ import orjson
 
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.text import raw_lines, without_end
 

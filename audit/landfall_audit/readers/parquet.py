@@ -13,7 +13,7 @@ import pyarrow.types as kinds
 
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
 from landfall_audit.memory_limit import bounded, steps
 from landfall_audit.readers import FileRow
 from landfall_audit.readers.streams import damage_is_unchecked, raw_stream

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
+from landfall_audit.objects.sequence_file import content, pairs, read_header
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.streams import OpenPart, damage_is_unchecked
-from landfall_audit.sequence_file import content, pairs, read_header
 
 
 def reader_of(options: Options) -> Reader:

@@ -16,7 +16,7 @@ import zstandard
 
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
 
 READ_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 13

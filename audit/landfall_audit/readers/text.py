@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feed_lists import Part
+from landfall_audit.feeds.lists import Part
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.streams import compression_of, contents, plain_bytes
 

@@ -2,7 +2,7 @@
 
 What has retired is left out; what took its place is checked by itself.
 
-Pure. The auditor does the same with code of its own (``landfall_audit.corrections``).
+Pure. The auditor does the same with code of its own (``landfall_audit.ledger.corrections``).
 """
 
 from collections.abc import Iterable, Mapping

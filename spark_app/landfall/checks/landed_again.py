@@ -1,6 +1,6 @@
 """Which ranges count as a backfill landed them again, and no more as COMMITs did. Pure.
 
-The auditor does the same with code of its own (``landfall_audit.landed_again``).
+The auditor does the same with code of its own (``landfall_audit.ledger.landed_again``).
 """
 
 from bisect import bisect_left, bisect_right

@@ -8,9 +8,9 @@ import pytest
 from landfall import untrusted_json
 from landfall_audit import Kind
 from landfall_audit.buckets.folder import Folder
+from landfall_audit.ledger.stored_schemas import StoredSchemas
 from landfall_audit.payloads import Undecided
 from landfall_audit.payloads.avro import Avro
-from landfall_audit.stored_schemas import StoredSchemas
 from tests.support.audited_payloads import AuditedPayloads, declared, payloads
 
 DEEP = b'{"decode":' + b"[" * 1_000_000

@@ -8,7 +8,7 @@ from landfall.api.spec import Output
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
 from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
 from tests.support.sample_ledger import GROUP, SampleLedger
 

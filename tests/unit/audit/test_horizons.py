@@ -8,7 +8,7 @@ import pytest
 from landfall.ledger import ClosedTopic, Finalize, Header, Horizon, Run, encode
 from landfall.ledger.offsets import TopicPartition
 from landfall_audit import Kind
-from landfall_audit.horizons import Horizons
+from landfall_audit.ledger.horizons import Horizons
 from tests.support.sample_ledger import SampleLedger, bodies
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)

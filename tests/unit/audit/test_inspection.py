@@ -19,7 +19,7 @@ from landfall_audit import Kind, Unchecked
 from landfall_audit.buckets import open_bucket
 from landfall_audit.errors import Reason as AuditReason
 from landfall_audit.errors import Stalled
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import GeneratedLog, Message

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from landfall_audit import PartitionResult, Unchecked
-from landfall_audit.judge import (
+from landfall_audit.checks.judge import (
     DEAD_LETTERS,
     ELSEWHERE,
     UNKNOWN,

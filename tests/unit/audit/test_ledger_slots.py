@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import pytest
 
-from landfall_audit.ledger_slots import _AHEAD, _READERS, slots
+from landfall_audit.ledger.slots import _AHEAD, _READERS, slots
 
 SLOTS = 3 * _AHEAD
 KEYS = [f"_landfall/shop/0/0000000001/{n:010d}.json" for n in range(SLOTS)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from landfall_audit.mixed_rows import MixedRecords, MixedResult, MixedRules, compare_mixed
+from landfall_audit.objects.mixed_rows import MixedRecords, MixedResult, MixedRules, compare_mixed
 
 RECORDS = MixedRecords(np.array([0, 0, 0, 1]), np.array([1, 2, 3, 1]), np.array([11, 12, 13, 21]))
 

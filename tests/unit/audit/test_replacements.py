@@ -14,7 +14,7 @@ from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replace.replacement_lists import Replaced
 from landfall_audit import Kind, Unchecked
 from landfall_audit.buckets import open_buckets
-from landfall_audit.inspection import inspect
+from landfall_audit.checks.inspection import inspect
 from tests.support import older_names
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from landfall.api.spec import ColumnType, parse_group
-from landfall_audit.rows import rows_of
+from landfall_audit.objects.rows import rows_of
 from tests.support.audited_spec import for_auditor
 from tests.support.groups import document
 from tests.support.markdown import DOCS

@@ -14,7 +14,7 @@ from landfall.formats import Block
 from landfall.formats.orc import Orc
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import HEADERS, filled, of_columns
-from landfall_audit.rows import Order, rows_of
+from landfall_audit.objects.rows import Order, rows_of
 from tests.support.audited_spec import for_auditor
 from tests.support.groups import document
 from tests.support.slice_landing import TP

@@ -12,7 +12,7 @@ from landfall.errors import Stalled
 from landfall.ledger import segments
 from landfall.ledger.gzip_members import unpack
 from landfall_audit import gzip_members as of_auditor
-from landfall_audit import ledger_slots
+from landfall_audit.ledger import slots
 
 LIMIT = 1 << 20
 unpackers = pytest.mark.parametrize("unpacked", [unpack, of_auditor.unpacked])
@@ -64,7 +64,7 @@ def test_bombs_in_a_bucket_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_auditor_reads_no_bomb_of_a_segment(
     limit: str, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger_slots, limit, LIMIT)
+    monkeypatch.setattr(slots, limit, LIMIT)
     body, places = b"", []
     for _ in range(blocks):
         one = member(bytes(LIMIT + 1) if blocks == 1 else bytes(LIMIT // 2))
@@ -74,4 +74,4 @@ def test_the_auditor_reads_no_bomb_of_a_segment(
     segment = body + directory + b"LANDSEG1" + struct.pack(">Q", len(directory))
 
     with pytest.raises(ValueError, match=r"a damaged segment: damaged: .* longer than"):
-        ledger_slots._lines(segment)
+        slots._lines(segment)

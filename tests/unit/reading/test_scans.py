@@ -16,7 +16,7 @@ import landfall
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.reading import objects
 from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
 from tests.support.readable import BODIES, CLICKS, ORDERS, Readable, Row, parquet
 from tests.support.sample_ledger import GROUP

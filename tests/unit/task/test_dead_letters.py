@@ -20,7 +20,7 @@ from landfall.task.dead_letters import (
     kafka_timestamp,
 )
 from landfall.task.partitioning import BadRecord
-from landfall_audit import rows as audited
+from landfall_audit.objects import rows as audited
 
 TP = TopicPartition("clicks", 3)
 GOOD = 1_763_697_600_123

@@ -22,7 +22,7 @@ from landfall.task.destinations import Destinations
 from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
 from tests.support.sample_ledger import GROUP, SampleLedger
 from tests.support.slice_landing import SLICE, TP, FakeReader, group

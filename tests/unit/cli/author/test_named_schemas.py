@@ -17,7 +17,7 @@ from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall_audit import Fault, Kind
 from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed

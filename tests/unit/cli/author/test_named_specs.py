@@ -12,7 +12,7 @@ from landfall.driver.core.stored_specs import store_spec
 from landfall.ledger.names import object_names
 from landfall_audit import Fault, Kind
 from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
 from tests.support.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import Landed

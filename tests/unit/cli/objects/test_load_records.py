@@ -12,7 +12,7 @@ from landfall.checks import load_records
 from landfall.cli import main
 from landfall.publish.bigquery.loads import KEPT_LOADS
 from landfall_audit.buckets import open_bucket
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
 from tests.support.bigquery import Warehoused
 from tests.support.lake import CLICKS, ORDERS

@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from landfall_audit import Fault, Kind, Unchecked, basenames, rows, wrong_values
+from landfall_audit import Fault, Kind, Unchecked, basenames
 from landfall_audit.buckets import CannotCompare
-from landfall_audit.corrections import Content, Piece, Range
-from landfall_audit.errors import Reason, Stalled
-from landfall_audit.generations import GenerationReaders
-from landfall_audit.judge import (
+from landfall_audit.checks import wrong_values
+from landfall_audit.checks.judge import (
     DEAD_LETTERS,
     ELSEWHERE,
     UNKNOWN,
@@ -26,15 +24,19 @@ from landfall_audit.judge import (
     Rules,
     judge,
 )
-from landfall_audit.merged_rows import MergedRows
-from landfall_audit.mixed_pool import MixedPool
-from landfall_audit.object_reader import ObjectReader
-from landfall_audit.part_counts import wrong_counts
-from landfall_audit.partition_check import AuditedPartition
+from landfall_audit.checks.partition_check import AuditedPartition
+from landfall_audit.checks.range_readers import Readers
+from landfall_audit.errors import Reason, Stalled
+from landfall_audit.feeds.part_counts import wrong_counts
+from landfall_audit.ledger.corrections import Content, Piece, Range
+from landfall_audit.ledger.generations import GenerationReaders
+from landfall_audit.objects import rows
+from landfall_audit.objects.merged_rows import MergedRows
+from landfall_audit.objects.mixed_pool import MixedPool
+from landfall_audit.objects.object_reader import ObjectReader
+from landfall_audit.objects.rows import Read, Record, Rows
 from landfall_audit.payloads import Undecided
-from landfall_audit.range_readers import Readers
 from landfall_audit.route_evaluator import Headers, RouteEvaluator, Source
-from landfall_audit.rows import Read, Record, Rows
 
 
 @dataclass(frozen=True)

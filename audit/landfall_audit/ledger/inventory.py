@@ -19,14 +19,15 @@ from typing import Any
 
 import msgspec
 
-from landfall_audit import Fault, Kind, basenames, ledger_slots, untrusted_json
+from landfall_audit import Fault, Kind, basenames, untrusted_json
 from landfall_audit.buckets import Bucket
-from landfall_audit.corrections import Corrections, Range, topic_of
-from landfall_audit.feed_lists import FeedLists
-from landfall_audit.horizons import Horizons
-from landfall_audit.mixed_rows import MixedSection
-from landfall_audit.old_rows import RangeName
-from landfall_audit.replacements import Replacements
+from landfall_audit.feeds.lists import FeedLists
+from landfall_audit.ledger import slots
+from landfall_audit.ledger.corrections import Corrections, Range, topic_of
+from landfall_audit.ledger.horizons import Horizons
+from landfall_audit.ledger.old_rows import RangeName
+from landfall_audit.ledger.replacements import Replacements
+from landfall_audit.objects.mixed_rows import MixedSection
 
 _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{basenames.PATTERN}")
 """Keys of data objects; a folder with ``=`` before the topic's is a destination's."""
@@ -334,7 +335,7 @@ class Inventory:
     def _read_ledger(self) -> None:
         previous_hash = ""
         try:
-            for name, body in ledger_slots.slots(self._bucket, self._group):
+            for name, body in slots.slots(self._bucket, self._group):
                 self._add_record(name, body, previous_hash)
                 self.slots += 1
                 previous_hash = hashlib.sha256(body).hexdigest()

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 from landfall_audit import Fault, Kind
+from landfall_audit.objects.rows import Record, Rows
 from landfall_audit.payloads import BadPayload, Undecided
-from landfall_audit.rows import Record, Rows
 
 MAX_NAMED = 20
 """How many wrong records of a topic partition are named one by one."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import stamina
 
-from landfall_audit import Fault, Kind, Unchecked, rows
+from landfall_audit import Fault, Kind, Unchecked
 from landfall_audit.buckets import Bucket, CannotCompare
+from landfall_audit.checks.partition_check import PartitionCheck
 from landfall_audit.errors import Retry
-from landfall_audit.inventory import Inventory
+from landfall_audit.ledger.inventory import Inventory
 from landfall_audit.login.s3 import translate_errors
-from landfall_audit.partition_check import PartitionCheck
-from landfall_audit.rows import Order, Read, Row, Rows
+from landfall_audit.objects import rows
+from landfall_audit.objects.rows import Order, Read, Row, Rows
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

@@ -15,8 +15,8 @@ from typing import BinaryIO, TypeAlias
 import msgpack
 import pyarrow as pa
 
-from landfall_audit.avro_blocks import number, unzstd
 from landfall_audit.memory_limit import bounded
+from landfall_audit.objects.avro_blocks import number, unzstd
 
 Record: TypeAlias = tuple[int, bytes | None, int | None, bytes]
 """Offset, Kafka key, Kafka timestamp, payload."""

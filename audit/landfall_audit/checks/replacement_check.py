@@ -12,20 +12,20 @@ from itertools import groupby
 import numpy as np
 
 from landfall_audit import Fault, Kind, PartitionResult, Unchecked
-from landfall_audit.corrections import topic_of, topic_partition
-from landfall_audit.inventory import Inventory, KeptCopy, MergedObject
-from landfall_audit.judge import Int64s
-from landfall_audit.merged_rows import MergedRows
-from landfall_audit.mixed_pool import MixedPool
-from landfall_audit.mixed_rows import (
+from landfall_audit.checks.judge import Int64s
+from landfall_audit.ledger.corrections import topic_of, topic_partition
+from landfall_audit.ledger.inventory import Inventory, KeptCopy, MergedObject
+from landfall_audit.objects.merged_rows import MergedRows
+from landfall_audit.objects.mixed_pool import MixedPool
+from landfall_audit.objects.mixed_rows import (
     MixedRecords,
     MixedResult,
     MixedRules,
     compare_mixed,
     find_wrong_section,
 )
-from landfall_audit.object_reader import ObjectReader
-from landfall_audit.rows import Rows
+from landfall_audit.objects.object_reader import ObjectReader
+from landfall_audit.objects.rows import Rows
 
 Results = Mapping[tuple[str, int], PartitionResult]
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from landfall_audit import rows
+from landfall_audit.objects import rows
+from landfall_audit.objects.rows import FormatNotSupported, Rows
 from landfall_audit.payloads import Schemas
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
-from landfall_audit.rows import FormatNotSupported, Rows
 from landfall_audit.spec import GroupSpec
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from landfall_audit import Fault, Kind
-from landfall_audit.corrections import topic_of, topic_partition
-from landfall_audit.replaced_lists import AgainRange, ListedObject, NewObject, ReplacedList
+from landfall_audit.ledger.corrections import topic_of, topic_partition
+from landfall_audit.ledger.replaced_lists import AgainRange, ListedObject, NewObject, ReplacedList
 
 _SCHEMA = """
 CREATE TABLE former_ranges (swap INTEGER, topic, partition, lifetime, start, until, slot, filtered,

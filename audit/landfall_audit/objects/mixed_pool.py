@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from landfall_audit.judge import Int64s
-from landfall_audit.mixed_rows import MixedRecords
-from landfall_audit.row_file import RowFile, Stored
+from landfall_audit.checks.judge import Int64s
+from landfall_audit.objects.mixed_rows import MixedRecords
+from landfall_audit.objects.row_file import RowFile, Stored
 
 
 @dataclass

@@ -7,9 +7,9 @@ format. Which rows of data objects are of which part only formats with offsets s
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from landfall_audit.corrections import Range
-from landfall_audit.feed_lists import SPAN
-from landfall_audit.judge import DEAD_LETTERS, Int64s, KafkaRecords, ObjectRows
+from landfall_audit.checks.judge import DEAD_LETTERS, Int64s, KafkaRecords, ObjectRows
+from landfall_audit.feeds.lists import SPAN
+from landfall_audit.ledger.corrections import Range
 
 
 def wrong_counts(

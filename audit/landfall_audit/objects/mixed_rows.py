@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from landfall_audit.judge import Int64s
+from landfall_audit.checks.judge import Int64s
 
 _Mask = npt.NDArray[np.bool_]
 

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder, counts, open_source
-from landfall_audit.feed_lists import SPAN, FeedLists
+from landfall_audit.feeds.lists import SPAN, FeedLists
+from landfall_audit.objects.rows import Record
 from landfall_audit.readers import Reader
 from landfall_audit.readers.by_name import reader_of
-from landfall_audit.rows import Record
 from landfall_audit.spec import Feed, GroupSpec
 
 

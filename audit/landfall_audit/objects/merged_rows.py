@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from landfall_audit import Fault, Kind
-from landfall_audit.corrections import Piece
-from landfall_audit.judge import Int64s
-from landfall_audit.object_reader import GONE, ObjectReader
-from landfall_audit.partition_check import PartitionCheck
-from landfall_audit.row_file import RowFile, Stored
-from landfall_audit.rows import Order, Read, Rows
+from landfall_audit.checks.judge import Int64s
+from landfall_audit.checks.partition_check import PartitionCheck
+from landfall_audit.ledger.corrections import Piece
+from landfall_audit.objects.object_reader import GONE, ObjectReader
+from landfall_audit.objects.row_file import RowFile, Stored
+from landfall_audit.objects.rows import Order, Read, Rows
 
 
 @dataclass(frozen=True, slots=True)

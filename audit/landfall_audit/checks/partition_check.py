@@ -9,12 +9,12 @@ import numpy as np
 
 from landfall_audit import Fault, Kind, PartitionResult, Unchecked
 from landfall_audit.buckets import CannotCompare
-from landfall_audit.corrections import Range
-from landfall_audit.feed_log import FeedCursor
-from landfall_audit.judge import Int64s
+from landfall_audit.checks.judge import Int64s
+from landfall_audit.feeds.log import FeedCursor
 from landfall_audit.kafka_log import Cursor
+from landfall_audit.ledger.corrections import Range
+from landfall_audit.objects.rows import Read
 from landfall_audit.route_evaluator import Source
-from landfall_audit.rows import Read
 
 FAULTS_KEPT = 1000
 """How many faults are kept one by one; the others are only counted."""

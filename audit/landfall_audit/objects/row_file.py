@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from landfall_audit.judge import Int64s
+from landfall_audit.checks.judge import Int64s
 
 
 @dataclass(frozen=True, slots=True)

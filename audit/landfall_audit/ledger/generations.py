@@ -8,11 +8,11 @@ import threading
 from typing import Any
 
 from landfall_audit import basenames, untrusted_json
-from landfall_audit.corrections import Range
-from landfall_audit.inventory import Inventory
-from landfall_audit.range_readers import Readers
+from landfall_audit.checks.range_readers import Readers
+from landfall_audit.ledger.corrections import Range
+from landfall_audit.ledger.inventory import Inventory
+from landfall_audit.ledger.stored_schemas import StoredSchemas
 from landfall_audit.spec import GroupSpec, TopicSpecs
-from landfall_audit.stored_schemas import StoredSchemas
 
 _SECTIONS = ("decode", "transforms", "route", "topics")
 """What a stored spec replaces of today's; of ``output`` it has all but where it is."""

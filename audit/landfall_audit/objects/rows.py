@@ -25,10 +25,10 @@ import pyarrow.parquet as pq
 import zstandard
 from pyarrow import orc
 
-from landfall_audit import avro_file, sequence_file
+from landfall_audit.checks.judge import Int64s
 from landfall_audit.half_pairs import without_halves
-from landfall_audit.judge import Int64s
 from landfall_audit.memory_limit import bounded, steps
+from landfall_audit.objects import avro_file, sequence_file
 from landfall_audit.payloads import BadPayload, Expected, Schemas, Source, Undecided, landed
 from landfall_audit.payloads.expected import columns, json_rows, schema_columns
 from landfall_audit.spec import Codec, Column, ColumnSource, ColumnType, GroupSpec, ValueType

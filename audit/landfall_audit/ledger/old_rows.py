@@ -4,8 +4,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from landfall_audit.corrections import Piece
-from landfall_audit.replaced_lists import Section
+from landfall_audit.ledger.corrections import Piece
+from landfall_audit.ledger.replaced_lists import Section
 
 
 class RangeName(NamedTuple):

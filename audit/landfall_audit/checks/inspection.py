@@ -14,25 +14,25 @@ from typing import Protocol
 
 from landfall_audit import Fault, Kind, PartitionResult, Unchecked, basenames
 from landfall_audit.buckets import Bucket
-from landfall_audit.corrections import Range, topic_of
-from landfall_audit.feed_log import FeedCursor, FeedFiles, FeedLog
-from landfall_audit.generations import GenerationReaders, generation_of
-from landfall_audit.inventory import Inventory, PartitionLifetime
-from landfall_audit.kafka_log import Cursor, Log
-from landfall_audit.merged_rows import MergedRows
-from landfall_audit.mixed_pool import MixedPool
-from landfall_audit.object_reader import ObjectReader
-from landfall_audit.partition_check import (
+from landfall_audit.checks.partition_check import (
     AuditedPartition,
     KeptFaults,
     PartitionCheck,
     add_gap,
 )
-from landfall_audit.range_check import RangeCheck
-from landfall_audit.replacement_check import ReplacementCheck
-from landfall_audit.row_file import RowFile
+from landfall_audit.checks.range_check import RangeCheck
+from landfall_audit.checks.replacement_check import ReplacementCheck
+from landfall_audit.feeds.log import FeedCursor, FeedFiles, FeedLog
+from landfall_audit.kafka_log import Cursor, Log
+from landfall_audit.ledger.corrections import Range, topic_of
+from landfall_audit.ledger.generations import GenerationReaders, generation_of
+from landfall_audit.ledger.inventory import Inventory, PartitionLifetime
+from landfall_audit.ledger.stored_schemas import StoredSchemas
+from landfall_audit.objects.merged_rows import MergedRows
+from landfall_audit.objects.mixed_pool import MixedPool
+from landfall_audit.objects.object_reader import ObjectReader
+from landfall_audit.objects.row_file import RowFile
 from landfall_audit.spec import ConsumerGroup, GroupSpec
-from landfall_audit.stored_schemas import StoredSchemas
 
 _PARTITIONS = 8
 """How many topic partitions are checked concurrently; each holds one range in memory."""

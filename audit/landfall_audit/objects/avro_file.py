@@ -12,7 +12,7 @@ from itertools import chain, repeat
 from typing import Any, BinaryIO
 
 from landfall_audit import untrusted_json
-from landfall_audit.avro_blocks import SYNC_BYTES, exactly, number, read_block, read_header
+from landfall_audit.objects.avro_blocks import SYNC_BYTES, exactly, number, read_block, read_header
 
 _COORDINATES = ["_topic", "_partition", "_offset", "_timestamp"]
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}

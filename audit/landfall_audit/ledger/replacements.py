@@ -4,7 +4,7 @@ A REPLACE counts once it is applied, and unless another one was recorded *instea
 then the old objects count, and either may be visible. A new object has sections; each becomes a
 piece of the range that its rows come from. Which that is, the objects tell that retire: those of
 COMMITs and REPLAYs are in a range, others have pieces. A backfill has ranges of its own, see
-``landfall_audit.landed_again``.
+``landfall_audit.ledger.landed_again``.
 
 What lists claim about rows is compared with Kafka, where it still has them. Here it is only checked
 that numbers of rows add up, and that what an undoing brings back are copies of what had retired.
@@ -21,10 +21,10 @@ import msgspec
 
 from landfall_audit import Fault, Kind, basenames
 from landfall_audit.buckets import Bucket
-from landfall_audit.corrections import Content, Piece, Range, topic_of, topic_partition
-from landfall_audit.landed_again import LandedAgain, Lifetime, Swap
-from landfall_audit.old_rows import OldRows, RangeName, SourcesOfRows
-from landfall_audit.replaced_lists import ListedObject, NewObject, ReplacedList, read_list
+from landfall_audit.ledger.corrections import Content, Piece, Range, topic_of, topic_partition
+from landfall_audit.ledger.landed_again import LandedAgain, Lifetime, Swap
+from landfall_audit.ledger.old_rows import OldRows, RangeName, SourcesOfRows
+from landfall_audit.ledger.replaced_lists import ListedObject, NewObject, ReplacedList, read_list
 
 _SCHEMA = """
 CREATE TABLE retiring (key TEXT, slot INTEGER, size INTEGER, crc32 INTEGER, rows INTEGER,

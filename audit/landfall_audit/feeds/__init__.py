@@ -1,0 +1,1 @@
+"""Reads the files of feeds by the lists of parts that the ledger names."""
