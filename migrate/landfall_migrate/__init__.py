@@ -3,7 +3,7 @@
 Pure: texts come in, a document and a report go out. ``landfall_migrate.cli`` reads the files.
 
 ``properties`` parses files, ``settings`` resolves them to one value per key. ``secor`` and
-``connect`` fill a ``draft`` from them, by the tables in ``secor_keys`` and ``connect_keys``; the
+``connect`` fill a ``draft`` from them, by the tables in ``secor.keys`` and ``connect.keys``; the
 tables also say what becomes of a key that nothing takes. So every key of the input is in the
 ``report`` exactly once, and a key that is in no table is ``unknown``, never passed over. A value of
 a key that a table calls secret goes nowhere: sections see it only by ``Settings.secret``.

@@ -8,7 +8,7 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from landfall_migrate.secor_keys import EXTRA_OPTIONS
+from landfall_migrate.secor.keys import EXTRA_OPTIONS
 from tests.support.migrations import SECOR, SINK
 
 

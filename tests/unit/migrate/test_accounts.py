@@ -12,14 +12,16 @@ from landfall import registry
 from landfall.api.group_text import as_yaml
 from landfall.api.spec import parse_group
 from landfall.errors import Stalled
-from landfall_migrate import connect, connect_keys, document, secor, secor_keys
+from landfall_migrate import connect, document, secor
 from landfall_migrate.connect import ConnectInput
+from landfall_migrate.connect import keys as connect_keys
 from landfall_migrate.draft import Draft
 from landfall_migrate.keys import WITHOUT_EFFECT, Keys
 from landfall_migrate.properties import Line
 from landfall_migrate.secor import Wanted
-from landfall_migrate.secor_files import EXTENSIONS, FORMATS
-from landfall_migrate.secor_records import PARSERS
+from landfall_migrate.secor import keys as secor_keys
+from landfall_migrate.secor.files import EXTENSIONS, FORMATS
+from landfall_migrate.secor.records import PARSERS
 from landfall_migrate.settings import Settings, Variables, resolved
 from tests.support.examples import share
 

@@ -7,7 +7,7 @@ import pytest
 from landfall.errors import Stalled
 from landfall_migrate import connect
 from landfall_migrate.connect import ConnectInput
-from landfall_migrate.connect_route import OF_PARTITIONERS
+from landfall_migrate.connect.route import OF_PARTITIONERS
 from landfall_migrate.properties import UnreadableError, without_includes
 from landfall_migrate.report import Outcome
 from landfall_migrate.secor import Wanted

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 
 from landfall_migrate.client_properties import NOT_NEEDED, REFUSED, RENAMED
-from landfall_migrate.connect_keys import KEYS as CONNECT
+from landfall_migrate.connect.keys import KEYS as CONNECT
 from landfall_migrate.keys import Keys
 from landfall_migrate.report import Outcome
 from landfall_migrate.secor import Wanted
-from landfall_migrate.secor_keys import KEYS as SECOR
+from landfall_migrate.secor.keys import KEYS as SECOR
 from tests.support.migrations import PACKAGE, Migrated, of_secor, of_sink
 
 NEW = "kafka.new.consumer"

@@ -12,12 +12,16 @@ from landfall.cli import main
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
-from landfall_migrate import connect_files, connect_keys, connect_route, secor_files, secor_keys
+from landfall_migrate.connect import files as connect_files
+from landfall_migrate.connect import keys as connect_keys
+from landfall_migrate.connect import route as connect_route
 from landfall_migrate.join import ReadObject, joint
 from landfall_migrate.keys import Keys
 from landfall_migrate.new_objects import Start
 from landfall_migrate.old_objects import OldObject
-from landfall_migrate.secor_records import PARSERS
+from landfall_migrate.secor import files as secor_files
+from landfall_migrate.secor import keys as secor_keys
+from landfall_migrate.secor.records import PARSERS
 from landfall_operator.api.crd import at
 from tests.support.crd_schema import group_schema
 from tests.support.markdown import DOCS, code

@@ -8,7 +8,7 @@ from landfall.api.spec import parse_group
 from landfall.errors import Stalled
 from landfall_migrate.report import Outcome
 from landfall_migrate.secor import SecorInput, Wanted
-from landfall_migrate.secor_keys import ENVIRONMENT, KEYS
+from landfall_migrate.secor.keys import ENVIRONMENT, KEYS
 from tests.support.migrations import PACKAGE, of_files, of_secor
 
 NEW = "kafka.new.consumer"

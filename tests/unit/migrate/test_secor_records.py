@@ -11,9 +11,9 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import filled
 from landfall_migrate.keys import WITHOUT_EFFECT
 from landfall_migrate.report import Outcome
-from landfall_migrate.secor_files import FORMATS
-from landfall_migrate.secor_records import FIRST_FIELD, PARSERS
-from landfall_migrate.secor_topics import orc_columns
+from landfall_migrate.secor.files import FORMATS
+from landfall_migrate.secor.records import FIRST_FIELD, PARSERS
+from landfall_migrate.secor.topics import orc_columns
 from tests.support.migrations import PACKAGE, Migrated, of_secor
 
 REGISTRY = {"schema.registry.url": "http://registry:8081"}

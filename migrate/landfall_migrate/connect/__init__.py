@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 
 from landfall.api.group_text import group_name
 from landfall_migrate import client_properties
-from landfall_migrate.connect_files import take_files
-from landfall_migrate.connect_keys import KEYS
-from landfall_migrate.connect_route import take_route
-from landfall_migrate.connect_steps import take_steps
-from landfall_migrate.connect_store import take_store
+from landfall_migrate.connect.files import take_files
+from landfall_migrate.connect.keys import KEYS
+from landfall_migrate.connect.route import take_route
+from landfall_migrate.connect.steps import take_steps
+from landfall_migrate.connect.store import take_store
 from landfall_migrate.draft import Draft
 from landfall_migrate.keys import Row
 from landfall_migrate.offsets import put_offsets, warn_of_start

@@ -7,7 +7,7 @@ from enum import Enum
 
 from landfall_migrate.dates import TO_READ, TO_WRITE, directives
 from landfall_migrate.draft import Draft
-from landfall_migrate.secor_files import FACTORY, FileFormat
+from landfall_migrate.secor.files import FACTORY, FileFormat
 
 PARSER = "secor.message.parser.class"
 NAME = "message.timestamp.name"

@@ -13,11 +13,11 @@ from landfall_migrate import client_properties
 from landfall_migrate.draft import Draft
 from landfall_migrate.offsets import put_offsets, warn_of_start
 from landfall_migrate.properties import Line, Read, listed, with_includes
-from landfall_migrate.secor_files import file_format, take_format
-from landfall_migrate.secor_keys import ENVIRONMENT, EXTRA_OPTIONS, KEYS, options_of
-from landfall_migrate.secor_records import take_records
-from landfall_migrate.secor_store import take_store
-from landfall_migrate.secor_topics import take_topics
+from landfall_migrate.secor.files import file_format, take_format
+from landfall_migrate.secor.keys import ENVIRONMENT, EXTRA_OPTIONS, KEYS, options_of
+from landfall_migrate.secor.records import take_records
+from landfall_migrate.secor.store import take_store
+from landfall_migrate.secor.topics import take_topics
 from landfall_migrate.settings import Settings, Variables, resolved
 
 GROUP = "secor.kafka.group"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from landfall_migrate.draft import Draft
 from landfall_migrate.registry import without_login
-from landfall_migrate.secor_store import with_scheme
+from landfall_migrate.secor.store import with_scheme
 
 PATH_STYLE = "s3.path.style.access.enabled"
 PROXY = "s3.proxy.url"

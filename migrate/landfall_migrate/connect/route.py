@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from landfall.api.route_pattern import MINUTE_STEPS
-from landfall_migrate.connect_files import CONVERTER
+from landfall_migrate.connect.files import CONVERTER
 from landfall_migrate.dates import JODA, directives
 from landfall_migrate.draft import SET_ME, Draft, path_of
 

@@ -4,7 +4,7 @@ import re
 
 from landfall_migrate.draft import Draft
 from landfall_migrate.registry import take_registry
-from landfall_migrate.secor_files import FileFormat
+from landfall_migrate.secor.files import FileFormat
 
 REGISTRY = "schema.registry.url"
 AVRO = "secor.avro.message.schema."
