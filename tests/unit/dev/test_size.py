@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dev.size import APART, PODS, code_lines, table
+from dev.size import APART, PODS, code_lines, table, too_flat
 
 SOURCE = '''"""A docstring
 of two lines."""
@@ -49,3 +49,7 @@ def test_rooms_are_counted_and_folders_that_are_too_flat_marked(tmp_path: Path) 
         ["landfall_migrate", "1", "files", "0", "lines"],
         ["apart", "2", "files", "0", "lines"],
     ]
+
+
+def test_no_package_has_more_files_than_a_person_can_look_over() -> None:
+    assert not too_flat()
