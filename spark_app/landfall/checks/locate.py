@@ -104,7 +104,7 @@ OffsetState = Unknown | BeforeStart | NotLanded | Skipped | Committed
 def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> OffsetState:
     """What became of an offset, given the whole ledger; of a recreated topic, in its last life."""
     state: OffsetState = Unknown()
-    for effect in (each for record in records for each in effects(record)):
+    for effect in (each for record in records for each in effects(record, tp)):
         match effect:
             case LifetimeBegan(entry=entry) if entry.topic_partition == tp:
                 is_before = offset < entry.start

@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 
 from landfall.checks import Finding, Invariant
 from landfall.checks.objects import NamedObject
-from landfall.ledger import Purpose, Replace, Replacement, State
+from landfall.ledger import Purpose, Replace, State
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import (
@@ -13,23 +13,12 @@ from landfall.ledger.replace.replacement_lists import (
     NewObject,
     Replaced,
     RetiringObject,
-    decode_list,
 )
 from landfall.ledger.replace.rewriting import FORGOTTEN
 from landfall.ledger.task_results import LandedObject
 
 Find = Callable[[str], LandedObject | None]
 """The object with a key as the ledger names it now; None if there is none, or it has retired."""
-
-
-def read_list(named: Replacement, slot: int, stored: bytes | None) -> Replaced | Finding:
-    """The list that the REPLACE in a slot names, or what is wrong with the bytes under its key."""
-    if stored is None:
-        return Finding(Invariant.I13, "a stored list", "list missing", slot, key=named.key)
-    try:
-        return decode_list(named, stored)
-    except ValueError as error:
-        return Finding(Invariant.I13, f"SHA-256 {named.sha256[:12]}", str(error), slot)
 
 
 def check_replace(

@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from landfall.ledger import Discover, PartList, Record
-from landfall.ledger.effects import LettersReplayed, LifetimeBegan, RangeLanded, effects
+from landfall.ledger.effects import (
+    LettersReplayed,
+    LifetimeBegan,
+    PartsNumbered,
+    RangeLanded,
+    effects,
+)
 from landfall.ledger.feeds import number_of
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import Slice, TopicPartition
@@ -58,12 +64,12 @@ class FeedRows:
             Stalled: LEDGER_BROKEN, a list is gone or damaged.
             Retry: the store does not answer.
         """
-        if isinstance(record, Discover) and record.topic_partition == self._tp:
-            self._renumber(record)
-        for effect in effects(record):
+        for effect in effects(record, self._tp):
             match effect:
                 case LifetimeBegan() if effect.topic_partition == self._tp:
                     self._begin()
+                case PartsNumbered() if effect.topic_partition == self._tp:
+                    self._renumber(effect.record)
                 case RangeLanded(landed=landed):
                     self._count(landed, replayed=False)
                 case LettersReplayed(landed=again):

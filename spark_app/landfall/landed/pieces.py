@@ -140,7 +140,7 @@ class Counting:
 
     def take(self, record: Record, listed: Replaced | None) -> None:
         """Take the next record in, with the list of a REPLACE that is applied."""
-        for effect in effects(record):
+        for effect in effects(record, self.slice_.topic_partition):
             match effect:
                 case RangeLanded(slot=seq, landed=landed) if self._is_own(landed.piece):
                     self.ranges.append(CountingRange(seq, landed))

@@ -24,11 +24,8 @@ def read_replaced(slots: Slots, seq: int, named: Replacement) -> Replaced:
         Stalled: LEDGER_BROKEN, the list is gone or damaged.
         Retry: the store does not answer.
     """
-    body = slots.read(named.key)
-    if body is None:
-        raise ledger_error(seq, f"names {named.key}, which is not there")
     try:
-        return decode_list(named, body)
+        return decode_list(named, slots.read(named.key))
     except ValueError as error:
         raise ledger_error(seq, str(error)) from error
 

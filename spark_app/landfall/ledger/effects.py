@@ -16,6 +16,7 @@ REPAIR      ``ObjectRestored`` for each object
 LOST        ``ObjectGivenUp`` for each object
 BLOCK       ``ObjectMissing`` for each decided object that cannot be made again
 REPLACE     ``ObjectsReplaced``, which counts from when it is applied: see ``applied``
+DISCOVER    ``PartsNumbered``
 ==========  ===================================================================================
 
 The events of a record are what it decides. What is decided counts once it is visible, from the slot
@@ -32,6 +33,7 @@ from landfall.ledger.records import (
     Add,
     Block,
     Commit,
+    Discover,
     Drop,
     Hole,
     Lost,
@@ -155,6 +157,18 @@ class ObjectsReplaced(msgspec.Struct, frozen=True):
         return changes_rows(self.record.purpose, self.record.undoes)
 
 
+class PartsNumbered(msgspec.Struct, frozen=True):
+    """Parts of a feed's files get numbers, or what became of parked ones is decided."""
+
+    slot: int
+    record: Discover
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The feed's."""
+        return self.record.topic_partition
+
+
 Effect = (
     SpecOpened
     | LifetimeBegan
@@ -166,16 +180,27 @@ Effect = (
     | ObjectMissing
     | ObjectGivenUp
     | ObjectsReplaced
+    | PartsNumbered
 )
 
 
-def effects(record: Record) -> Sequence[Effect]:  # noqa: C901, PLR0911  # one arm per type
-    """What a record says, in its order; nothing if it says nothing of all this."""
+def effects(record: Record, tp: TopicPartition | None = None) -> Sequence[Effect]:  # noqa: C901, PLR0911  # one arm per type
+    """What a record says, in its order; nothing if it says nothing of all this.
+
+    Args:
+        record: the record.
+        tp: if given, ranges of other topic partitions are left out: of a long ledger, making the
+            events of these would take most of the time.
+    """
     slot = record.header.seq
     match record:
         case Commit():
             time = record.header.time
-            return [RangeLanded(slot, time, each) for each in record.slices]
+            return [
+                RangeLanded(slot, time, each)
+                for each in record.slices
+                if tp is None or each.piece.topic_partition == tp
+            ]
         case Replay():
             return [LettersReplayed(slot, each) for each in record.slices]
         case Replace():
@@ -195,13 +220,10 @@ def effects(record: Record) -> Sequence[Effect]:  # noqa: C901, PLR0911  # one a
             return [LifetimeEnded(slot, tp) for tp in record.topic_partitions]
         case Open():
             return [SpecOpened(slot, record.generation, record.spec)]
+        case Discover():
+            return [PartsNumbered(slot, record)]
         case _:
             return ()
-
-
-def begins(effect: Effect, tp: TopicPartition) -> bool:
-    """Whether a topic partition enters: what was landed of it before is of a former life."""
-    return isinstance(effect, LifetimeBegan) and effect.topic_partition == tp
 
 
 def decided_slices(record: Record) -> Sequence[LandedSlice] | Sequence[ReplayedSlice]:

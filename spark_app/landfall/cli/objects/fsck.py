@@ -17,7 +17,7 @@ from landfall.checks import Finding, Invariant, load_records, objects
 from landfall.checks.chain import Chain
 from landfall.checks.objects import NamedObject
 from landfall.checks.part_lists import check_list
-from landfall.checks.replacements import check_replace, check_stayed, read_list
+from landfall.checks.replacements import check_replace, check_stayed
 from landfall.checks.stored import (
     check_ids,
     check_stored,
@@ -34,6 +34,7 @@ from landfall.discovery import stored
 from landfall.discovery.index import read_manifest
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
+from landfall.lane.replacements import read_replaced
 from landfall.ledger import (
     Commit,
     Discover,
@@ -593,7 +594,7 @@ def check_replaced(
         Retry: the store does not answer.
     """
     slot, names = record.header.seq, named.objects
-    listed = read_list(record.listed, slot, slots.read(record.listed.key))
+    listed = _read_list(slots, record.listed, slot)
     if isinstance(listed, Finding):
         yield listed
         return
@@ -608,6 +609,17 @@ def check_replaced(
         named.specs.setdefault(spec, slot)
     yield from check_replace(group, before, record, listed, names.find)
     yield from _replace(names, listed, slot)
+
+
+def _read_list(slots: Slots, named: Replacement, slot: int) -> Replaced | Finding:
+    """The list that the REPLACE in a slot names, or what is wrong with it."""
+    try:
+        return read_replaced(slots, slot, named)
+    except Stalled as broken:
+        if broken.reason is not Reason.LEDGER_BROKEN:
+            raise
+        expected = f"a list with SHA-256 {named.sha256[:12]}"
+        return Finding(Invariant.I13, expected, str(broken), slot, key=named.key)
 
 
 def _replace(names: NamedObjects, listed: Replaced, slot: int) -> Iterator[Finding]:
@@ -639,7 +651,7 @@ def _give_up(
     slots: Slots, names: NamedObjects, given_up: Replacement, slot: int
 ) -> Iterator[Finding]:
     """Expect the new objects of a REPLACE no more; those that were to retire have not."""
-    listed = read_list(given_up, slot, slots.read(given_up.key))
+    listed = _read_list(slots, given_up, slot)
     if isinstance(listed, Finding):
         yield listed
         return

@@ -1,6 +1,6 @@
 """The part of ``landfall locate`` about files: from a file and a row to an offset, and back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -13,11 +13,12 @@ from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.lane.replacements import read_applied
 from landfall.ledger import Discover, PartList, Replace
 from landfall.ledger.effects import (
+    Effect,
     LifetimeBegan,
     ObjectsReplaced,
+    PartsNumbered,
     RangeLanded,
     RangeSkipped,
-    begins,
     effects,
 )
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
@@ -80,11 +81,17 @@ class FeedParts:
     def __post_init__(self) -> None:
         self._parts: dict[PartList, tuple[ListedPart, ...]] = {}
         self._discovers: list[Discover] = []
-        for record in self.opened.records():
-            if any(begins(each, self.tp) for each in effects(record)):
-                self._discovers.clear()  # what a former life of the feed has left
-            elif isinstance(record, Discover) and record.topic_partition == self.tp:
-                self._discovers.append(record)
+        for effect in self._effects():
+            match effect:
+                case LifetimeBegan(topic_partition=self.tp):
+                    self._discovers.clear()  # what a former life of the feed has left
+                case PartsNumbered(topic_partition=self.tp, record=discover):
+                    self._discovers.append(discover)
+                case _:
+                    pass
+
+    def _effects(self) -> Iterator[Effect]:
+        return (each for record in self.opened.records() for each in effects(record, self.tp))
 
     def part(self, number: int) -> ListedPart | None:
         """The part of this number; None if no list has it.
@@ -169,7 +176,7 @@ class FeedParts:
         """What became of parts, in the order of their numbers."""
         landings = {number: _Landing() for number, _ in parts}
         replacements: list[Replace] = []
-        for effect in (each for record in self.opened.records() for each in effects(record)):
+        for effect in self._effects():
             match effect:
                 case LifetimeBegan() if effect.topic_partition == self.tp:
                     landings = {number: _Landing() for number, _ in parts}

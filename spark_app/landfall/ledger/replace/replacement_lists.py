@@ -204,12 +204,14 @@ def encode_list(group: str, lane: str, listed: Replaced) -> tuple[Replacement, b
     return _named(list_key(group, lane, sha256), sha256, listed), body
 
 
-def decode_list(named: Replacement, body: bytes) -> Replaced:
-    """The objects of a list that a REPLACE names.
+def decode_list(named: Replacement, body: bytes | None) -> Replaced:
+    """The objects of a list that a REPLACE names, by the bytes under its key; None if it is gone.
 
     Raises:
-        ValueError: the bytes are not what the REPLACE names.
+        ValueError: it is gone, or the bytes are not what the REPLACE names.
     """
+    if body is None:
+        raise ValueError(f"names {named.key}, which is not there")
     if digest(body) != named.sha256:
         raise ValueError(f"{named.key}: not the list that the ledger names")
     try:

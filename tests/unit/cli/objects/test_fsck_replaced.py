@@ -202,7 +202,7 @@ def test_a_list_is_stored_as_the_ledger_names_it(scene: Scene, damage: str) -> N
     ((invariant, text),) = scene.broken()
 
     assert invariant is Invariant.I13
-    assert ("list missing" if damage == "gone" else "not the list") in text
+    assert ("which is not there" if damage == "gone" else "not the list") in text
 
 
 def test_an_object_retires_once(scene: Scene) -> None:
