@@ -18,7 +18,7 @@ from landfall.objects import FileChanged, ListedFile
 from landfall.source.files import VersionedFile
 from landfall.store import SourceFiles
 from landfall.store.folder_files import FolderFiles
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles
 from landfall.store.s3.files import S3Files
 from tests.support.places import save_secrets
 from tests.support.places.kinds import KINDS, SECRETS

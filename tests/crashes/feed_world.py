@@ -24,7 +24,7 @@ from landfall.ledger.task_results import LandedObject, ObjectKind, PartRows
 from landfall.objects import ListedFile
 from landfall.source import EndsEarly
 from landfall.source.files_log import topic_id
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles
 from landfall.task import Batch
 from landfall.task.feed_reader import FeedReader, OpenFeed
 from tests.crashes.world import ODD_RANGES, SHORT_SLICES, ReadingRunner

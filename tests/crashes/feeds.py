@@ -19,7 +19,7 @@ from landfall.driver.core.observer import Observer
 from landfall.driver.process.loop import Driver
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.files_log import FilesLog
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles
 from tests.crashes import feed_judge, lease_judge
 from tests.crashes.feed_world import (
     DAMAGE,

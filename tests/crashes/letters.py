@@ -18,7 +18,7 @@ from landfall.cli.objects.fsck import examine
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.process.loop import Driver
 from landfall.errors import LettersUnreachable, Reason, StoreDenied
-from landfall.store.fault_injection import Call, Fault, Operation, Plan
+from landfall.store.memory import Call, Fault, Operation, Plan
 from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process

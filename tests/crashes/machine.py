@@ -34,7 +34,7 @@ from landfall.lane import Lane
 from landfall.lane.stores import as_one
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Store
-from landfall.store.fault_injection import Call, Fault, Operation, Plan
+from landfall.store.memory import Call, Fault, Operation, Plan
 from landfall.store.routed import LettersStore
 from tests.crashes import log_events, ranges
 from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders

@@ -28,7 +28,7 @@ from landfall.ledger.names import object_names, roots
 from landfall.ledger.replace.replacement_lists import NewObject
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import Part, Upload
-from landfall.store.fault_injection import Plan
+from landfall.store.memory import Plan
 from tests.crashes import log_events
 from tests.crashes.judge import expired_letters, folded_records
 from tests.crashes.luck import Loss

@@ -19,7 +19,7 @@ from functools import cache, partial
 from landfall.api.contract import ExitCode
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.process.loop import Driver
-from landfall.driver.replacing.promotion import prepare_promotion
+from landfall.driver.replacing.promoting import prepare_promotion
 from landfall.errors import LandfallError
 from landfall.ledger import Block, Commit, Finalize, Lost, Purpose, Record, Repair, Replace, Replay
 from landfall.ledger import Run as RunRecord

@@ -38,7 +38,7 @@ from landfall.driver.core.observer import Observer
 from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.driver.decide.promotion import Promotion, promotion
 from landfall.driver.process.handover import ContenderOptions, LaneContender, StatusReporter
-from landfall.driver.replacing.promotion import Lanes
+from landfall.driver.replacing.promoting import Lanes
 from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.ledger import Commit, decode

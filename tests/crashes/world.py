@@ -32,8 +32,7 @@ from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.stored import StoredSchemas
 from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics
 from landfall.store import Created
-from landfall.store.fault_injection import Plan
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import MemoryStore, Plan
 from landfall.task import Batch
 from tests.crashes.luck import Luck
 from tests.support.fakes import NOW, FakeLog, FakeRunner, group

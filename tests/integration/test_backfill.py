@@ -20,7 +20,7 @@ from landfall.cli.objects.fsck import examine
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import SidePlan, read_plan, side_group, side_root, side_spec
 from landfall.driver.core.stored_specs import store_spec
-from landfall.driver.replacing.promotion import Lanes, prepare_promotion
+from landfall.driver.replacing.promoting import Lanes, prepare_promotion
 from landfall.lane import LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
 from landfall_audit.buckets import open_buckets

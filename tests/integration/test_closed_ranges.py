@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from landfall.api.contract import ExitCode
-from landfall.driver.landing import reading_back
+from landfall.driver.landing import closed_ranges
 from landfall.driver.landing.closed_ranges import until
 from landfall.ledger.offsets import TopicPartition
 from tests.support.kafka import SECONDS, Message
@@ -118,14 +118,14 @@ def test_damage_to_an_object_keeps_its_topic_from_being_complete(
     topic, other = scene.topic("a"), scene.topic("b")
     for each in (topic, other):
         scene.kafka.produce(each, dated(HOUR - timedelta(minutes=30), 5))
-    begin = reading_back.ReadingBack.begin
+    begin = closed_ranges.ReadingBack.begin
 
-    def after_damage(self: reading_back.ReadingBack, after: int) -> object:
+    def after_damage(self: closed_ranges.ReadingBack, after: int) -> object:
         (key,) = (key for key in scene.bucket.keys(topic) if "/hr=" in key)
         scene.bucket.write(key, b"no gzip")
         return begin(self, after)
 
-    monkeypatch.setattr(reading_back.ReadingBack, "begin", after_damage)
+    monkeypatch.setattr(closed_ranges.ReadingBack, "begin", after_damage)
 
     landing = run(scene, HOUR)
 

@@ -21,8 +21,7 @@ from landfall.errors import Stalled, StoreAway, StoreDenied
 from landfall.objects import FileChanged, UploadLost
 from landfall.store import Created
 from landfall.store.hdfs.client import client
-from landfall.store.hdfs.owners import Owner
-from landfall.store.hdfs.store import HdfsStore
+from landfall.store.hdfs.store import HdfsStore, Owner
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from landfall_audit.buckets import open_bucket

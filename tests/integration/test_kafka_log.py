@@ -13,8 +13,7 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets
-from landfall.source.kafka import KafkaLog
-from landfall.source.kafka_offsets import CHUNK
+from landfall.source.kafka import CHUNK, KafkaLog
 from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 

@@ -15,7 +15,7 @@ from landfall.ledger import KnownFiles, PartList, feeds
 from landfall.ledger.feeds.part_lists import ListedPart, encode_list
 from landfall.objects import ListedFile
 from landfall.store import Slots
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.playing import play_feeds
 from tests.crashes.process import no_waiting

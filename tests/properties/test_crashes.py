@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from landfall.api.contract import ExitCode
 from landfall.driver.process.loop import Driver
-from landfall.store.fault_injection import Call, Fault, Operation, Random
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, Operation, Random
 from tests.support.driver_mutants import CompletesFirst, PlansBeforeRecovery
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 

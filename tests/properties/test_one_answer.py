@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from landfall.checks import places
+from landfall.checks import locate
 from landfall.errors import Reason, Stalled
 from landfall.landed.pieces import Counting
 from landfall.ledger.offsets import OffsetRange
@@ -127,7 +127,7 @@ def test_rows_of_a_former_life_that_were_merged_since_are_not_read_as_present() 
 
 def test_each_rule_about_former_lives_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     played = _recreated()
-    monkeypatch.setattr(places, "_is_made_of", lambda *_: True)
+    monkeypatch.setattr(locate, "_is_made_of", lambda *_: True)
     monkeypatch.setattr(Counting, "_rows_of", _of_any_life(Counting._rows_of))
 
     assert one_answer.by_downstream(played) != one_answer.wanted_downstream(played)

@@ -21,8 +21,7 @@ from landfall.ledger import EndedRun, digest
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Created
-from landfall.store.fault_injection import Call, Fault, NoFaults
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, NoFaults
 from tests.crashes.process import no_waiting
 from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.landed import pieces
+from landfall.landed.backup import first_stretch
 from landfall.landed.pieces import Counting
-from landfall.landed.stretches import first_stretch
 from landfall.ledger import Commit, Hole, Replace, Replay
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import Replaced

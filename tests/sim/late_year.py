@@ -35,8 +35,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import ObjectStat, Upload
-from landfall.store.fault_injection import Operation
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import MemoryStore, Operation
 from landfall.task import Batch
 from landfall.task.merging import Merged, MergeResult, MergeShare, merge_share
 from tests.support.compaction_scene import Inline

@@ -19,7 +19,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.source.files_log import FilesLog
 from landfall.store import Store
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles
 from landfall.task import Batch
 from tests.support.fakes import FakeRunner, driver, group, landed_offsets, ticking
 

@@ -30,8 +30,7 @@ from landfall.lane import Lane
 from landfall.ledger import Feed, Leasing, Record, State, decode
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.files_log import FilesLog
-from landfall.store.memory import MemoryStore
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles, MemoryStore
 from tests.support import fakes
 from tests.support.fakes import FakeRunner
 from tests.support.landing import wait_for

@@ -20,8 +20,8 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.steps import run
 from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.counting import CountingObject
+from landfall.driver.replacing.cleaning_up import Retiring
 from landfall.driver.replacing.restoring import Restoring
-from landfall.driver.replacing.retiring import Retiring
 from landfall.driver.replacing.undo import ReplacingEffects, undo
 from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replace, State

@@ -14,8 +14,7 @@ from landfall.lane import Lane, LaneWriter, OpenRequest, claim_output_root
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import encode_state
-from landfall.store.fault_injection import Fault, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TP = TopicPartition("a", 0)

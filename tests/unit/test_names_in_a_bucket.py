@@ -24,7 +24,7 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli import main
 from landfall.driver.core.stored_specs import store_spec, stored_spec, with_stored_formats
 from landfall.driver.http.status import DriverProgress
-from landfall.driver.landing.reading_back import ReadingBack
+from landfall.driver.landing.closed_ranges import ReadingBack
 from landfall.errors import Reason, Stalled
 from landfall.registry import FILE_OPTIONS, FORMATS, Allowed, plug_ins
 from landfall.store.memory import MemoryStore

@@ -7,7 +7,8 @@ invariants I9 and I10.
 from collections.abc import Iterable, Iterator, Mapping
 
 from landfall.checks import Finding, Invariant
-from landfall.ledger import Commit, Open, Record, Repair, Replay, digest
+from landfall.ledger import Commit, Open, PartList, Record, Repair, Replay, digest
+from landfall.ledger.feeds.part_lists import decode_list
 from landfall.ledger.replace.replacement_lists import Replaced
 
 _CONTENTS = {Invariant.I9: "schema", Invariant.I10: "spec"}
@@ -69,3 +70,21 @@ def check_ids(ids: Mapping[str, str | None], stored: Iterable[str]) -> Iterator[
             yield Finding(
                 Invariant.I9, "an id or a subject that names a stored schema", f"{name}", key=key
             )
+
+
+def check_list(topic: str, named: PartList, slot: int, stored: bytes | None) -> Finding | None:
+    """The finding for a list that is not stored, or not as it was; None if all is well.
+
+    Args:
+        topic: of the feed.
+        named: what the DISCOVER says of the list.
+        slot: of the DISCOVER.
+        stored: the bytes under its key; None if there are none.
+    """
+    if stored is None:
+        return Finding(Invariant.I12, "a stored list", "list missing", slot, key=named.key)
+    try:
+        decode_list(topic, named, stored)
+    except ValueError as error:
+        return Finding(Invariant.I12, f"SHA-256 {named.sha256[:12]}", str(error), slot)
+    return None

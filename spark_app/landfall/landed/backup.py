@@ -6,7 +6,8 @@ ledger for good. That an object is gone or damaged which was visible, the task f
 it.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
@@ -14,7 +15,7 @@ from threading import Lock
 from landfall.errors import Reason, Stalled
 from landfall.landed import pieces
 from landfall.landed.history import History, Life
-from landfall.landed.stretches import first_stretch
+from landfall.landed.pieces import FoundRange
 from landfall.landed.what_counts import WhatCounts
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Stretch
@@ -99,3 +100,34 @@ def another_topic(group: str, life: Life | None, topic_id: str) -> str:
 
 def _lacking(offsets: OffsetRange, why: str, tp: TopicPartition) -> Stretch:
     return Stretch(offsets, Stalled(Reason.DATA_LOSS, f"{tp}: {why}"), is_final=True)
+
+
+def first_stretch(
+    offsets: OffsetRange, ranges: Iterable[FoundRange], not_landed: Callable[[int], Stalled]
+) -> tuple[OffsetRange, Stalled | None]:
+    """The first part of a range that can be read, or that cannot be, and then why.
+
+    An offset can be read if a range without a fault covers it, and none with one.
+
+    Args:
+        offsets: the range; not empty.
+        ranges: what is known, in any order; they may overlap.
+        not_landed: says what is wrong with an offset that no range covers.
+    """
+    edges: dict[int, Counter[Stalled | None]] = {offsets.start: Counter()}
+    for range_, why in ranges:
+        start, end = max(range_.start, offsets.start), min(range_.end, offsets.end)
+        if start < end:
+            edges.setdefault(start, Counter())[why] += 1
+            edges.setdefault(end, Counter())[why] -= 1
+    covering, first = Counter[Stalled | None](), tuple[Stalled | None, ...]()
+    for at in sorted(edges):
+        for why, change in edges[at].items():
+            covering[why] += change
+        faults = [why for why, count in covering.items() if why and count > 0]
+        wrong = None if covering[None] and not faults else next(iter(faults), not_landed(at))
+        if not first:
+            first = (wrong,)
+        elif (wrong is None) != (first[0] is None):
+            return OffsetRange(offsets.start, at), first[0]
+    return offsets, first[0]

@@ -1,9 +1,8 @@
 """By which spec a record of another group's ledger was landed, and whether that kept records."""
 
-from landfall.api.spec import GroupSpec, TopicSpecs
+from landfall.api.spec import ColumnSource, Decode, GroupSpec, TopicSpecs
 from landfall.errors import Reason, Stalled
 from landfall.landed.history import History
-from landfall.landed.kept import why_not_kept
 from landfall.lane.stored_specs import read_spec
 from landfall.ledger.effects import SpecOpened, effects
 from landfall.ledger.names import object_names
@@ -95,3 +94,40 @@ class LandedBy:
                 "objects are to be read: it was written by an older release",
             )
         return specs.for_topic(topic)
+
+
+# Which groups' objects hold records as Kafka held them: offsets, and payloads byte by byte.
+#
+# ============  ==========================================================
+# ========================= format        holds
+# does not hold ============  ==========================================================
+# ========================= SequenceFile  offset, payload; with ``keyMode: MessagePack`` Kafka key
+# headers; that a payload is and Kafka timestamp                                         a
+# tombstone, not empty Parquet       all of the record, without typed columns ============
+# ==========================================================  =========================
+
+_WHY = {
+    "Text": "Text does not hold offsets",
+    "Json": "Json does not hold offsets",
+    "Avro": "Avro holds values without what frames them in Kafka, so not the payloads",
+    "Orc": "Orc is not read as a source; land Parquet or SequenceFile",
+}
+
+
+def why_not_kept(spec: GroupSpec) -> str:
+    """Why objects landed by this spec cannot take the place of the topic; empty if they can."""
+    if spec.transforms:
+        return "transforms change or leave out what Kafka held"
+    match spec.output.format:
+        case "SequenceFile":
+            return ""
+        case "Parquet":
+            typed = _has_columns(spec.decode) or spec.output.columns is ColumnSource.FROM_SCHEMA
+            return "Parquet of typed columns does not hold the payloads" if typed else ""
+        case other:
+            return _WHY.get(other, f"{other} is no format that is read as a source")
+
+
+def _has_columns(decode: Decode) -> bool:
+    of_key = decode.key.columns if decode.key else ()
+    return bool(decode.columns or decode.header_columns or of_key)

@@ -20,10 +20,9 @@ from landfall.ledger.names import folders, object_names
 from landfall.ledger.names.roots import LEDGER_MARK, marked_ledger
 from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
-from landfall.reading.files import Choice, File, chooser
+from landfall.reading.files import Choice, File, PartitionTimes, chooser
 from landfall.reading.scans import RowSource, Scan
 from landfall.reading.specs import MadeBy
-from landfall.reading.times import PartitionTimes
 from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.untrusted_json import parse_document

@@ -14,7 +14,7 @@ from landfall.errors import Reason, Stalled
 from landfall.lane.stored_specs import read_spec
 from landfall.ledger.names import object_names
 from landfall.ledger.opened import OpenedSpecs
-from landfall.reading.times import PartitionTimes
+from landfall.reading.files import PartitionTimes
 from landfall.registry import Allowed, plug_ins
 from landfall.store import Slots
 

@@ -22,7 +22,7 @@ REFRESH_SECONDS = 300.0
 """How often to look whether the topic has other partitions."""
 _ANSWER_SECONDS = 10.0
 _WAIT_SECONDS = 1.0
-_MAX_MESSAGES = 500
+_MOST_EVENTS = 500
 
 
 class TopicEvents:
@@ -59,7 +59,7 @@ class TopicEvents:
         if time.monotonic() - self._looked > REFRESH_SECONDS:
             self._check()
         try:
-            messages = self._consumer.consume(_MAX_MESSAGES, _WAIT_SECONDS)
+            messages = self._consumer.consume(_MOST_EVENTS, _WAIT_SECONDS)
         except KafkaException as error:
             raise self._translate(error) from error
         for message in messages:

@@ -9,21 +9,157 @@ again, MinIO "no such upload". As on S3, a completion replaces any object at the
 import contextlib
 import hashlib
 import io
+import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import partial
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 from landfall.errors import LandfallError, Retry, StoreAway
-from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
+from landfall.objects import (
+    FileChanged,
+    ListedFile,
+    ObjectStat,
+    OpenUpload,
+    Part,
+    Upload,
+    multipart_etag,
+)
 from landfall.store import Created
 from landfall.store.completion import ensure
-from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Plan
 from landfall.store.retirement import ensure_retired
+
+# Faults that ``MemoryStore`` can inject into its calls, and plans that choose when.
+#
+# A plan sees every call before it runs and after it has returned, so it can also stop a driver at
+# any call by raising an exception of its own.
+
+
+class Operation(StrEnum):
+    """The calls of a store; each page of a listing is one."""
+
+    CREATE = "create"
+    READ = "read"
+    LIST = "list"
+    OVERWRITE = "overwrite"
+    BEGIN = "begin"
+    PUT_PART = "put-part"
+    PUT_COPY = "put-copy"
+    COMPLETE = "complete"
+    ABORT = "abort"
+    OPEN_UPLOADS = "open-uploads"
+    STAT = "stat"
+    OPEN = "open"
+    DELETE = "delete"
+    DROP = "drop"
+    """What is left of an upload whose object is there, or retires."""
+    RETIRE = "retire"
+    """The deletion of an object that retires, by its name."""
+
+
+class Fault(StrEnum):
+    """How a call fails."""
+
+    REQUEST_LOST = "request-lost"
+    """The call times out without effect."""
+    ANSWER_LOST = "answer-lost"
+    """The call times out after its effect."""
+    LATE = "late"
+    """The call times out, and has its effect when ``MemoryStore.deliver`` is called, perhaps after
+    the caller has died.
+    """
+    REPEATED = "repeated"
+    """The response is lost and the client library sends the request again: ``create`` gets TAKEN
+    after its own success, ``complete`` gets what the store responds to a repetition.
+    """
+    THROTTLED = "throttled"
+    """Every attempt gets 503 SlowDown."""
+    CONFLICT = "conflict"
+    """Every attempt gets 409: another write of the key is in progress."""
+    ERROR_BODY = "error-body"
+    """The response is a 200 whose body says InternalError; the call has no effect."""
+    EXPIRED = "expired"
+    """A lifecycle rule aborts the key's open uploads just before the call, which then succeeds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call to the store.
+
+    Attributes:
+        operation: which call.
+        key: its key; the prefix for listings.
+        number: how many calls the store had before.
+    """
+
+    operation: Operation
+    key: str
+    number: int
+
+
+class Plan(Protocol):
+    """Decides which calls fail."""
+
+    def before(self, call: Call) -> Fault | None:
+        """The fault to inject, chosen before the call. If this raises, the call does not run."""
+        ...
+
+    def after(self, call: Call) -> None:
+        """Called after the call has run or failed. If this raises, the caller gets no response."""
+        ...
+
+
+class NoFaults:
+    """A plan under which no call fails."""
+
+    def before(self, call: Call) -> Fault | None:
+        """No fault."""
+
+    def after(self, call: Call) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class Scripted(NoFaults):
+    """A plan that lists the faults of each operation's calls in order.
+
+    With ``Scripted({Operation.CREATE: [None, Fault.CONFLICT]})`` the second ``create`` fails.
+
+    Attributes:
+        script: the faults per operation; calls beyond the list do not fail.
+        calls: every call so far, for assertions.
+    """
+
+    script: Mapping[Operation, list[Fault | None]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+    def before(self, call: Call) -> Fault | None:
+        """Take the operation's next fault."""
+        self.calls.append(call)
+        remaining = self.script.get(call.operation)
+        return remaining.pop(0) if remaining else None
+
+
+@dataclass
+class Random(NoFaults):
+    """A plan that injects a random fault into each call with probability ``rate``, reproducibly."""
+
+    seed: int
+    rate: float
+    faults: tuple[Fault, ...] = tuple(Fault)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311  # reproducible faults, no secret
+
+    def before(self, call: Call) -> Fault | None:  # noqa: ARG002  # the plan's shape
+        """A random fault, or None."""
+        return self._random.choice(self.faults) if self._random.random() < self.rate else None
+
 
 T = TypeVar("T")
 
@@ -336,3 +472,56 @@ class MemoryStore:
 
 def _md5(body: bytes) -> str:
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+class MemoryFiles:
+    """``SourceFiles`` in memory. Thread-safe.
+
+    Args:
+        clock: says when a file is written.
+
+    ``requests`` counts the calls, those of ``files`` by the thousand files, as on S3.
+    """
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.requests: Counter[str] = Counter()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._files: dict[str, tuple[ListedFile, bytes]] = {}
+
+    def write(self, name: str, body: bytes) -> None:
+        """Write a file, as another program does."""
+        etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+        with self._lock:
+            self._files[name] = ListedFile(name, etag, len(body), self._clock()), body
+
+    def delete(self, name: str) -> None:
+        """Remove a file, as another program does."""
+        with self._lock:
+            self._files.pop(name, None)
+
+    def files(self, prefix: str = "", after: str = "") -> Iterator[ListedFile]:
+        """Files in the order of their names."""
+        with self._lock:
+            found = sorted(n for n in self._files if n.startswith(prefix) and n > after)
+            listed = [self._files[name][0] for name in found]
+        for count, each in enumerate(listed):
+            self.requests["files"] += count % 1000 == 0
+            yield each
+        self.requests["files"] += not listed
+
+    def find(self, name: str) -> ListedFile | None:
+        """The file as it is now."""
+        with self._lock:
+            self.requests["find"] += 1
+            found = self._files.get(name)
+        return found[0] if found else None
+
+    def read(self, file: ListedFile, start: int, end: int) -> bytes:
+        """Some bytes of a version."""
+        with self._lock:
+            self.requests["read"] += 1
+            found = self._files.get(file.name)
+        if found is None or found[0].etag != file.etag:
+            raise FileChanged(file.name, file.etag, found[0].etag if found else None)
+        return found[1][start:end]

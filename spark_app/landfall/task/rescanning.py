@@ -13,7 +13,7 @@ import pyarrow as pa
 from landfall.api.spec import GroupSpec, MissingTimestamp
 from landfall.api.spec.decode import TimestampSource
 from landfall.formats import Row
-from landfall.landed.kept import why_not_kept
+from landfall.landed.specs import why_not_kept
 from landfall.ledger.names import folders
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, of_columns

@@ -1,7 +1,6 @@
 """The strings below fields, which document them."""
 
-from landfall.api.attribute_docstrings import attribute_docstrings
-from landfall.api.pod_spec import Model
+from landfall.api.pod_spec import Model, attribute_docstrings
 
 
 class Base(Model):

@@ -1,7 +1,7 @@
 """A list of parts that is gone, or not what the DISCOVER names, is a finding."""
 
 from landfall.checks import Invariant
-from landfall.checks.part_lists import check_list
+from landfall.checks.stored import check_list
 from landfall.ledger.feeds.part_lists import ListedPart, encode_list
 
 PART = ListedPart("in/a.json", "e1", 10, 1_763_700_000_000, 0, 10)

@@ -15,8 +15,7 @@ from landfall.formats.parts import FilePart
 from landfall.ledger import Feed, ParkedPart
 from landfall.ledger.feeds import list_of
 from landfall.objects import ListedFile
-from landfall.store.memory import MemoryStore
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles, MemoryStore
 
 KEYS = FeedKeys("shop", "0", "orders")
 

@@ -19,9 +19,8 @@ from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
 from landfall.store import Store
-from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.file import STAGING, FileStore
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
 

@@ -24,8 +24,7 @@ from landfall.ledger import Entry, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ListedFile
 from landfall.source.files_log import FilesLog
-from landfall.store.memory import MemoryStore
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles, MemoryStore
 from tests.support.fakes import FakeRunner, group
 from tests.support.waiting import eventually
 

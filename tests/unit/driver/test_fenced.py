@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
-from landfall.store.fault_injection import Call, Fault, NoFaults, Operation
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 

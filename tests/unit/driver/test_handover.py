@@ -9,8 +9,7 @@ from landfall.errors import Reason, Retry, SourceAway, Stalled, StoreAway
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, Open, decode
 from landfall.ledger.offsets import TopicPartition
-from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation, Scripted
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 from tests.support.landing import wait_for

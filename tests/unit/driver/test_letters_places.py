@@ -15,8 +15,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Upload
-from landfall.store.fault_injection import Call, NoFaults, Operation
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, MemoryStore, NoFaults, Operation
 from landfall.store.routed import LettersStore
 from landfall.task import Batch
 from tests.support.fakes import FakeLog, FakeRunner, driver, group

@@ -11,8 +11,7 @@ from landfall.driver.core.runner import Bin
 from landfall.errors import LandfallError, Reason, Stalled, StoreDenied
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import SliceResult
-from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation, Scripted
 from landfall.task import Batch
 from tests.support.driver_events import after_next_batch, ledger_state, recreate
 from tests.support.fakes import (

@@ -11,8 +11,7 @@ from landfall.driver.core.background import Threads
 from landfall.driver.landing.orphan_uploads import OrphanFilter, OrphanSweep, is_of_landed_range
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.objects import OpenUpload
-from landfall.store.fault_injection import Call, NoFaults, Operation
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, MemoryStore, NoFaults, Operation
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 from tests.support.landing import wait_for

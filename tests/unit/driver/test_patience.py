@@ -8,8 +8,7 @@ import pytest
 from landfall.api.contract import CommitStatus, ExitCode, Failure, Phase, Rates, Status
 from landfall.api.spec import parse_group
 from landfall.driver.core.in_process import InProcessRunner
-from landfall.driver.core.patience import Patience
-from landfall.driver.process.run import Options, drive
+from landfall.driver.process.run import Options, Patience, drive
 from landfall.lane.stores import open_stores
 from tests.support.groups import changed, document
 

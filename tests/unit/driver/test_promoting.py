@@ -10,7 +10,7 @@ from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import DISCARDED, read_plan, side_group
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Purpose, Replace, decode
-from landfall.store.fault_injection import Fault, Operation, Scripted
+from landfall.store.memory import Fault, Operation, Scripted
 from landfall.task.merging import MergeResult, NotMerged
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeRunner, landed_offsets, written_offsets

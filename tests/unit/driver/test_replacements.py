@@ -12,7 +12,7 @@ import pytest
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.verbs import Answer, Outcome, UndoRequest
-from landfall.driver.replacing.kept_copies import delete_expired
+from landfall.driver.replacing.cleaning_up import delete_expired
 from landfall.driver.requests.lane_session import LaneSession
 from landfall.errors import StoreDenied
 from landfall.lane import Lane
@@ -20,8 +20,7 @@ from landfall.ledger import Replace, State, decode
 from landfall.ledger.names import object_names
 from landfall.objects import ObjectStat, Part, Upload
 from landfall.publish.following import Follower
-from landfall.store.fault_injection import Fault, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 from tests.support import older_names
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import (

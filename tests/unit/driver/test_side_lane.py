@@ -28,7 +28,7 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.backfill import Choice, chosen
 from landfall.driver.landing.orphan_uploads import is_ours
-from landfall.driver.replacing.promotion import Lanes, prepare_promotion
+from landfall.driver.replacing.promoting import Lanes, prepare_promotion
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores

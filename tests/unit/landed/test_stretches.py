@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.errors import Reason, Stalled
-from landfall.landed.stretches import first_stretch
+from landfall.landed.backup import first_stretch
 from landfall.ledger.offsets import OffsetRange
 
 FAULT = Stalled(Reason.DATA_LOSS, "skipped")

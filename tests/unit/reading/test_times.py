@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from landfall.api.spec import Route
 from landfall.pipeline.route.pattern import PatternInput, parse_pattern
 from landfall.pipeline.timezones import EPOCH
-from landfall.reading.times import PartitionTimes
+from landfall.reading.files import PartitionTimes
 
 PATTERNS = (
     "dt={date}",

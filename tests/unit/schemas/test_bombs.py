@@ -15,9 +15,8 @@ from landfall.pipeline.decoders.thrift import Thrift
 from landfall.schemas import Reference, RegisteredSchema, UnusableSchemaError, client, proto_files
 from landfall.schemas.avro import RegistrySchemas
 from landfall.schemas.client import RegistryClient, RegistryOptions
-from landfall.schemas.json_schema import JsonSchema
+from landfall.schemas.json_schema import MAX_APPLIED, JsonSchema, applied
 from landfall.schemas.json_schema import Options as JsonOptions
-from landfall.schemas.json_size import MAX_APPLIED, applied
 from landfall.schemas.protobuf import Options as ProtobufOptions
 from landfall.schemas.protobuf import Protobuf
 from tests.support.avro import encoded

@@ -4,8 +4,7 @@ import pytest
 
 from landfall.errors import Retry
 from landfall.store.copying import copied, read_exactly
-from landfall.store.fault_injection import Fault, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 from tests.support.stores import uploaded
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.objects import Part, Upload
-from landfall.store.gcs import advice
+from landfall.store.gcs import parts
 from landfall.store.gcs.parts import PARTS, joins, part_name, part_names, upload_of
 
 ID = "0123456789abcdef" * 2
@@ -78,7 +78,7 @@ def test_the_shortest_age_at_which_parts_are_deleted_counts(
 ) -> None:
     expected = None if days is None else timedelta(days=days)
 
-    assert advice.upload_lifetime(rules, "logs/parsed/") == expected
+    assert parts.upload_lifetime(rules, "logs/parsed/") == expected
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_shortest_age_at_which_parts_are_deleted_counts(
     ],
 )
 def test_what_makes_deleted_parts_cost_is_said(bucket: dict[str, Any], said: list[str]) -> None:
-    found = advice.of(bucket)
+    found = parts.of(bucket)
 
     assert len(found) == len(said)
     assert all(word in sentence for word, sentence in zip(said, found, strict=True))

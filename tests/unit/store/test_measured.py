@@ -6,9 +6,8 @@ from landfall.api.spec import Output
 from landfall.errors import Retry
 from landfall.lane.stores import with_ledger
 from landfall.objects import UploadLost
-from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.measured import StoreCalls, measured
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 from tests.support.stores import uploaded
 
 

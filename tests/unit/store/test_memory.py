@@ -10,8 +10,7 @@ import pytest
 from landfall.errors import Retry
 from landfall.objects import UploadLost
 from landfall.store import Created
-from landfall.store.fault_injection import Call, Fault, Operation, Random, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, Operation, Random, Scripted
 from tests.support.stores import content, uploaded
 
 T = TypeVar("T")

@@ -9,8 +9,7 @@ from landfall.errors import Reason, Stalled, StoreDenied
 from landfall.lane.stores import with_ledger
 from landfall.objects import ObjectStat, Part, Upload
 from landfall.store import Created
-from landfall.store.fault_injection import Fault, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 from landfall.store.probe import PREFIX, probe
 from landfall.store.routed import RoutedStore
 

@@ -8,8 +8,7 @@ import pytest
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, Part, Upload, UploadLost
-from landfall.store.fault_injection import Call, Fault, NoFaults, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation, Scripted
 from landfall.store.retirement import ensure_retired
 from tests.support.stores import uploaded
 

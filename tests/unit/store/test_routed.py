@@ -25,8 +25,7 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Created, Store
 from landfall.store.copying import copied
-from landfall.store.fault_injection import Call, Fault, NoFaults
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Call, Fault, MemoryStore, NoFaults
 from landfall.store.probe import probe, probe_replacing
 from landfall.store.routed import LettersStore, RoutedStore
 from tests.support.fakes import group

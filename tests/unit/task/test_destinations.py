@@ -14,9 +14,8 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.store import Store
-from landfall.store.fault_injection import Fault, Operation, Scripted
 from landfall.store.file import FileStore
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 from landfall.task import Batch
 from landfall.task.destinations import Destinations
 from landfall.task.landing import LandingDeps, land_with

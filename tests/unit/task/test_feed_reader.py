@@ -20,8 +20,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.objects import ListedFile
 from landfall.pipeline.records import Records
 from landfall.source import EndsEarly
-from landfall.store.memory import MemoryStore
-from landfall.store.memory_files import MemoryFiles
+from landfall.store.memory import MemoryFiles, MemoryStore
 from landfall.task.feed_reader import FeedReader, OpenFeed
 
 KEYS = FeedKeys("clicks", "0", "in")

@@ -16,8 +16,7 @@ from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, LandingRules
 from landfall.pipeline.decoders import Decoded
-from landfall.store.fault_injection import Fault, Operation, Scripted
-from landfall.store.memory import MemoryStore
+from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.slice_landing import (

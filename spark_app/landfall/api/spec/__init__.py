@@ -26,8 +26,7 @@ from landfall.api.spec.decode import (
     with_event_time,
 )
 from landfall.api.spec.effective import TopicSpecs, with_decode_option
-from landfall.api.spec.file_events import EventQueue, EventTopic, FileEvents
-from landfall.api.spec.files import Dedupe, Feed
+from landfall.api.spec.files import Dedupe, EventQueue, EventTopic, Feed, FileEvents
 from landfall.api.spec.group import ConsumerGroup, GroupSpec, Metadata
 from landfall.api.spec.landed import LandedPlace, LandedSource, ReadFrom, ReadLostRanges
 from landfall.api.spec.output import Codec, ColumnSource, Output, Rotate, Route

@@ -16,10 +16,10 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.checks import Finding, Invariant, load_records, objects
 from landfall.checks.chain import Chain
 from landfall.checks.objects import NamedObject
-from landfall.checks.part_lists import check_list
 from landfall.checks.replacements import check_replace, check_stayed
 from landfall.checks.stored import (
     check_ids,
+    check_list,
     check_stored,
     listed_schemas,
     listed_specs,

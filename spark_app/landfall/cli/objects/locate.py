@@ -19,11 +19,13 @@ from landfall.checks.locate import (
     Committed,
     NotLanded,
     OffsetState,
+    Place,
     Skipped,
     Unknown,
     find_offset,
+    leaving_out,
+    places,
 )
-from landfall.checks.places import Place, leaving_out, places
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects import read_back
 from landfall.cli.objects.locate_files import FeedParts

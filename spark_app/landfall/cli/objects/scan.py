@@ -1,22 +1,43 @@
 """``landfall scan``: reads landed objects and names those that are wrong by today's spec."""
 
 import argparse
-from dataclasses import asdict, dataclass, field
-from itertools import chain
+import threading
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, groupby
 
 import msgspec
 from rich.markup import escape
 
-from landfall.api.contract import ExitCode
+from landfall.api.contract import LANE, ExitCode
+from landfall.api.spec import GroupSpec
 from landfall.cli.group_store import GroupStore, map_concurrently
-from landfall.cli.objects.scan_objects import InScope, Window, objects_in_scope, replaced_lists
-from landfall.cli.objects.scan_reading import Backup, Scanner
+from landfall.cli.objects.scan_objects import (
+    InScope,
+    Lists,
+    Window,
+    objects_in_scope,
+    replaced_lists,
+)
 from landfall.cli.text import console
 from landfall.cli.text.meter import advancing
+from landfall.errors import Reason, Stalled
+from landfall.formats import Row
+from landfall.landed.history import History
+from landfall.landed.reader import LandedReader
+from landfall.landed.specs import LandedBy
+from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.ledger.names import object_names
+from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import ObjectKind
-from landfall.task.rescanning import Wrong
+from landfall.pipeline.records import Records
+from landfall.registry import Allowed, output_format, plug_ins
+from landfall.source import EndsEarly
+from landfall.task.partitioning import PartitionedChunk, Partitioners
+from landfall.task.redecoding import RowsOfFolder, rows_today
+from landfall.task.rescanning import Landed, Wrong, can_be_decoded, wrong_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,3 +183,175 @@ def _object(found: WrongObject) -> dict[str, object]:
         # Rows count from 1, as in all commands; -1 where none is wrong alone.
         "wrong": {**asdict(wrong), "row": wrong.row + 1 if wrong.row >= 0 else -1},
     }
+
+
+# Reads landed objects by the spec that landed them, and decodes their rows by today's.
+#
+# ``Backup`` compares them with what today's decoder makes of the payloads that a backup holds.
+
+
+@dataclass(frozen=True)
+class Examined:
+    """An object that was read.
+
+    Attributes:
+        scope: the object.
+        made_by: the spec that landed it.
+        is_parsed_only: its rows were not decoded, because they do not hold what today's spec reads.
+        wrong: what is wrong with it.
+    """
+
+    scope: InScope
+    made_by: GroupSpec
+    is_parsed_only: bool
+    wrong: Wrong | None
+
+
+_REMEDY = (
+    "and the group's file does not name it; if you trust it, name it on the command line, "
+    "--plugin package.module:Name"
+)
+
+
+@dataclass
+class Counted:
+    """Counts rows that pass."""
+
+    rows: int = 0
+
+    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The same rows."""
+        for row in rows:
+            self.rows += 1
+            yield row
+
+
+class Scanner:
+    """Reads objects by the spec that landed them, and decodes their rows by today's."""
+
+    def __init__(self, opened: GroupStore, lists: Lists, plugins: Collection[str] = ()) -> None:
+        """Read the ledger as far as it goes.
+
+        Args:
+            opened: the group.
+            lists: all REPLACEs that are applied, with their lists, by slot.
+            plugins: formats that may be imported, besides those that the group's file names.
+        """
+        self._plugins = plug_ins(opened.group.spec) | frozenset(plugins)
+        self._opened = opened
+        self._history = History(opened.lane, opened.store.stat)
+        self._history.follow()
+        self._landed_by = LandedBy(self._history)
+        for seq, (_, listed) in lists.items():
+            self._landed_by.learn(seq, listed)
+        self._partitioners = Partitioners(opened.group.spec)
+        self._lock = threading.Lock()
+
+    def examine(self, scope: InScope) -> Examined:
+        """The object, and what is wrong with it."""
+        topic = scope.origin.topic
+        with self._lock:  # neither specs nor stages are for several threads
+            made_by = self._made_by(scope.made_by, topic)
+            allowed = Allowed(self._plugins, self._landed_by.file(scope.made_by), _REMEDY)
+            allowed.check_format(made_by.output)
+            today = self._opened.specs.for_topic(topic)
+        is_parsed_only = not can_be_decoded(today, made_by)
+        try:
+            wrong = self._read(scope, made_by, is_parsed_only=is_parsed_only)
+        except FileNotFoundError:
+            wrong = Wrong(scope.landed.rows, -1, -1, "is not there")
+        except (ValueError, EOFError, OSError) as error:
+            wrong = Wrong(scope.landed.rows, -1, -1, f"cannot be read: {error}")
+        return Examined(scope, made_by, is_parsed_only, wrong)
+
+    def _made_by(self, slot: int, topic: str) -> GroupSpec:
+        try:
+            return self._landed_by.spec(slot, topic)
+        except Stalled as stalled:
+            if stalled.reason is not Reason.SPEC_INVALID:
+                raise
+            return self._opened.specs.for_topic(topic)  # an older release stored none
+
+    def _read(self, scope: InScope, made_by: GroupSpec, *, is_parsed_only: bool) -> Wrong | None:
+        format_, landed = output_format(made_by.output), scope.landed  # checked
+        tp = TopicPartition(scope.origin.topic, scope.origin.partition)
+        is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
+        what = Landed(tp, scope.folder, landed.first_offset, is_dense and scope.origin.plan < 0)
+        wrong, counted = None, Counted()
+        with self._opened.store.open(landed.upload.key) as stream:
+            rows = counted.of(format_.rows(stream))
+            if is_parsed_only:
+                deque(rows, maxlen=0)
+            else:
+                wrong = wrong_rows(self._partition, what, rows)
+        if counted.rows != landed.rows:
+            why = f"has {counted.rows} rows, but the ledger says {landed.rows}"
+            return Wrong(max(counted.rows, landed.rows), -1, -1, why)
+        return wrong
+
+    def _partition(self, records: Records) -> PartitionedChunk:
+        with self._lock:
+            topic = records.topic_partition.topic
+            return self._partitioners.for_topic(topic).partition(records)
+
+
+# ---------------------------------------------------------------------------------- with a backup
+
+
+class Backup:
+    """A group that holds payloads, by which objects of another group are checked."""
+
+    def __init__(self, backup: GroupStore, opened: GroupStore) -> None:
+        """Read nothing yet.
+
+        Args:
+            backup: the group with the payloads.
+            opened: the group that is checked.
+        """
+        history = History(Lane(backup.store, backup.name, LANE), backup.store.stat)
+        self._reader = LandedReader(backup.store, history)
+        # Stages of its own: those of the objects are used by other threads meanwhile.
+        self._opened, self._partitioners = opened, Partitioners(opened.group.spec)
+
+    def compared(self, found: Iterable[Examined]) -> Iterator[Examined]:
+        """The same objects; what differs is wrong, if nothing else was."""
+        for (_, ranges), group in groupby(found, key=lambda e: (e.scope.slot, e.scope.ranges)):
+            objects = list(group)
+            if len(ranges) == 1 and all(map(self._is_comparable, objects)):
+                yield from self._compared(ranges[0], objects)
+            else:
+                yield from objects
+
+    def _is_comparable(self, each: Examined) -> bool:
+        """Whether its range is as its COMMIT has it, and of the format that is written today."""
+        today = self._opened.specs.for_topic(each.scope.origin.topic)
+        # Its format comes from a bucket: being today's it is one that the group's file names.
+        return each.scope.is_whole and each.made_by.output.format == today.output.format
+
+    def _compared(self, slice_: Slice, objects: Sequence[Examined]) -> Iterator[Examined]:
+        tp = slice_.topic_partition
+        try:
+            partitioner = self._partitioners.for_topic(tp.topic)
+            today = rows_today(partitioner, tp, self._reader.read(slice_))
+        except (Stalled, EndsEarly) as error:
+            why = error.__cause__ or error
+            console.err().print(f"landfall: {escape(f'{slice_} is not compared: {why}')}")
+            yield from objects
+            return
+        for folder, group in groupby(objects, key=lambda each: each.scope.folder):
+            in_folder = list(group)
+            if any(each.wrong for each in in_folder):
+                yield from in_folder  # what is in an object says nothing about the next one
+                continue
+            yield from self._of_folder(today.get(folder, RowsOfFolder()), in_folder)
+
+    def _of_folder(self, today: RowsOfFolder, objects: Sequence[Examined]) -> Iterator[Examined]:
+        for number, each in enumerate(objects, 1):
+            wrong = self._wrong(today, each.scope, each)
+            if wrong is None and number == len(objects):
+                wrong = today.left
+            yield replace(each, is_parsed_only=False, wrong=wrong)
+
+    def _wrong(self, today: RowsOfFolder, scope: InScope, each: Examined) -> Wrong | None:
+        with self._opened.store.open(scope.landed.upload.key) as stream:
+            return today.wrong_rows(output_format(each.made_by.output).rows(stream))

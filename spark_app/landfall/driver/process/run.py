@@ -9,13 +9,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
 
 import stamina
 
-from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition
+from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Status
 from landfall.api.hidden_columns import hidden_columns
 from landfall.api.plain_http import plain_http
 from landfall.api.spec import ConsumerGroup, Schedule, TopicSpecs
@@ -25,7 +25,6 @@ from landfall.clock import SteadyClock
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer, longest_pause
-from landfall.driver.core.patience import Patience
 from landfall.driver.core.pinned_spec import pinned_spec
 from landfall.driver.core.runner import Runner
 from landfall.driver.core.store_monitor import StoreMonitor, fail_fast
@@ -60,6 +59,40 @@ from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
 from landfall.store.measured import measured
 from landfall.store.probe import probe
+
+# How long a run with an end waits for servers that do not answer.
+#
+# A driver without an end waits for ever: what it waits for comes back, or somebody sees its alerts.
+# A run of cron would only hang, so it ends as unavailable instead, and the next run continues.
+
+
+@dataclass
+class Patience:
+    """Follows the statuses of a driver.
+
+    Attributes:
+        limit: how long nothing may be committed while something fails; None for any time.
+        message: why the limit is exceeded; empty while it is not.
+    """
+
+    limit: timedelta | None
+    message: str = ""
+    _since: datetime | None = None
+    _commits: int = -1
+
+    def is_exceeded(self, status: Status) -> bool:
+        """Whether this status is the first that is beyond the limit."""
+        now, failed = datetime.fromisoformat(status.time), status.commits.last_failure
+        waits = failed is not None and status.commits.consecutive_failures > 0
+        if self._since is None or not waits or status.commits.total != self._commits:
+            self._since = now if waits else None
+            self._commits = status.commits.total
+            return False
+        if self.message or self.limit is None or now - self._since <= self.limit or failed is None:
+            return False
+        self.message = f"{failed.reason}: {failed.message}"
+        return True
+
 
 log = logging.getLogger(__name__)
 

@@ -14,18 +14,23 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
+from itertools import groupby
 
 from landfall.api.values import plural
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.retry_backoff import wait_after
-from landfall.driver.replacing.retiring import Retiring
-from landfall.errors import LandfallError
+from landfall.driver.replacing.grace_period import applied_by
+from landfall.errors import LandfallError, Stalled, StoreDenied
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import PendingReplacement
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger import PendingReplacement, State
+from landfall.ledger.names import object_names
+from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
+from landfall.objects import Upload, UploadLost, is_made_by
+from landfall.store import Store
+from landfall.store.copying import copied
 
 log = logging.getLogger(__name__)
 
@@ -216,3 +221,141 @@ class CleaningUp:
                 yield Deletion(upload.key, partial(retiring.give_up, upload))
         for each in listed.retire:
             yield Deletion(each.landed.upload.key, partial(retiring.retire, each))
+
+
+# Copies of replaced objects, which are kept for a while, so that a REPLACE can be undone.
+
+MAX_DELETED = 1000
+"""Copies that are deleted by one request."""
+
+
+def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -> int:
+    """Delete copies of what has retired by REPLACEs that were applied longer than ``retain`` ago.
+
+    Those of a REPLACE of whose old objects some are left stay. Returns how many are deleted.
+
+    Raises:
+        Retry: the store does not answer.
+        Stalled: LEDGER_BROKEN, the REPLACE is missing.
+    """
+    deleted = 0
+    prefix = object_names.retired_prefix(lane.group, lane.name)
+    keys = (stat.key for stat in lane.slots.list_after(prefix))
+    for slot, kept in groupby(keys, key=lambda key: object_names.slot_of(prefix, key)):
+        if slot is None:
+            continue
+        if not _is_over(lane, state, slot, now - retain):
+            break  # copies are listed by slot, and later slots are not over, either
+        for some in _chunks(kept):
+            lane.slots.delete_slots(some)
+            deleted += len(some)
+    if deleted:
+        log.info("copies of replaced objects have expired", extra={"objects": deleted})
+    return deleted
+
+
+def _is_over(lane: Lane, state: State, slot: int, before: datetime) -> bool:
+    if slot > state.applied_through or slot in state.retiring:
+        return False
+    return applied_by(lane, state, slot).time < before
+
+
+def _chunks(keys: Iterator[str]) -> Iterator[list[str]]:
+    some = list[str]()
+    for key in keys:
+        some.append(key)
+        if len(some) == MAX_DELETED:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+# Takes objects out of readers' sight whose place others have taken, once those are visible.
+#
+# Whatever comes in between, each step may be taken again, by any number of drivers at once: a copy
+# has one name and one content, and what is deleted has a name that is never given again.
+
+
+@dataclass(frozen=True)
+class Retiring:
+    """Retires the objects of a REPLACE.
+
+    Attributes:
+        store: where they are.
+        group: the group's name.
+        lane: the lane's name.
+        slot: of the REPLACE.
+        left: called, from any thread, with the key of a foreign object that stays.
+        copies: whether a copy is kept of what retires.
+    """
+
+    store: Store
+    group: str
+    lane: str
+    slot: int
+    left: Callable[[str], object] = lambda _: None
+    copies: bool = True
+
+    def retire(self, retiring: RetiringObject) -> None:
+        """Keep a copy of an object, and delete it; afterwards no former driver can bring it back.
+
+        What somebody else has put in its place stays there, and no copy is kept of it: to delete it
+        is not ours, and what readers of the ledger read is visible elsewhere by now.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        upload = retiring.landed.upload
+        kept = object_names.retired_key(self.group, self.lane, self.slot, upload.key)
+        if self.copies and not self._is_foreign(upload) and self.store.stat(kept) is None:
+            self._keep(upload, kept)
+        self._delete(upload)
+
+    def _delete(self, upload: Upload) -> None:
+        """Delete the object of an upload, unless it is another one's by now."""
+        try:
+            self.store.retire(upload)
+        except Stalled:
+            if not self._is_foreign(upload):
+                raise
+            log.warning("a foreign object stays in the place of another", extra={"key": upload.key})
+            self.left(upload.key)
+
+    def _is_foreign(self, upload: Upload) -> bool:
+        """Whether somebody has overwritten the object of an upload."""
+        for _ in range(2):  # while another driver deletes it, it may have lost its token already
+            found = self.store.stat(upload.key)
+            if found is None or is_made_by(upload, found):
+                return False
+        return True
+
+    def _keep(self, upload: Upload, kept: str) -> None:
+        try:
+            copy = copied(self.store, upload.key, upload.size, kept, upload.token)
+        except FileNotFoundError:
+            # A driver before this one may have gone on from here, and ended.
+            if self.store.stat(kept) is None:
+                log.warning("a replaced object is gone, and no copy is kept", extra={"key": kept})
+            return
+        self.store.complete(copy)
+
+    def give_up(self, upload: Upload) -> None:
+        """Delete a new object that nobody needs, whether it is visible by now or not.
+
+        Raises:
+            Retry: as ``retire``.
+        """
+        self.store.abort(upload.key, upload.upload_id)
+        # Where nobody can abort an upload, it is completed: what is left of it would stay else.
+        try:
+            self.store.complete(upload)
+        except UploadLost:
+            pass
+        except StoreDenied:
+            if not self.store.discards_uploads:  # else it is aborted, and nobody completes it
+                raise
+        except Stalled:
+            if not self._is_foreign(upload):
+                raise
+        self._delete(upload)

@@ -40,10 +40,9 @@ from landfall.driver.core.retry_backoff import wait_after
 from landfall.driver.core.steps import Steps
 from landfall.driver.landing.completer import LONGEST_WAIT, Completer
 from landfall.driver.landing.lost_uploads import Abort
-from landfall.driver.replacing.cleaning_up import CleaningUp
+from landfall.driver.replacing.cleaning_up import CleaningUp, delete_expired
 from landfall.driver.replacing.giving_up import given_up, why_not_given_up
 from landfall.driver.replacing.grace_period import GracePeriod, Positions
-from landfall.driver.replacing.kept_copies import delete_expired
 from landfall.driver.replacing.promoting import Promoting, promote
 from landfall.driver.replacing.restoring import Restoring
 from landfall.driver.replacing.undo import ReplacingEffects, undo

@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, TypeVar
 from landfall.api.contract import Workers
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.core.runner import Bin
-from landfall.driver.spark.class_archive import check_use
-from landfall.driver.spark.direct_start import EarlyStart, is_local
+from landfall.driver.spark.class_archive import ClassArchive, check_use, class_archive
+from landfall.driver.spark.direct_start import EarlyStart, is_local, start_directly
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import Executors, first_line
+from landfall.driver.spark.fork_server import fork_server
 from landfall.driver.spark.gateway_jvm import JVM
 from landfall.driver.spark.jvm import jvm_with_events, quiet_py4j, without_numpy_converters
-from landfall.driver.spark.local_start import local_jvm, local_start
-from landfall.driver.spark.settings import spark_settings
+from landfall.driver.spark.malloc import tune_malloc
+from landfall.driver.spark.settings import preloaded, spark_settings
+from landfall.driver.spark.worker_daemon import preload, serve_workers
 from landfall.errors import BatchFailed, LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
@@ -35,6 +37,7 @@ from landfall.task.merging import MergeResult, MergeShare
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
 
 log = logging.getLogger(__name__)
 
@@ -246,3 +249,28 @@ def _merge(shares: Iterable[MergeShare]) -> Iterator[MergeResult]:
 
 def _all_failed(bins: Sequence[Bin], error: LandfallError) -> list[SliceResult]:
     return [FailedSlice(piece, error) for pieces in bins for piece in pieces]
+
+
+# What a local run begins before its second thread: the JVM, and a copy of its own process.
+
+
+def local_start(group: ConsumerGroup, master: str) -> EarlyStart:
+    """Start the JVM, import what driver and workers need meanwhile, and fork the copy."""
+    tune_malloc(os.environ)
+    start = local_jvm(group, master, class_archive(os.environ))
+    preload(preloaded(group))
+    pipes = (start.jvm.process.stdin, start.jvm.errors) if start.jvm else ()
+    return replace(start, server=fork_server(serve_workers, [pipe for pipe in pipes if pipe]))
+
+
+def local_jvm(group: ConsumerGroup, master: str, archive: ClassArchive | None = None) -> EarlyStart:
+    """Start the JVM, unless this process has one already."""
+    if _has_jvm():
+        return EarlyStart()
+    return start_directly(master, group.spec.tuning.spark_conf, os.environ, archive)
+
+
+def _has_jvm() -> bool:
+    # Not imported: the JVM starts while PySpark is.
+    context = sys.modules.get("pyspark.core.context")
+    return bool(context and context.SparkContext._gateway)  # noqa: SLF001  # there is no other way to ask

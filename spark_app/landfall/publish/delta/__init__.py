@@ -6,7 +6,7 @@ is tried again on top of somebody else's commit, so the table is as it was looke
 were replaced, the same commit removes the files that retired.
 
 Files outside of the table's folder are named by absolute URIs, as in a shallow clone; others, by
-their paths in it. Either way a VACUUM cannot delete landed objects: ``delta_paths``. Folders such
+their paths in it. Either way a VACUUM cannot delete landed objects: ``table_names``. Folders such
 as ``dt=2026-11-21`` become partition columns.
 
 Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
@@ -48,11 +48,18 @@ from landfall.publish.delta.position import (
     position_of,
     properties,
 )
-from landfall.publish.delta_paths import InTheWayOfVacuum, absolute, below, path_in_table
 from landfall.publish.library_errors import LibraryErrors
 from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
 from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
-from landfall.publish.table_names import TableFolders, check_parquet, destination
+from landfall.publish.table_names import (
+    InTheWayOfVacuum,
+    TableFolders,
+    absolute,
+    below,
+    check_parquet,
+    destination,
+    path_in_table,
+)
 from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
 
 MAX_TRIES = 20

@@ -51,13 +51,6 @@ from landfall.publish.iceberg.partitions import (
     present,
     table_of_columns,
 )
-from landfall.publish.iceberg.position import (
-    NONE,
-    position,
-    position_key,
-    position_properties,
-    positions,
-)
 from landfall.publish.s3_access import s3_access
 from landfall.publish.table_names import TableNames, check_parquet, destination
 from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
@@ -448,3 +441,78 @@ def _texts(values: Mapping[str, str | int | float | bool]) -> dict[str, str]:
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in values.items()
     }
+
+
+# Where in the ledger an Iceberg table is, whatever else is done to the table.
+#
+# A commit that appends files sets the position as a property of the table, and in the summary of
+# its snapshot. The snapshot decides: if a table is rolled back to an earlier one, its rows are
+# those of the newest ancestor with a position, while the property stays. What other engines commit
+# on top, such as compacted files, has no position of ours in its summary, but has ours among its
+# ancestors.
+#
+# =======================================================  ====================================
+# the ancestors of the current snapshot                    the position
+# =======================================================  ====================================
+# one has a position                                       that of the newest such
+# none has, and the property is not set                    none: -1
+# none has: older ones have expired, and so has the        the property's
+# snapshot that set the property, which is no newer
+# none has, and the first of them is the table's first     none: -1
+# none has, and the snapshot that set the property is      unknown: the table was rolled back
+# known, or newer than the current one                     beyond it, or replaced
+# =======================================================  ====================================
+#
+# Whether an ancestor has expired is not always to be seen: pyiceberg makes the oldest snapshot that
+# it keeps one without a parent.
+
+NONE = -1
+"""The position of a table that has nothing."""
+
+
+def position_key(group: str, lane: str) -> str:
+    """The name of the position, in properties and in summaries."""
+    return f"landfall.{group}.{lane}.through"
+
+
+def positions(key: str, through: int) -> Mapping[str, str]:
+    """The part of a snapshot's summary that is its position."""
+    return {key: str(through)}
+
+
+def position_properties(key: str, through: int, snapshot: Any) -> Mapping[str, str]:
+    """The properties that are set together with a ``Snapshot``."""
+    return {
+        key: str(through),
+        f"{key}.snapshot": str(snapshot.snapshot_id),
+        f"{key}.sequence": str(snapshot.sequence_number),
+    }
+
+
+def position(metadata: Any, key: str) -> int:
+    """The position of a table, by its ``TableMetadata``.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, it is unknown.
+    """
+    known = {each.snapshot_id: each for each in metadata.snapshots}
+    current = oldest = known.get(metadata.current_snapshot_id)
+    at = current
+    while at is not None:
+        found = at.summary.additional_properties.get(key) if at.summary else None
+        if found is not None:
+            return int(found)
+        oldest, at = at, known.get(at.parent_snapshot_id)
+    if key not in metadata.properties or current is None or oldest is None:
+        return NONE
+    if oldest.parent_snapshot_id is None and oldest.sequence_number == 1:
+        return NONE
+    snapshot = int(metadata.properties.get(f"{key}.snapshot", NONE))
+    sequence = int(metadata.properties.get(f"{key}.sequence", NONE))
+    if snapshot in known or (current.sequence_number or 0) < sequence:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            "the table was replaced, or rolled back to a snapshot whose position in the ledger has "
+            "expired; roll it forward, or publish it anew with landfall publish --rebuild",
+        )
+    return int(metadata.properties[key])

@@ -45,7 +45,7 @@ from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_eta
 from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.copying import read_exactly
-from landfall.store.gcs import advice
+from landfall.store.gcs import parts
 from landfall.store.gcs.client import RenewableBucket
 from landfall.store.gcs.errors import translate_errors
 from landfall.store.gcs.parts import (
@@ -287,12 +287,12 @@ class GcsStore:
     def upload_lifetime(self) -> timedelta | None:
         """The shortest time after which a lifecycle rule deletes parts; None without the right."""
         bucket = self._bucket()
-        return bucket and advice.upload_lifetime(bucket.lifecycle_rules, self._root)
+        return bucket and parts.upload_lifetime(bucket.lifecycle_rules, self._root)
 
     def advice(self) -> Sequence[str]:
         """What of the bucket makes deleted parts cost storage; nothing without the right."""
         bucket = self._bucket()
-        return advice.of(bucket._properties) if bucket else ()  # noqa: SLF001  # the plain response
+        return parts.of(bucket._properties) if bucket else ()  # noqa: SLF001  # the plain response
 
     def _bucket(self) -> Any:
         try:

@@ -11,7 +11,7 @@
 It relies on one thing: the name node renames in one step, and fails if there is something of the
 new name (``probe`` tests that). A slot is written under another name, closed, and renamed; so is an
 object of one part, which is its part. Several parts are joined in a file of their own first. The
-object's owner is claimed before (``owners``).
+object's owner is claimed before (``Owners``).
 
 Files are on the data nodes' disks before they are renamed. ``:`` and ``//`` are in no name of HDFS,
 and a name is at most 255 bytes long: keys with such names are refused. A key cannot be an object
@@ -23,21 +23,22 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 from hdfs_native import AsyncFileReader, FileStatus
 
 from landfall.api import spec
-from landfall.errors import Retry, StoreDenied
-from landfall.objects import ObjectStat, OpenUpload, Part, Upload
+from landfall.errors import Reason, Retry, Stalled, StoreDenied
+from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created
 from landfall.store.completion import ensure
 from landfall.store.copying import read_exactly
 from landfall.store.hdfs.client import client
 from landfall.store.hdfs.errors import translate_errors
-from landfall.store.hdfs.owners import Owner, Owners
 from landfall.store.hdfs.requests import Requests
 from landfall.store.hdfs.tree import Tree, name_of, time_of
 from landfall.store.retirement import ensure_retired
@@ -347,3 +348,118 @@ class _Body(io.RawIOBase):
 
 def _part_name(number: int, part: Part) -> str:
     return f"{number:05d}-{part.etag}"
+
+
+# Which upload each object in HDFS comes from: folders whose names say it.
+#
+# ``<owners>/<key>/<owner>/``, where the owner is the id, token, size and ETag of the upload. They
+# are folders and not files, because a name node keeps them without a block, and makes one in a
+# millisecond, where a client needs half a second to close a file.
+#
+# An owner is claimed before its object becomes visible, so no object is ever visible without its
+# token. A claim is void if its upload is gone and its object was never visible; another owner takes
+# over such a claim by renaming it, which is one step, so that there is never a moment without one.
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The upload that an object came from, or is about to come from."""
+
+    upload_id: str
+    token: str
+    size: int
+    etag: str
+
+    @classmethod
+    def of(cls, upload: Upload) -> "Owner":
+        """The owner of the upload's object."""
+        return cls(upload.upload_id, upload.token, upload.size, multipart_etag(upload.parts))
+
+    @property
+    def name(self) -> str:
+        """As the name of a folder."""
+        values = (self.upload_id, self.token, str(self.size), self.etag)
+        return ",".join(quote(value, "") for value in values)
+
+    @classmethod
+    def parse(cls, name: str) -> "Owner | None":
+        """The owner that has this name; None if none has."""
+        match name.split(","):
+            case [upload_id, token, size, etag] if size.isdecimal():
+                return cls(unquote(upload_id), unquote(token), int(size), unquote(etag))
+        return None
+
+
+class Owners:
+    """The owners of the objects under one root. Thread-safe."""
+
+    def __init__(self, tree: Tree, folder: str) -> None:
+        """``folder`` is where they are kept."""
+        self._tree, self._folder = tree, folder
+
+    def of(self, key: str) -> Owner | None:
+        """Who has claimed a key; None if nobody has."""
+        names = [name_of(each) for each in self._tree.entries(f"{self._folder}/{key}")]
+        return next(filter(None, map(Owner.parse, names)), None)
+
+    def claim(
+        self,
+        key: str,
+        owner: Owner,
+        *,
+        is_open: Callable[[str], bool],
+        is_visible: Callable[[], bool],
+    ) -> None:
+        """Record that the object about to be visible comes from this owner.
+
+        Args:
+            key: of the object.
+            owner: who claims it.
+            is_open: whether an upload of the key, given by its id, is still there.
+            is_visible: whether the object is.
+
+        Raises:
+            FileExistsError: the object is visible, and comes from another upload.
+            Retry: another driver claims it at this moment.
+            Stalled: LEDGER_BROKEN, another open upload has claimed the key.
+        """
+        found = self.of(key) or self._claimed(key, owner)
+        if found == owner:
+            return
+        # In this order: what was open before and is gone now is seen as its object.
+        still_open = is_open(found.upload_id)
+        if is_visible():
+            raise FileExistsError(key)
+        if still_open:
+            raise Stalled(
+                Reason.LEDGER_BROKEN,
+                f"{key}: claimed by upload {found.upload_id} with token {found.token}, "
+                "which is still open",
+            )
+        folder = f"{self._folder}/{key}"
+        try:
+            self._tree.rename(f"{folder}/{found.name}", f"{folder}/{owner.name}")
+        except FileNotFoundError:
+            # Another driver may have renamed it first, for the same upload.
+            if self.of(key) != owner:
+                raise Retry(f"{key}: another driver claims it too") from None
+
+    def forget(self, key: str, owner: Owner) -> None:
+        """Remove a claim whose object has retired, if it is there. Nobody else claims the key."""
+        if self.of(key) == owner:
+            self._tree.delete(f"{self._folder}/{key}")
+
+    def _claimed(self, key: str, owner: Owner) -> Owner:
+        """Claim a key that nobody has claimed; who has it then."""
+        claim, made = f"{self._folder}/{key}", f"{self._tree.new}/{uuid4().hex}"
+        self._tree.make_folder(f"{made}/{owner.name}")
+        self._tree.make_folder(claim.rpartition("/")[0])
+        try:
+            self._tree.rename(made, claim)
+        except FileExistsError:
+            self._tree.delete(made)
+            found = self.of(key)
+            if found is None:
+                raise Retry(f"{key}: there is a folder without an owner") from None
+            return found
+        return owner

@@ -24,35 +24,79 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypedDict
+from uuid import uuid4
 
 import stamina
 from botocore.exceptions import BotoCoreError, ClientError
 
 from landfall.api import spec
-from landfall.errors import Retry, StoreAway
+from landfall.errors import Retry, StoreAway, StoreDenied
 from landfall.objects import ObjectStat, OpenUpload, Part, Upload, multipart_etag
 from landfall.store import Created, lifecycle
 from landfall.store.completion import ensure
+from landfall.store.probe import PREFIX
 from landfall.store.retirement import ensure_retired
-from landfall.store.s3.answers import Address, confirms_truly
-from landfall.store.s3.body import ResponseBody
 from landfall.store.s3.client import s3_client
-from landfall.store.s3.deletions import delete_keys, delete_object
 from landfall.store.s3.errors import (
+    blames_credentials,
     code_of,
     is_about_lock,
     status_of,
     translate_errors,
 )
 from landfall.store.s3.options import WriteOptions
-from landfall.store.s3.pages import pages
-from landfall.store.s3.uploads import OpenUploadListing
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef, MultipartUploadTypeDef
+
+
+# Whether an S3 server tells the truth when it confirms a completion.
+#
+# versitygw 1.8 answers 200, with the ETag one expects, to the completion of an upload that was
+# aborted, if any object is at the key. So a server is asked once, with such an upload of our own.
+
+
+class Address(TypedDict):
+    """Where an object is, as boto3's methods take it."""
+
+    Bucket: str
+    Key: str
+
+
+def confirms_truly(client: "S3Client", bucket: str, root: str, options: WriteOptions) -> bool:
+    """Whether the server refuses to complete an upload that was aborted; five requests.
+
+    Like ``landfall.store.probe`` it writes an object of a few bytes, and deletes it if it may.
+
+    Raises:
+        Retry: the server does not answer, or refuses.
+    """
+    at: Address = {"Bucket": bucket, "Key": f"{root}{PREFIX}0/{uuid4().hex}/answer"}
+    with translate_errors("probe", f"s3://{bucket}/{at['Key']}"):
+        client.put_object(**at, **options.of_slot(b"another"))
+        upload_id = client.create_multipart_upload(**at, **options.every)["UploadId"]
+        part = client.upload_part(
+            **at, UploadId=upload_id, PartNumber=1, **options.of_part(b"aborted")
+        )
+        client.abort_multipart_upload(**at, UploadId=upload_id)
+        try:
+            client.complete_multipart_upload(
+                **at,
+                UploadId=upload_id,
+                MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]},
+            )
+        except ClientError as error:
+            return code_of(error) == "NoSuchUpload"
+        finally:
+            with suppress(ClientError):
+                client.delete_object(**at)
+    return False
+
 
 log = logging.getLogger(__name__)
 
@@ -397,3 +441,177 @@ def _is_opaque(answer: Mapping[str, Any]) -> bool:
         str(answer.get("ServerSideEncryption", "")).startswith("aws:kms")
         or "SSECustomerAlgorithm" in answer
     )
+
+
+class ResponseBody(io.RawIOBase):
+    """The body of a response, with errors translated. boto3 checks its length."""
+
+    def __init__(self, body: "StreamingBody", url: str) -> None:
+        """Read ``body``; errors name ``url``."""
+        super().__init__()
+        self._body = body
+        self._url = url
+
+    def readable(self) -> bool:
+        """Always true."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into the buffer, and return how many bytes.
+
+        Raises:
+            StoreAway: the connection broke, or ended early.
+        """
+        with translate_errors("read", self._url):
+            return int(self._body.readinto(buffer))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        self._body.close()
+        super().close()
+
+
+Listing = Literal["list_objects_v2", "list_parts"]
+
+
+def pages(
+    client: "S3Client",
+    operation: Listing,
+    url: str,
+    request: dict[str, Any],
+    absent: frozenset[str] = frozenset(),
+) -> Iterator[Any]:
+    """The pages of a listing of ``url``, which ends at a response with one of the ``absent`` codes.
+
+    Each page is a request of its own, made when the caller comes to it.
+    """
+    found = iter(client.get_paginator(operation).paginate(**request))
+    while page := _next_page(found, f"{operation} {url}", absent):
+        yield page
+
+
+def _next_page(found: Iterator[Any], request: str, absent: frozenset[str]) -> Any:
+    operation, _, url = request.partition(" ")
+    with translate_errors(operation, url):
+        try:
+            return next(found, None)
+        except ClientError as error:
+            if code_of(error) in absent:
+                return None
+            raise
+
+
+_DELETED_AT_ONCE = 1000  # the most keys that a DeleteObjects request may have
+
+
+def delete_object(client: "S3Client", bucket: str, key: str) -> None:
+    """Delete an object, if it exists.
+
+    Raises:
+        StoreDenied, StoreAway: see ``s3.errors``.
+    """
+    with translate_errors("retire", f"s3://{bucket}/{key}"):
+        try:
+            client.delete_object(Bucket=bucket, Key=key)
+        except ClientError as error:
+            # S3 confirms it; versitygw does not if another driver is a moment faster.
+            if code_of(error) != "NoSuchKey":
+                raise
+
+
+def delete_keys(client: "S3Client", bucket: str, keys: Sequence[str]) -> None:
+    """Delete the objects that exist, a thousand per request.
+
+    Raises:
+        StoreDenied, StoreAway: one of them was not deleted; others may be.
+    """
+    for first in range(0, len(keys), _DELETED_AT_ONCE):
+        some = [{"Key": key} for key in keys[first : first + _DELETED_AT_ONCE]]
+        with translate_errors("delete", f"s3://{bucket}/{keys[first]}"):
+            answer = client.delete_objects(
+                Bucket=bucket,
+                Delete={"Objects": some, "Quiet": True},  # type: ignore[typeddict-item]  # a list of the literal dict
+            )
+        for failed in answer.get("Errors", ()):
+            code = failed.get("Code", "")
+            kind = StoreDenied if blames_credentials(0, code) else StoreAway
+            raise kind(f"delete s3://{bucket}/{failed['Key']}: {code}: {failed.get('Message')}")
+
+
+# Lists the open multipart uploads of a bucket, whatever way of paging its server knows.
+#
+# A page of the listing ends at a key and an upload id, and S3 continues after both. versitygw 1.8
+# looks for the id only under the key that comes next, and refuses the request (400
+# InvalidArgument). After such a refusal pages continue by the key alone. That would skip the rest
+# of the uploads of the key at which a page ended, so they are asked for by a request of their own,
+# with the key as prefix. It shows the first 1,000 uploads of that key; further ones are listed when
+# these are gone.
+
+
+class OpenUploadListing:
+    """The open uploads under a prefix of a bucket, in key order."""
+
+    def __init__(self, client: "S3Client", bucket: str, prefix: str) -> None:
+        """Nothing is requested before the first upload is asked for."""
+        self._client, self._bucket, self._prefix = client, bucket, prefix
+
+    def __iter__(self) -> "Iterator[MultipartUploadTypeDef]":
+        """Each upload once; 1,000 per request.
+
+        Raises:
+            Retry: the server gives one page again and again, or does not answer.
+        """
+        page, by_key_alone = self._page(self._prefix), False
+        while True:
+            listed = page.get("Uploads", [])
+            yield from listed
+            if not page.get("IsTruncated"):
+                return
+            ended_at = _end_of(page)
+            following = None if by_key_alone else self._after(*ended_at)
+            if following is None:
+                by_key_alone = True
+                yield from self._rest_of(ended_at[0], listed)
+                following = self._page(self._prefix, ended_at[0])
+            if following.get("IsTruncated") and _end_of(following) == ended_at:
+                raise StoreAway(f"list uploads {self._url}: stuck at {ended_at[0]}")
+            page = following
+
+    @property
+    def _url(self) -> str:
+        return f"s3://{self._bucket}/{self._prefix}"
+
+    def _page(self, prefix: str, after: str = "") -> "ListMultipartUploadsOutputTypeDef":
+        with translate_errors("list uploads", self._url):
+            return self._client.list_multipart_uploads(
+                Bucket=self._bucket, Prefix=prefix, KeyMarker=after
+            )
+
+    def _after(self, key: str, upload_id: str) -> "ListMultipartUploadsOutputTypeDef | None":
+        """The page after an upload; None if the server cannot continue there."""
+        with translate_errors("list uploads", self._url):
+            try:
+                return self._client.list_multipart_uploads(
+                    Bucket=self._bucket,
+                    Prefix=self._prefix,
+                    KeyMarker=key,
+                    UploadIdMarker=upload_id,
+                )
+            except ClientError as error:
+                if code_of(error) == "InvalidArgument":
+                    return None
+                raise
+
+    def _rest_of(
+        self, key: str, listed: "list[MultipartUploadTypeDef]"
+    ) -> "Iterator[MultipartUploadTypeDef]":
+        """The uploads of a key that a page, which ended at it, did not list."""
+        known = {upload["UploadId"] for upload in listed if upload["Key"] == key}
+        for upload in self._page(key).get("Uploads", []):
+            if upload["Key"] == key and upload["UploadId"] not in known:
+                yield upload
+
+
+def _end_of(page: "ListMultipartUploadsOutputTypeDef") -> tuple[str, str]:
+    """The key and the upload id that a page ends at."""
+    return page.get("NextKeyMarker", ""), page.get("NextUploadIdMarker", "")

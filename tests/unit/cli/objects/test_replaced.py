@@ -22,7 +22,7 @@ from landfall.cli.objects.verify import examine
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.in_process import InProcessRunner
-from landfall.driver.landing.reading_back import ReadingBack
+from landfall.driver.landing.closed_ranges import ReadingBack
 from landfall.errors import Retry, Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.feeds.part_lists import ListedPart

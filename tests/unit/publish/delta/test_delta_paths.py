@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.publish.delta_paths import InTheWayOfVacuum, absolute, below, path_in_table
+from landfall.publish.table_names import InTheWayOfVacuum, absolute, below, path_in_table
 
 
 @pytest.mark.parametrize(

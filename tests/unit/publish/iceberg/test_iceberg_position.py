@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from landfall.errors import Stalled
-from landfall.publish.iceberg.position import NONE, position
+from landfall.publish.iceberg import NONE, position
 from tests.support.lake import CLICKS, Lake, iceberg_lake
 from tests.support.work import lines_run
 
