@@ -7,7 +7,7 @@ the few kinds of errors that a pass treats differently.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -23,15 +23,20 @@ from landfall_operator.objects.names import OPERATOR
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.metrics import Metrics
 
-CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 10.0
+CONNECT_SECONDS = 3.0
+ANSWER_SECONDS = 10.0
 PAGE_SIZE = 500
 """The largest number of objects in one response to a list."""
 _MAX_CHARACTERS = 500
-_MERGE, _APPLY, _JSON = (
-    "application/merge-patch+json",
-    "application/apply-patch+yaml",
-    "application/json",
-)
+_JSON = "application/json"
+_WRITES: Mapping[str, tuple[str, str]] = {
+    "create": ("POST", _JSON),
+    "update": ("PUT", _JSON),
+    "apply": ("PATCH", "application/apply-patch+yaml"),
+    "patch": ("PATCH", "application/merge-patch+json"),
+    "delete": ("DELETE", _JSON),
+}
+"""The HTTP method of each verb that writes, and the content type of its body."""
 _UNAVAILABLE = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -129,11 +134,24 @@ class Request:
 
     verb: str
     kind: Kind
-    method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    content: str = _JSON
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self._form[0]
+
+    @property
+    def content(self) -> str:
+        """The content type of the body."""
+        return self._form[1]
+
+    @property
+    def _form(self) -> tuple[str, str]:
+        # A patch of a subresource is a verb of its own: patch_status.
+        return _WRITES.get(self.verb.partition("_")[0], ("GET", _JSON))
 
 
 class KubeClient:
@@ -163,11 +181,9 @@ class KubeClient:
     def serves(self, kind: str) -> bool:
         """Whether the API server serves a kind."""
         served = KINDS[kind]
-        request = Request("discover", served, "GET", f"/apis/{served.group}/{served.version}")
+        request = Request("discover", served, f"/apis/{served.group}/{served.version}")
         try:
-            return any(
-                resource["name"] == served.plural for resource in self._send(request)["resources"]
-            )
+            return any(found["name"] == served.plural for found in self._send(request)["resources"])
         except NotFound:
             return False
 
@@ -178,7 +194,7 @@ class KubeClient:
             NotFound: It does not exist.
         """
         served = KINDS[kind]
-        return self._send(Request("get", served, "GET", served.path(namespace, name)))
+        return self._send(Request("get", served, served.path(namespace, name)))
 
     def find(self, kind: str, namespace: str, name: str) -> Json:
         """One object of a kind that the operator may list: it needs no right to get it.
@@ -186,17 +202,21 @@ class KubeClient:
         Raises:
             NotFound: It does not exist.
         """
-        served = KINDS[kind]
-        query = {"fieldSelector": f"metadata.name={name}"}
-        answer = self._send(
-            Request(
-                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
-            )
-        )
+        answer = self._list(kind, namespace, fieldSelector=f"metadata.name={name}")
         if not answer["items"]:
             raise NotFound(f"{kind} {namespace}/{name} does not exist")
         found: Json = answer["items"][0]
         return found
+
+    def pages(self, kind: str, namespace: str | None, selector: str = "") -> Iterator[Page]:
+        """All pages of a list, one after the other; the arguments are those of ``page``."""
+        rest = ""
+        while True:
+            page = self.page(kind, namespace, selector, rest)
+            yield page
+            rest = page.rest
+            if not rest:
+                return
 
     def page(self, kind: str, namespace: str | None, selector: str, rest: str = "") -> Page:
         """Up to ``PAGE_SIZE`` objects that match a label selector, in one namespace or in all.
@@ -207,31 +227,18 @@ class KubeClient:
             selector: The label selector; empty for all objects.
             rest: The ``rest`` of the page before this one.
         """
-        served = KINDS[kind]
         query = {"labelSelector": selector, "limit": str(PAGE_SIZE)}
         if rest:
             query["continue"] = rest
-        answer = self._send(
-            Request(
-                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
-            )
-        )
+        answer = self._list(kind, namespace, **query)
         listed = answer["metadata"]
         return Page(answer["items"], listed["resourceVersion"], listed.get("continue", ""))
 
     def events_about(self, namespace: str, pod: str, reason: str) -> list[Json]:
         """The Events about a pod that have a reason."""
-        served = KINDS["Event"]
         fields = {"involvedObject.kind": "Pod", "involvedObject.name": pod, "reason": reason}
-        query = {
-            "fieldSelector": ",".join(f"{name}={value}" for name, value in fields.items()),
-            "limit": str(PAGE_SIZE),
-        }
-        answer = self._send(
-            Request(
-                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
-            )
-        )
+        selector = ",".join(f"{name}={value}" for name, value in fields.items())
+        answer = self._list("Event", namespace, fieldSelector=selector, limit=str(PAGE_SIZE))
         found: list[Json] = answer["items"]
         return found
 
@@ -241,13 +248,7 @@ class KubeClient:
         Raises:
             RequestRejected: It may not.
         """
-        served = KINDS[kind]
-        query = {"labelSelector": selector, "limit": "1"}
-        self._send(
-            Request(
-                verb="list", kind=served, method="GET", path=served.path(namespace), query=query
-            )
-        )
+        self._list(kind, namespace, labelSelector=selector, limit="1")
 
     def create(self, manifest: Json) -> Json:
         """Create an object.
@@ -256,16 +257,8 @@ class KubeClient:
             Conflict: An object of this name exists.
         """
         served = KINDS[manifest["kind"]]
-        path = served.path(manifest["metadata"]["namespace"])
-        return self._send(
-            Request(
-                verb="create",
-                kind=served,
-                method="POST",
-                path=path,
-                query={"fieldManager": OPERATOR},
-                body=manifest,
-            )
+        return self._write(
+            "create", served, served.path(manifest["metadata"]["namespace"]), manifest
         )
 
     def replace(self, manifest: Json) -> Json:
@@ -274,37 +267,12 @@ class KubeClient:
         Raises:
             Conflict: The object has another version now.
         """
-        served = KINDS[manifest["kind"]]
-        metadata = manifest["metadata"]
-        path = served.path(metadata["namespace"], metadata["name"])
-        return self._send(
-            Request(
-                verb="update",
-                kind=served,
-                method="PUT",
-                path=path,
-                query={"fieldManager": OPERATOR},
-                body=manifest,
-            )
-        )
+        return self._write("update", KINDS[manifest["kind"]], _path(manifest), manifest)
 
     def apply(self, manifest: Json) -> Json:
         """Create or change an object by server-side apply; takes over fields that others manage."""
         served = KINDS[manifest["kind"]]
-        metadata = manifest["metadata"]
-        path = served.path(metadata["namespace"], metadata["name"])
-        query = {"fieldManager": OPERATOR, "force": "true"}
-        return self._send(
-            Request(
-                verb="apply",
-                kind=served,
-                method="PATCH",
-                path=path,
-                query=query,
-                body=manifest,
-                content=_APPLY,
-            )
-        )
+        return self._write("apply", served, _path(manifest), manifest, force="true")
 
     def merge(
         self, kind: str, namespace: str, name: str, patch: Json, subresource: str = ""
@@ -316,18 +284,7 @@ class KubeClient:
         """
         served = KINDS[kind]
         path = served.path(namespace, name, *filter(None, [subresource]))
-        verb = f"patch_{subresource}" if subresource else "patch"
-        return self._send(
-            Request(
-                verb=verb,
-                kind=served,
-                method="PATCH",
-                path=path,
-                query={"fieldManager": OPERATOR},
-                body=patch,
-                content=_MERGE,
-            )
-        )
+        return self._write(f"patch_{subresource}" if subresource else "patch", served, path, patch)
 
     def delete(self, kind: str, namespace: str, name: str, uid: str) -> Json:
         """Delete an object in the foreground, that is, after everything that it owns.
@@ -342,16 +299,16 @@ class KubeClient:
             "preconditions": {"uid": uid},
             "propagationPolicy": "Foreground",
         }
-        return self._send(
-            Request(
-                verb="delete",
-                kind=served,
-                method="DELETE",
-                path=served.path(namespace, name),
-                query={},
-                body=options,
-            )
-        )
+        return self._send(Request("delete", served, served.path(namespace, name), body=options))
+
+    def _list(self, kind: str, namespace: str | None, **query: str) -> Json:
+        """The API server's list; ``query`` has the parameters of the URL."""
+        served = KINDS[kind]
+        return self._send(Request("list", served, served.path(namespace), query))
+
+    def _write(self, verb: str, kind: Kind, path: str, body: Json, **query: str) -> Json:
+        """Write as the operator; ``query`` has further parameters of the URL."""
+        return self._send(Request(verb, kind, path, {"fieldManager": OPERATOR, **query}, body))
 
     def _send(self, request: Request) -> Json:
         """The response as JSON.
@@ -398,6 +355,12 @@ class KubeClient:
                 f"{request.verb} {request.path}: no answer: "
                 f"{shortened(str(error), _MAX_CHARACTERS)}"
             ) from error
+
+
+def _path(manifest: Json) -> str:
+    """The URL path of the object that a manifest describes."""
+    metadata = manifest["metadata"]
+    return KINDS[manifest["kind"]].path(metadata["namespace"], metadata["name"])
 
 
 def _error(request: Request, status: int, body: bytes, retry_after: str | None) -> LandfallError:

@@ -238,12 +238,8 @@ class Namespaces:
 
     def _listed(self, kind: str, selector: str) -> Iterator[Json]:
         """All objects of a kind in the cluster."""
-        rest = ""
-        while True:
-            page = self._kube.page(kind, None, selector, rest)
+        for page in self._kube.pages(kind, None, selector):
             yield from page.items
-            if not (rest := page.rest):
-                return
 
     def _is_count_due(self) -> bool:
         return time.monotonic() - self._counted >= COUNT_SECONDS
