@@ -28,10 +28,16 @@ from landfall.errors import Fenced, LandfallError, Retry
 from landfall.logs import JsonFormatter, TextFormatter
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.core.claims import Claim
+from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
-from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
-from landfall_operator.runtime.backfills import Backfills, Scope, TrialLists
+from landfall_operator.runtime.backfill_pass import (
+    CONCURRENT_PASSES,
+    PASS_SECONDS,
+    BackfillParts,
+    BackfillPass,
+)
+from landfall_operator.runtime.backfills import Backfills, Scope
 from landfall_operator.runtime.control_port import ControlPort, Signer
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
@@ -161,12 +167,12 @@ class Operator:
                 max_rollouts=settings.max_rollouts,
             ),
         )
-        self._queue = WorkQueue(reconciler.reconcile, metrics)
+        self._queue = WorkQueue(reconciler.reconcile, metrics.passes)
         self._namespaces = Namespaces(
             self._kube, self._forget, settings.labelled or settings.namespaces, settings.interval
         )
         self._first_lists = FirstLists(self._kube, self._cache, self._queue.wake)
-        passes = BackfillPass(
+        self._passes = BackfillPass(
             BackfillParts(
                 kube=self._kube,
                 cache=self._cache,
@@ -177,11 +183,26 @@ class Operator:
                 clock=now,
             )
         )
-        trials = TrialLists(self._cache, self._queue.wake)
-        scope = Scope(
-            lambda: self._namespaces.watched, self._knows_groups, trials.take, self._manages
+        self._backfill_queue = WorkQueue(
+            self._passes.reconcile,
+            metrics.backfill_passes,
+            noun="backfill",
+            concurrent=CONCURRENT_PASSES,
+            pass_seconds=PASS_SECONDS,
+            repeats_failed=False,
         )
-        self._backfills = Backfills(self._kube, passes, metrics, scope)
+        self._backfills = Backfills(
+            self._kube,
+            self._cache,
+            metrics,
+            Scope(
+                namespaces=lambda: self._namespaces.watched,
+                is_ready=self._knows_groups,
+                is_managed=self._manages,
+                take=self._take_backfill,
+                wake=self._queue.wake,
+            ),
+        )
         self._stopped = asyncio.Event()
 
     async def run(self) -> None:
@@ -213,6 +234,7 @@ class Operator:
         finally:
             # The order matters: the lease is released after the last pass has ended, not before.
             await self._queue.stop()
+            await self._backfill_queue.stop()
             await self._lease.release()
             await server.cleanup()
             await self._session.close()
@@ -230,7 +252,7 @@ class Operator:
             self._signing.keep_loading(),
             self._namespaces.watch(self._watch),
             self._namespaces.keep_checking(),
-            self._backfills.keep_managing(),
+            self._backfills.keep_listing(),
             self._resync(),
         )
 
@@ -313,6 +335,12 @@ class Operator:
                     self._first_lists.wake(key)
             except LandfallError as error:
                 log.warning("resync failed: %s", error)
+
+    def _take_backfill(self, body: Json) -> None:
+        """Let a pass run over a Backfill as it was listed."""
+        key = body["metadata"]["namespace"], body["metadata"]["name"]
+        self._passes.listed[key] = body
+        self._backfill_queue.wake(key)
 
     def _manages(self, key: Key) -> bool:
         """Whether this operator manages a group; it also does if there is none of this name."""

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ParamSpec, TypeVar
 
 from landfall.api.backfill_report import BackfillReport, parse_report
 from landfall.api.signatures import Addressee
@@ -46,8 +45,9 @@ from landfall_operator.runtime.promotions import PromotionClient
 
 log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
-T = TypeVar("T")
+PASS_SECONDS = 90.0
+"""A pass that takes longer is given up; the answer to a promotion may take half a minute."""
+CONCURRENT_PASSES = 8
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,20 @@ class BackfillPass:
     """Runs passes; the caller runs at most one per Backfill at a time."""
 
     def __init__(self, parts: BackfillParts) -> None:
-        """Nothing is remembered between passes."""
+        """Nothing is remembered between passes; ``listed`` is what the next ones begin with."""
         self._parts = parts
+        self.listed: dict[Key, Json] = {}
 
-    async def run(self, body: Json) -> None:
-        """Run one pass over a Backfill, as it was listed.
+    async def reconcile(self, key: Key) -> None:
+        """Run one pass over a Backfill, as it was listed; no list serves for two passes.
 
         Raises:
             Conflict: somebody else changed it meanwhile.
-            LandfallError: a request failed; the next pass goes on.
+            LandfallError: a request failed; the pass after the next list goes on.
         """
+        body = self.listed.pop(key, None)
+        if body is None:
+            return
         target = BackfillTarget(body)
         observed = await self._observe(body)
         decision = backfills.decide(observed)

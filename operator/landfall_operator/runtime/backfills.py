@@ -1,30 +1,27 @@
-"""Manages Backfills, beside the groups: lists them every few seconds, and runs a pass over each.
+"""Lists the Backfills every few seconds, and wakes those that need a pass, and groups they try.
 
 They are few, live for hours, and wait for pods, so they are listed instead of watched: a definition
-or a right that is missing then costs the groups nothing, and is found again by itself. A pass that
-fails is repeated with the next list, and cannot hold up another one. Whatever goes wrong here, the
-groups are managed by other parts of the operator.
+or a right that is missing then costs the groups nothing, and is found again by itself. Each list is
+the input of the passes, which ``work_queue`` runs: one that fails is repeated with the next list.
+Whatever goes wrong here, the groups are managed by other parts of the operator.
 
-Between passes nothing is remembered but what the metrics show.
+Between lists nothing is remembered but what the metrics show.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 
-from landfall.errors import Fenced, Retry
+from landfall.errors import Retry
 from landfall_operator.api.backfill import KIND
 from landfall_operator.core.backfill_snapshot import RETRY, status_of
 from landfall_operator.core.backfills import is_settled
 from landfall_operator.core.cache import Key, ObjectCache
 from landfall_operator.objects.names import is_reserved
 from landfall_operator.objects.overlay import Json
-from landfall_operator.runtime.backfill_pass import BackfillPass
 from landfall_operator.runtime.kube_client import KubeClient, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import BackfillSnapshot, Metrics
-from landfall_operator.runtime.work_queue import run_pass
 
 log = logging.getLogger(__name__)
 
@@ -34,66 +31,53 @@ QUIET_INTERVAL = 15.0
 """Seconds between two lists while none does: a new one is found that late."""
 PER_NAMESPACE = 0.2
 """Seconds more for each namespace beyond the first: each is one request."""
-PASS_SECONDS = 90.0
-"""A pass that takes longer is given up; the next one goes on by what is in the cluster."""
-CONCURRENT_PASSES = 8
 SETTLED_LISTS = 12
 """Of a backfill that nothing goes on with, only every so many lists lead to a pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where backfills are managed.
+    """Where backfills are managed, and what learns of them.
 
     Attributes:
         namespaces: returns the namespaces that are watched; empty for the whole cluster.
         is_ready: returns whether the groups are all known, and may be watched.
-        on_listed: is called with each complete list: its namespace (None for the cluster), the
-            Backfills, and its resourceVersion.
         is_managed: returns whether this operator manages a group, by its namespace and name.
+        take: takes a listed Backfill over which a pass is due.
+        wake: is called with each group of which a trial has changed.
     """
 
     namespaces: Callable[[], tuple[str, ...]]
     is_ready: Callable[[], bool]
-    on_listed: Callable[[str | None, list[Json], str], None] = lambda *_: None
-    is_managed: Callable[[tuple[str, str]], bool] = lambda _: True
+    is_managed: Callable[[Key], bool]
+    take: Callable[[Json], None]
+    wake: Callable[[Key], None]
 
 
 class Backfills:
-    """Lists the Backfills, and has a pass run over each."""
+    """Lists the Backfills."""
 
     def __init__(
-        self,
-        kube: KubeClient,
-        passes: BackfillPass,
-        metrics: Metrics,
-        scope: Scope,
+        self, kube: KubeClient, cache: ObjectCache, metrics: Metrics, scope: Scope
     ) -> None:
         """Nothing is listed yet."""
         self._kube = kube
-        self._passes = passes
+        self._cache = cache
         self._metrics = metrics
         self._scope = scope
         self._goes_on = True
-        self._slots = asyncio.Semaphore(CONCURRENT_PASSES)
         self._problems: dict[str | None, str] = {}
         self._lists = 0
 
-    async def keep_managing(self) -> None:
-        """Manage them until the task is canceled.
-
-        Raises:
-            Fenced: This operator is no longer the leader.
-        """
+    async def keep_listing(self) -> None:
+        """List them until the task is canceled."""
         while True:
             namespaces = self._scope.namespaces()
             if self._scope.is_ready():
                 try:
-                    await self.manage(namespaces)
-                except Fenced:
-                    raise
+                    await self.look(namespaces)
                 except Exception:  # an error in here must not end the operator
-                    log.exception("backfills not managed")
+                    log.exception("backfills not listed")
             await asyncio.sleep(self.pause(len(namespaces)))
 
     def pause(self, namespaces: int) -> float:
@@ -101,12 +85,8 @@ class Backfills:
         interval = INTERVAL if self._goes_on else QUIET_INTERVAL
         return interval + PER_NAMESPACE * max(0, namespaces - 1)
 
-    async def manage(self, namespaces: tuple[str, ...]) -> None:
-        """List them once, and run a pass over each that needs one.
-
-        Raises:
-            Fenced: This operator is no longer the leader.
-        """
+    async def look(self, namespaces: tuple[str, ...]) -> None:
+        """List them once, and take each that needs a pass."""
         bodies = [
             body
             for namespace in namespaces or (None,)
@@ -117,28 +97,23 @@ class Backfills:
             (each.namespace, each.name): each for each in map(_snapshot, bodies)
         }
         self._goes_on = any(not _is_over(body) for body in bodies)
-        due = [*self._due(bodies)]
-        self._lists += 1
-        for result in await asyncio.gather(*map(self._pass, due), return_exceptions=True):
-            if isinstance(result, Fenced | asyncio.CancelledError):
-                raise result
-
-    def _due(self, bodies: list[Json]) -> Iterator[Json]:
         for body in bodies:
             if not _is_over(body) or not self._lists % SETTLED_LISTS:
-                yield body
+                self._scope.take(body)
+        self._lists += 1
 
     async def _listed(self, namespace: str | None) -> list[Json]:
-        """All of a namespace, or of the cluster; none if they cannot be listed now."""
+        """All of a namespace, or of the cluster; none if they cannot be listed now.
+
+        Where Backfills cannot be listed at all, there is no use in a trial's waiting for a list.
+        """
         found: list[Json] = []
-        rest, problem = "", ""
+        version = "0"
+        problem = ""
         try:
-            while True:
-                page = await asyncio.to_thread(self._kube.page, KIND, namespace, "", rest)
+            for page in await asyncio.to_thread(lambda: [*self._kube.pages(KIND, namespace)]):
                 found += (b for b in page.items if not is_reserved(b["metadata"]["namespace"]))
-                if not (rest := page.rest):
-                    self._scope.on_listed(namespace, found, page.version)
-                    break
+                version = page.version
         except NotFound:
             problem = "the CustomResourceDefinition of Backfills is missing"
         except RequestRejected as error:
@@ -146,23 +121,31 @@ class Backfills:
         except Retry as error:
             log.info("backfills not listed: %s", error)
             return []
-        if problem:
-            self._scope.on_listed(namespace, [], "0")
+        self.take_trials(namespace, found, version)
         if problem and self._problems.get(namespace) != problem:
             log.warning("backfills are not managed: %s", problem)
         self._problems[namespace] = problem
         return found
 
-    async def _pass(self, body: Json) -> None:
-        fields = {"backfill": f"{body['metadata']['namespace']}/{body['metadata']['name']}"}
-        async with self._slots:
-            ended = await run_pass(partial(self._passes.run, body), PASS_SECONDS, fields)
-        self._metrics.backfill_passes.labels(ended.outcome).inc()
-        if ended.fenced:
-            raise ended.fenced
+    def take_trials(self, namespace: str | None, bodies: Iterable[Json], version: str) -> None:
+        """Wake the groups of which a trial has changed.
+
+        Args:
+            namespace: what was listed; None for the cluster.
+            bodies: the complete list.
+            version: its resourceVersion; 0 where Backfills cannot be listed at all.
+        """
+        listed = [*bodies]
+        changed = {key for body in listed if (key := self._cache.put(KIND, body))}
+        uids = {body["metadata"]["uid"] for body in listed}
+        if namespace not in self._cache.trials_listed:  # what waited for it goes on
+            self._cache.trials_listed.add(namespace)
+            changed |= {key for key in self._cache.groups if namespace in {None, key[0]}}
+        for key in sorted(changed | self._cache.drop_missing(KIND, namespace, uids, version)):
+            self._scope.wake(key)
 
 
-def _group_of(body: Json) -> tuple[str, str]:
+def _group_of(body: Json) -> Key:
     return body["metadata"]["namespace"], str(body.get("spec", {}).get("group", ""))
 
 
@@ -183,29 +166,3 @@ def _snapshot(body: Json) -> BackfillSnapshot:
         str(body.get("spec", {}).get("group", "")),
         status_of(body.get("status", {})),
     )
-
-
-class TrialLists:
-    """Takes each list of Backfills."""
-
-    def __init__(self, cache: ObjectCache, wake: Callable[[Key], None]) -> None:
-        """``wake`` is called for each group with a trial that has changed."""
-        self._cache = cache
-        self._wake = wake
-
-    def take(self, namespace: str | None, bodies: Iterable[Json], version: str) -> None:
-        """Take a complete list of a namespace, or of the cluster, and its resourceVersion.
-
-        Where Backfills cannot be listed at all, an empty list of version 0 says that there is no
-        use in waiting for one.
-        """
-        listed = list(bodies)
-        put = (self._cache.put(KIND, body) for body in listed)
-        changed = {key for key in put if key}
-        uids = {body["metadata"]["uid"] for body in listed}
-        is_first = namespace not in self._cache.trials_listed
-        self._cache.trials_listed.add(namespace)
-        if is_first:  # what waited for it goes on
-            changed |= {key for key in self._cache.groups if namespace in {None, key[0]}}
-        for key in sorted(changed | self._cache.drop_missing(KIND, namespace, uids, version)):
-            self._wake(key)

@@ -106,6 +106,32 @@ class OperatorSnapshot:
     unwatched: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class PassMetrics:
+    """What is measured of the passes over all objects of a kind.
+
+    Attributes:
+        outcomes: Counts the passes, by outcome.
+        durations: The duration of each, if it is measured.
+        delays: The time from an event to the start of the pass that handles it, if it is measured.
+    """
+
+    outcomes: Counter
+    durations: Histogram | None = None
+    delays: Histogram | None = None
+
+    def began(self, delay: float) -> None:
+        """A pass began so many seconds after the event that it handles."""
+        if self.delays:
+            self.delays.observe(delay)
+
+    def ended(self, outcome: str, seconds: float) -> None:
+        """A pass ended after so many seconds."""
+        self.outcomes.labels(outcome).inc()
+        if self.durations:
+            self.durations.observe(seconds)
+
+
 class Metrics:
     """All metrics of one operator, in a registry of its own.
 
@@ -134,21 +160,25 @@ class Metrics:
         self._count_requests()
 
     def _count_work(self) -> None:
-        self.passes = self._counter(
-            "landfall_operator_passes", "Reconcile passes, by outcome", "outcome"
+        self.passes = PassMetrics(
+            outcomes=self._counter(
+                "landfall_operator_passes", "Reconcile passes, by outcome", "outcome"
+            ),
+            durations=self._histogram(
+                "landfall_operator_pass_duration_seconds",
+                "Duration of one reconcile pass",
+                _PASS_BUCKETS,
+            ),
+            delays=self._histogram(
+                "landfall_operator_wake_delay_seconds",
+                "Time from an event to the start of the reconcile pass that handles it",
+                _PASS_BUCKETS,
+            ),
         )
-        self.backfill_passes = self._counter(
-            "landfall_operator_backfill_passes", "Passes over Backfills, by outcome", "outcome"
-        )
-        self.pass_seconds = self._histogram(
-            "landfall_operator_pass_duration_seconds",
-            "Duration of one reconcile pass",
-            _PASS_BUCKETS,
-        )
-        self.wake_seconds = self._histogram(
-            "landfall_operator_wake_delay_seconds",
-            "Time from an event to the start of the reconcile pass that handles it",
-            _PASS_BUCKETS,
+        self.backfill_passes = PassMetrics(
+            self._counter(
+                "landfall_operator_backfill_passes", "Passes over Backfills, by outcome", "outcome"
+            )
         )
         self.actions = self._counter(
             "landfall_operator_actions", "Executed actions, by kind", "action"

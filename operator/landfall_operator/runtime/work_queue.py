@@ -1,54 +1,54 @@
-"""Schedules reconcile passes: one coroutine per group sleeps until an event or its next due time.
+"""Schedules passes: one coroutine per object sleeps until an event or its next due time.
 
-Events only wake a group; what has to be done is found out by observing it. Events that arrive
-during a pass lead to one more pass. A pass that fails is repeated with exponential backoff. Only so
-many passes run at once; the others wait for their turn, in the order in which they became due. The
-operator is alive as long as passes end: having many groups waiting is no reason to restart it.
+Groups and Backfills each have a queue, so that neither holds up the other. Events only wake an
+object; what has to be done is found out by observing it. Events that arrive during a pass lead to
+one more pass. A pass that fails is repeated with exponential backoff. Only so many passes run at
+once; the others wait for their turn, in the order in which they became due. The operator is alive
+as long as passes end: having many groups waiting is no reason to restart it.
 """
 
 import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 
-from landfall.errors import Fenced, LandfallError
+from landfall.errors import LandfallError
 from landfall_operator.core.cache import Key
 from landfall_operator.runtime.kube_client import Conflict, Unavailable
-from landfall_operator.runtime.metrics import Metrics
+from landfall_operator.runtime.metrics import PassMetrics
 
 log = logging.getLogger(__name__)
 
 FIRST_PASS_SPREAD_SECONDS = 0.05
-"""First passes are spread over this time per new group: when an operator starts, all are new."""
+"""First passes are spread over this time per new object: when an operator starts, all are new."""
 MIN_INTERVAL_SECONDS = 0.3
-"""The shortest time between two passes over a group: events come in bursts."""
+"""The shortest time between two passes over an object: events come in bursts."""
 MAX_BACKOFF_SECONDS = 15.0
 """The longest wait after a failure, unless the API server asks for a longer one."""
 CONCURRENT_PASSES = 64
 """Passes that run at once. If no driver answers, a thousand groups take their turn in a minute."""
 PASS_SECONDS = 120.0
-"""A pass that takes longer is given up; it continues from what is in the cluster."""
+"""A pass that takes longer is given up; the next one continues from what is in the cluster."""
 JITTER = 0.25
 """The share by which the time between two passes varies, so that groups do not stay in step."""
 
 Reconcile = Callable[[Key], Awaitable[float | None]]
-"""One pass; returns in how many seconds the next one is due, None when the group is gone."""
+"""One pass; returns in how many seconds the next one is due, None if only an event makes it so."""
 
 
 @dataclass(slots=True)
 class _Item:
-    """The state of one group in the queue. Times are of the monotonic clock.
+    """The state of one object in the queue. Times are of the monotonic clock.
 
     Attributes:
-        task: The coroutine that runs the group's passes.
+        task: The coroutine that runs its passes.
         wake: Set when an event has arrived since the last pass began.
         woken_at: When the first such event arrived; None if there is none.
         due: When the next pass is or was due; it stays so until that pass has ended.
-        last_pass: When the last pass ended; before the first pass, when the group was added.
-        is_new: Whether the group has had no pass yet.
+        last_pass: When the last pass ended; before the first pass, when it was added.
+        is_new: Whether it has had no pass yet.
     """
 
     task: asyncio.Task[None] | None = None
@@ -60,27 +60,34 @@ class _Item:
 
 
 class WorkQueue:
-    """Runs the passes over all groups; passes over the same group never overlap."""
+    """Runs the passes over all objects of a kind; passes over the same one never overlap."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each is said by name
         self,
         reconcile: Reconcile,
-        metrics: Metrics,
+        metrics: PassMetrics,
         *,
+        noun: str = "group",
         concurrent: int = CONCURRENT_PASSES,
         pass_seconds: float = PASS_SECONDS,
+        repeats_failed: bool = True,
     ) -> None:
-        """Start without groups; ``wake`` adds them.
+        """Start without objects; ``wake`` adds them.
 
         Args:
             reconcile: Runs one pass.
             metrics: Counts the passes.
+            noun: What an object is called in log events.
             concurrent: How many passes may run at once.
             pass_seconds: How long one pass may take.
+            repeats_failed: Whether a pass that failed is repeated by itself, and not only by the
+                next event.
         """
         self._reconcile = reconcile
         self._metrics = metrics
+        self._noun = noun
         self._pass_seconds = pass_seconds
+        self._repeats_failed = repeats_failed
         self._slots = asyncio.Semaphore(concurrent)
         self._items: dict[Key, _Item] = {}
         self._last_end = float("-inf")
@@ -90,7 +97,7 @@ class WorkQueue:
 
     @property
     def oldest(self) -> float:
-        """Seconds since the last pass over the group that has waited longest."""
+        """Seconds since the last pass over the object that has waited longest."""
         now = time.monotonic()
         return max((now - item.last_pass for item in self._items.values()), default=0.0)
 
@@ -101,7 +108,7 @@ class WorkQueue:
         return max(0.0, time.monotonic() - max(due, self._last_end))
 
     def wake(self, key: Key) -> None:
-        """Reconcile a group as soon as possible, and from then on whenever it is due."""
+        """Run a pass over an object as soon as possible, and from then on whenever one is due."""
         item = self._items.get(key)
         if item is None:
             item = self._items[key] = _Item()
@@ -130,12 +137,13 @@ class WorkQueue:
                 # Cleared before the pass, so that an event during the pass leads to another one.
                 item.wake.clear()
                 if item.woken_at is not None:
-                    self._metrics.wake_seconds.observe(time.monotonic() - item.woken_at)
+                    self._metrics.began(time.monotonic() - item.woken_at)
                     item.woken_at = None
+                began = time.monotonic()
                 outcome, wait = await self._pass(key, failures)
+            self._metrics.ended(outcome, time.monotonic() - began)
             item.is_new = False
             failures = failures + 1 if outcome != "done" else 0
-            self._metrics.passes.labels(outcome).inc()
             item.last_pass = self._last_end = time.monotonic()
             item.due = float("inf")
             await asyncio.sleep(MIN_INTERVAL_SECONDS)
@@ -147,50 +155,31 @@ class WorkQueue:
         return FIRST_PASS_SPREAD_SECONDS * new * random.random()  # noqa: S311  # no secret
 
     async def _pass(self, key: Key, failures: int) -> tuple[str, float | None]:
-        """Run one pass; returns its outcome and in how many seconds the next one is due."""
-        with self._metrics.pass_seconds.time():
-            ended = await run_pass(
-                partial(self._reconcile, key), self._pass_seconds, {"group": "/".join(key)}
-            )
-        if ended.outcome == "done":
-            return "done", None if ended.wait is None else _jittered(ended.wait)
-        return ended.outcome, max(ended.wait or 0.0, backoff(failures))
+        """Run one pass; returns its outcome and in how many seconds the next one is due.
 
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a pass over a group or a Backfill has ended.
-
-    Attributes:
-        outcome: ``done``, ``conflict`` or ``failed``, as the metrics have it.
-        wait: what the pass returned, or the seconds for which the API server asks after a failure.
-        fenced: what says that this operator is no longer the leader, if that ended it.
-    """
-
-    outcome: str
-    wait: float | None = None
-    fenced: Fenced | None = None
-
-
-async def run_pass(
-    reconcile: Callable[[], Awaitable[float | None]], seconds: float, fields: Mapping[str, str]
-) -> Ended:
-    """Run one pass for so many seconds at most; whatever goes wrong is logged with ``fields``."""
-    try:
-        async with asyncio.timeout(seconds):
-            return Ended("done", await reconcile())
-    except Conflict as conflict:
-        log.info("changed again and again during the pass: %s", conflict, extra=fields)
-        return Ended("conflict")
-    except TimeoutError:
-        log.warning("pass given up after %g s", seconds, extra=fields)
-    except LandfallError as failure:
-        log.warning("pass failed: %s", failure, extra=fields)
-        retry_after = failure.retry_after if isinstance(failure, Unavailable) else None
-        return Ended("failed", retry_after, failure if isinstance(failure, Fenced) else None)
-    except Exception:  # an error in the handling of one must not stop the others
-        log.exception("pass failed", extra=fields)
-    return Ended("failed")
+        Whatever goes wrong is logged: an error in the handling of one object must not stop the
+        others.
+        """
+        fields = {self._noun: "/".join(key)}
+        outcome = "failed"
+        retry_after: float | None = None
+        try:
+            async with asyncio.timeout(self._pass_seconds):
+                wait = await self._reconcile(key)
+            return "done", None if wait is None else _jittered(wait)
+        except Conflict as conflict:
+            log.info("changed again and again during the pass: %s", conflict, extra=fields)
+            outcome = "conflict"
+        except TimeoutError:
+            log.warning("pass given up after %g s", self._pass_seconds, extra=fields)
+        except LandfallError as failure:
+            log.warning("pass failed: %s", failure, extra=fields)
+            retry_after = failure.retry_after if isinstance(failure, Unavailable) else None
+        except Exception:
+            log.exception("pass failed", extra=fields)
+        if not self._repeats_failed:
+            return outcome, None
+        return outcome, max(retry_after or 0.0, backoff(failures))
 
 
 def _jittered(seconds: float) -> float:

@@ -18,14 +18,16 @@ from landfall_operator.api.revisions import revision_of
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import Owner, controller_revision
+from landfall_operator.runtime import work_queue
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
 from landfall_operator.runtime.backfills import INTERVAL, QUIET_INTERVAL, Backfills, Scope
 from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import Command
 from landfall_operator.runtime.event_recorder import EventRecorder
-from landfall_operator.runtime.kube_client import NotFound, Request, RequestRejected
+from landfall_operator.runtime.kube_client import Conflict, NotFound, Request, RequestRejected
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
+from landfall_operator.runtime.work_queue import WorkQueue
 from tests.support.api_objects import deployed, resource, stored
 from tests.support.cluster_model import SITE, group
 from tests.support.fake_api import FakeApi
@@ -89,8 +91,35 @@ class Scene:
             SITE,
             lambda: self.now,
         )
-        scope = Scope(lambda: (NAMESPACE,), lambda: True)
-        self.backfills = Backfills(self.api, BackfillPass(parts), self.metrics, scope)
+        self.backfill_pass = BackfillPass(parts)
+        self.manages = True
+        scope = Scope(
+            namespaces=lambda: (NAMESPACE,),
+            is_ready=lambda: True,
+            is_managed=lambda _: self.manages,
+            take=self.take,
+            wake=lambda _: None,
+        )
+        self.backfills = Backfills(self.api, self.cache, self.metrics, scope)
+
+    def take(self, body: dict[str, Any]) -> None:
+        """Let the queue run a pass over a Backfill as it was listed."""
+        key = body["metadata"]["namespace"], body["metadata"]["name"]
+        self.backfill_pass.listed[key] = body
+        self.queue.wake(key)
+
+    async def list_and_pass(self) -> None:
+        """List the Backfills once, and run the passes that are due then."""
+        self.queue = WorkQueue(
+            self.backfill_pass.reconcile,
+            self.metrics.backfill_passes,
+            noun="backfill",
+            repeats_failed=False,
+        )
+        await self.backfills.look((NAMESPACE,))
+        async with asyncio.timeout(60):
+            while len(self.queue):  # noqa: ASYNC110  # there is no event for it
+                await asyncio.sleep(0)
 
     def has_group(self, body: dict[str, Any]) -> None:
         """The cache has the group, and its driver's pod."""
@@ -127,10 +156,15 @@ class Scene:
         whole = {"group": "clicks", "promote": "Manual", **spec}
         self.api.store(f"{BACKFILLS}/fix", {**body, "metadata": metadata, "spec": whole})
 
+    def ended(self, outcome: str) -> float:
+        """How many passes have ended so, as scraped."""
+        name = "landfall_operator_backfill_passes_total"
+        return self.metrics.registry.get_sample_value(name, {"outcome": outcome}) or 0.0
+
     def passes(self, count: int = 1) -> dict[str, Any]:
         """Run passes; returns the Backfill, or nothing once it is gone."""
         for _ in range(count):
-            asyncio.run(self.backfills.manage((NAMESPACE,)))
+            asyncio.run(self.list_and_pass())
             found = self.api.objects.get(f"{BACKFILLS}/fix")
             metadata = found["metadata"] if found else {}
             if "deletionTimestamp" in metadata and not metadata["finalizers"]:
@@ -164,7 +198,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(work_queue, "MIN_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(work_queue, "FIRST_PASS_SPREAD_SECONDS", 0.0)
     return Scene()
 
 
@@ -371,13 +407,11 @@ def test_what_nothing_goes_on_with_is_left_alone(scene: Scene) -> None:
 
 
 def test_one_of_a_group_that_another_operator_manages_is_left_alone(scene: Scene) -> None:
-    mine = False
-    scope = Scope(lambda: (NAMESPACE,), lambda: True, is_managed=lambda _: mine)
-    scene.backfills = Backfills(scene.api, scene.backfills._passes, scene.metrics, scope)
+    scene.manages = False
     scene.apply()
     scene.passes(3)
     written = {request.verb for request in scene.api.requests} - {"list"}
-    mine = True
+    scene.manages = True
     scene.passes(2)
 
     assert written == set()
@@ -437,15 +471,43 @@ def test_a_pass_that_breaks_does_not_stop_the_others(scene: Scene) -> None:
     assert scene.status["phase"] == "Planning"
 
 
-def test_an_operator_that_is_not_the_leader_any_more_stops(scene: Scene) -> None:
+def test_an_operator_that_is_not_the_leader_any_more_writes_nothing(scene: Scene) -> None:
     def fence(request: Request) -> None:
         if request.method != "GET":
             raise Fenced("the lease is lost")
 
     scene.apply()
+    before = scene.api.objects[f"{BACKFILLS}/fix"]
     scene.api.before = fence
-    with pytest.raises(Fenced):
-        scene.passes()
+    scene.passes(2)
+
+    assert scene.api.objects[f"{BACKFILLS}/fix"] == before
+    assert scene.ended("failed") == 2
+
+
+def test_no_list_serves_for_two_passes(scene: Scene) -> None:
+    scene.apply()
+    scene.passes(2)
+    asked = len(scene.api.requests)
+
+    asyncio.run(scene.backfill_pass.reconcile((NAMESPACE, "fix")))
+
+    assert len(scene.api.requests) == asked
+
+
+def test_a_pass_that_failed_is_repeated_with_the_next_list_and_not_before(scene: Scene) -> None:
+    def conflict(request: Request) -> None:
+        if request.method != "GET":
+            raise Conflict("somebody else changed it")
+
+    scene.apply()
+    scene.api.before = conflict
+    scene.passes()
+    assert (scene.ended("conflict"), scene.ended("done")) == (1, 0)
+
+    scene.api.before = lambda _: None
+    scene.passes(2)
+    assert scene.status["phase"] == "Planning"
 
 
 def test_a_report_with_counts_that_cannot_be_breaks_no_pass(scene: Scene) -> None:
@@ -457,5 +519,4 @@ def test_a_report_with_counts_that_cannot_be_breaks_no_pass(scene: Scene) -> Non
     scene.ends(0, wrong)
     scene.passes()
 
-    passes = scene.metrics.backfill_passes
-    assert passes.labels("failed")._value.get() == 0  # as scraped
+    assert scene.ended("failed") == 0

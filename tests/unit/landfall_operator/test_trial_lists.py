@@ -1,7 +1,7 @@
 """A trial by the operator's own requests: a Backfill is created, read from lists, and deleted."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from landfall_operator.api.backfill import KIND
 from landfall_operator.api.backfill import parsed as parsed_backfill
 from landfall_operator.core.cache import Key
-from landfall_operator.runtime.backfills import TrialLists
+from landfall_operator.runtime.backfills import Backfills, Scope
 from tests.support.api_objects import KEY
 from tests.support.cluster_model_trials import compared
 from tests.support.reconciled import Reconciled
@@ -41,8 +41,21 @@ def backfills(scene: Reconciled) -> dict[str, dict[str, Any]]:
 
 def listed(scene: Reconciled, version: str = "999999") -> list[Key]:
     """List the Backfills; returns the groups that are woken."""
+    return take_trials(scene, backfills(scene).values(), version)
+
+
+def take_trials(scene: Reconciled, bodies: Iterable[dict[str, Any]], version: str) -> list[Key]:
+    """Take a list of the whole cluster; returns the groups that are woken."""
     woken: list[Key] = []
-    TrialLists(scene.cache, woken.append).take(None, backfills(scene).values(), version)
+    scope = Scope(
+        namespaces=tuple,
+        is_ready=lambda: True,
+        is_managed=lambda _: True,
+        take=lambda _: None,
+        wake=woken.append,
+    )
+    lists = Backfills(scene.api, scene.cache, scene.metrics, scope)
+    lists.take_trials(None, bodies, version)
     return woken
 
 
@@ -127,7 +140,7 @@ def test_where_backfills_cannot_be_listed_a_trial_begins_all_the_same(scene: Rec
     scene.restart_operator()
     run(scene, 30)
 
-    TrialLists(scene.cache, lambda _: None).take(None, [], "0")
+    take_trials(scene, [], "0")
     run(scene, 30)
 
     assert scene.api.asked("apply", KIND) == 1

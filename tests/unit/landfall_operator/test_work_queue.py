@@ -65,7 +65,7 @@ def many(count: int) -> list[tuple[str, str]]:
 
 def queue_of(passes: Reconcile, **settings: Any) -> tuple[WorkQueue, Metrics]:
     metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=0, oldest_pass=0))
-    return WorkQueue(passes, metrics, **settings), metrics
+    return WorkQueue(passes, metrics.passes, **settings), metrics
 
 
 def passes_ended(metrics: Metrics, outcome: str) -> float:
