@@ -6,8 +6,8 @@ which a spec has sixteen at most, never a topic or a pod: their number must not 
 group lands.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -20,7 +20,7 @@ from landfall_operator.core.snapshot import GroupObservation
 
 Family = GaugeMetricFamily | CounterMetricFamily
 
-GROUP_LABELS = ["namespace", "group"]
+GROUP_LABELS = ("namespace", "group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,211 +79,160 @@ def group_snapshot(
     )
 
 
-class GroupCollector(Collector):
-    """Collects the metrics of all groups from their snapshots."""
+Sample = tuple[str, tuple[str, ...], float]
+"""The name of a metric, the values of its labels, and its value."""
+Samples = Iterator[Sample]
 
-    def __init__(self, snapshots: Mapping[tuple[str, str], GroupSnapshot]) -> None:
-        """``snapshots`` is read at each scrape; its owner keeps it up to date."""
-        self._snapshots = snapshots
+
+@dataclass(frozen=True, slots=True)
+class Families:
+    """Metrics that are collected together.
+
+    Attributes:
+        texts: What each metric says, by its name.
+        common: The labels that all of them have.
+        labels: Those that a metric has besides.
+        counters: The metrics that only grow; Prometheus appends ``_total`` to their names.
+    """
+
+    texts: Mapping[str, str]
+    common: tuple[str, ...] = ()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    counters: frozenset[str] = frozenset()
+
+    def family(self, name: str) -> Family:
+        """The metric of a name, without samples."""
+        kind = CounterMetricFamily if name in self.counters else GaugeMetricFamily
+        return kind(name, self.texts[name], labels=[*self.common, *self.labels.get(name, ())])
+
+
+class SampleCollector(Collector):
+    """Collects metrics anew at each scrape; one without a sample is not exposed."""
+
+    def __init__(self, families: Families, samples: Callable[[], Samples]) -> None:
+        """``samples`` is called at each scrape."""
+        self._families = families
+        self._samples = samples
 
     def collect(self) -> Iterator[Family]:
-        """One family per metric, each with the samples of all groups."""
+        """One family per metric, each with all of its samples."""
         families: dict[str, Family] = {}
-        for snapshot in list(self._snapshots.values()):
-            names = [snapshot.namespace, snapshot.name]
-            for name, labels, value in _samples(snapshot):
-                family = families.setdefault(name, _family(name))
-                family.add_metric([*names, *labels], value)
+        for name, labels, value in self._samples():
+            if name not in families:
+                families[name] = self._families.family(name)
+            families[name].add_metric(labels, value)
         yield from families.values()
 
 
-def _family(name: str) -> Family:
-    kind, text, labels = GROUP_FAMILIES[name]
-    return kind(name, text, labels=[*GROUP_LABELS, *labels])
+GROUP_FAMILIES = Families(
+    texts={
+        "landfall_group_info": "Always 1; the labels describe the group",
+        "landfall_group_phase": "1 for the current phase of the group, 0 for every other phase",
+        "landfall_group_phase_start_timestamp_seconds": (
+            "Unix time when the group entered its current phase"
+        ),
+        "landfall_group_condition": "Status of the condition: 1 if True, 0 if False, -1 if Unknown",
+        "landfall_group_condition_transition_timestamp_seconds": (
+            "Unix time when the status of the condition last changed"
+        ),
+        "landfall_group_generation": "The generation that currently lands records",
+        "landfall_group_driver_up": (
+            "1 if the active driver has answered the operator recently, else 0"
+        ),
+        "landfall_group_driver_restarts": "Restarts of the active driver in its current pod",
+        "landfall_group_image_outdated": (
+            "1 if the group names no image and runs another one than the operator's default, else 0"
+        ),
+        "landfall_group_paused": "1 if somebody has paused the group, else 0",
+        "landfall_group_executors_wanted": "Desired number of executors",
+        "landfall_group_executors_ready": "Number of executors that are ready",
+        "landfall_group_lag_records": "Offsets that have not landed yet, rounded up to two digits",
+        "landfall_group_lag_seconds": "Age of the oldest unlanded record, rounded up to two digits",
+        "landfall_group_overdue_seconds": (
+            "Longest time that a record has waited beyond the upload policy, rounded up "
+            "to two digits"
+        ),
+        "landfall_group_lag_timestamp_seconds": (
+            "Unix time when the driver last reported lag and commits"
+        ),
+        "landfall_group_blocked_topic_partitions": (
+            "Topic partitions that are blocked and need operator action"
+        ),
+        "landfall_group_commits": "Commits in the ledger since it was created",
+        "landfall_group_commit_failures": "Commit failures since the active driver started",
+        "landfall_group_consecutive_commit_failures": "Commit failures since the last commit",
+        "landfall_group_last_commit_timestamp_seconds": "Unix time of the last commit",
+        "landfall_group_publisher_lag_seconds": (
+            "Age of the oldest visible object that is not published, rounded up to two digits"
+        ),
+        "landfall_group_publisher_state": (
+            "1 for the current state of the publisher, 0 for every other state"
+        ),
+        "landfall_group_publisher_failures": (
+            "Passes of the publisher that failed since the active driver started"
+        ),
+        "landfall_group_sleeping": (
+            "1 if no driver lands because no range is due or the topics are quiet, else 0"
+        ),
+        "landfall_group_last_run_timestamp_seconds": (
+            "Unix time when the last run of spec.schedule had landed its range"
+        ),
+        "landfall_group_last_run_until_timestamp_seconds": (
+            "Unix time up to which the last run of spec.schedule has landed"
+        ),
+        "landfall_group_last_run_left_topics": (
+            "Topics of which the last run of spec.schedule has left something out"
+        ),
+        "landfall_group_next_run_timestamp_seconds": (
+            "Unix time when the next range of spec.schedule will be due"
+        ),
+        "landfall_group_run_late_seconds": (
+            "Time since the deadline of the oldest range that is due, 0 if none is late"
+        ),
+        "landfall_group_trial_result": (
+            "1 for the result of the last trial of a revision, 0 for every other result"
+        ),
+        "landfall_group_trial_start_timestamp_seconds": (
+            "Unix time when the last trial of a revision began"
+        ),
+        "landfall_group_trial_differing_rows": (
+            "Rows of the last trial that only one of the two revisions landed"
+        ),
+        "landfall_group_trial_dead_letters": (
+            "Records that became dead letters by the revision of the last trial"
+        ),
+        "landfall_group_arriving_records_per_second": "Rate at which records arrive in the topics",
+        "landfall_group_landing_records_per_second": "Rate at which records are landed",
+    },
+    common=GROUP_LABELS,
+    labels={
+        "landfall_group_info": ("phase", "reason", "stage", "revision", "image"),
+        "landfall_group_phase": ("phase",),
+        "landfall_group_condition": ("condition",),
+        "landfall_group_condition_transition_timestamp_seconds": ("condition",),
+        "landfall_group_publisher_lag_seconds": ("publisher",),
+        "landfall_group_publisher_state": ("publisher", "state"),
+        "landfall_group_publisher_failures": ("publisher",),
+        "landfall_group_trial_result": ("result",),
+    },
+    counters=frozenset(
+        {
+            "landfall_group_commits",
+            "landfall_group_commit_failures",
+            "landfall_group_publisher_failures",
+        }
+    ),
+)
 
 
-GROUP_FAMILIES: dict[str, tuple[type[Family], str, tuple[str, ...]]] = {
-    "landfall_group_info": (
-        GaugeMetricFamily,
-        "Always 1; the labels describe the group",
-        ("phase", "reason", "stage", "revision", "image"),
-    ),
-    "landfall_group_phase": (
-        GaugeMetricFamily,
-        "1 for the current phase of the group, 0 for every other phase",
-        ("phase",),
-    ),
-    "landfall_group_phase_start_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time when the group entered its current phase",
-        (),
-    ),
-    "landfall_group_condition": (
-        GaugeMetricFamily,
-        "Status of the condition: 1 if True, 0 if False, -1 if Unknown",
-        ("condition",),
-    ),
-    "landfall_group_condition_transition_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time when the status of the condition last changed",
-        ("condition",),
-    ),
-    "landfall_group_generation": (
-        GaugeMetricFamily,
-        "The generation that currently lands records",
-        (),
-    ),
-    "landfall_group_driver_up": (
-        GaugeMetricFamily,
-        "1 if the active driver has answered the operator recently, else 0",
-        (),
-    ),
-    "landfall_group_driver_restarts": (
-        GaugeMetricFamily,
-        "Restarts of the active driver in its current pod",
-        (),
-    ),
-    "landfall_group_image_outdated": (
-        GaugeMetricFamily,
-        "1 if the group names no image and runs another one than the operator's default, else 0",
-        (),
-    ),
-    "landfall_group_paused": (
-        GaugeMetricFamily,
-        "1 if somebody has paused the group, else 0",
-        (),
-    ),
-    "landfall_group_executors_wanted": (GaugeMetricFamily, "Desired number of executors", ()),
-    "landfall_group_executors_ready": (GaugeMetricFamily, "Number of executors that are ready", ()),
-    "landfall_group_lag_records": (
-        GaugeMetricFamily,
-        "Offsets that have not landed yet, rounded up to two digits",
-        (),
-    ),
-    "landfall_group_lag_seconds": (
-        GaugeMetricFamily,
-        "Age of the oldest unlanded record, rounded up to two digits",
-        (),
-    ),
-    "landfall_group_overdue_seconds": (
-        GaugeMetricFamily,
-        "Longest time that a record has waited beyond the upload policy, rounded up to two digits",
-        (),
-    ),
-    "landfall_group_lag_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time when the driver last reported lag and commits",
-        (),
-    ),
-    "landfall_group_blocked_topic_partitions": (
-        GaugeMetricFamily,
-        "Topic partitions that are blocked and need operator action",
-        (),
-    ),
-    "landfall_group_commits": (
-        CounterMetricFamily,
-        "Commits in the ledger since it was created",
-        (),
-    ),
-    "landfall_group_commit_failures": (
-        CounterMetricFamily,
-        "Commit failures since the active driver started",
-        (),
-    ),
-    "landfall_group_consecutive_commit_failures": (
-        GaugeMetricFamily,
-        "Commit failures since the last commit",
-        (),
-    ),
-    "landfall_group_last_commit_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time of the last commit",
-        (),
-    ),
-    "landfall_group_publisher_lag_seconds": (
-        GaugeMetricFamily,
-        "Age of the oldest visible object that is not published, rounded up to two digits",
-        ("publisher",),
-    ),
-    "landfall_group_publisher_state": (
-        GaugeMetricFamily,
-        "1 for the current state of the publisher, 0 for every other state",
-        ("publisher", "state"),
-    ),
-    "landfall_group_publisher_failures": (
-        CounterMetricFamily,
-        "Passes of the publisher that failed since the active driver started",
-        ("publisher",),
-    ),
-    "landfall_group_sleeping": (
-        GaugeMetricFamily,
-        "1 if no driver lands because no range is due or the topics are quiet, else 0",
-        (),
-    ),
-    "landfall_group_last_run_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time when the last run of spec.schedule had landed its range",
-        (),
-    ),
-    "landfall_group_last_run_until_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time up to which the last run of spec.schedule has landed",
-        (),
-    ),
-    "landfall_group_last_run_left_topics": (
-        GaugeMetricFamily,
-        "Topics of which the last run of spec.schedule has left something out",
-        (),
-    ),
-    "landfall_group_next_run_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time when the next range of spec.schedule will be due",
-        (),
-    ),
-    "landfall_group_run_late_seconds": (
-        GaugeMetricFamily,
-        "Time since the deadline of the oldest range that is due, 0 if none is late",
-        (),
-    ),
-    "landfall_group_trial_result": (
-        GaugeMetricFamily,
-        "1 for the result of the last trial of a revision, 0 for every other result",
-        ("result",),
-    ),
-    "landfall_group_trial_start_timestamp_seconds": (
-        GaugeMetricFamily,
-        "Unix time when the last trial of a revision began",
-        (),
-    ),
-    "landfall_group_trial_differing_rows": (
-        GaugeMetricFamily,
-        "Rows of the last trial that only one of the two revisions landed",
-        (),
-    ),
-    "landfall_group_trial_dead_letters": (
-        GaugeMetricFamily,
-        "Records that became dead letters by the revision of the last trial",
-        (),
-    ),
-    "landfall_group_arriving_records_per_second": (
-        GaugeMetricFamily,
-        "Rate at which records arrive in the topics",
-        (),
-    ),
-    "landfall_group_landing_records_per_second": (
-        GaugeMetricFamily,
-        "Rate at which records are landed",
-        (),
-    ),
-}
-"""Per metric: its type, its help and its labels besides ``namespace`` and ``group``.
+def group_samples(snapshots: Mapping[tuple[str, str], GroupSnapshot]) -> Samples:
+    """The samples of all groups; the owner of the snapshots keeps them up to date."""
+    for snapshot in list(snapshots.values()):
+        for name, labels, value in _samples(snapshot):
+            yield name, (snapshot.namespace, snapshot.name, *labels), value
 
-Prometheus appends ``_total`` to the names of counters.
-"""
 
 _CONDITION_VALUES = {"True": 1, "False": 0, "Unknown": -1}
-Samples = Iterator[tuple[str, tuple[str, ...], float]]
-"""The name of a metric in ``GROUP_FAMILIES``, the values of its labels, and its value."""
 
 
 def _samples(snapshot: GroupSnapshot) -> Samples:

@@ -3,7 +3,7 @@
 ``docs/reference/metrics.md`` lists every metric, and a test compares it with this package.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import (
@@ -15,14 +15,18 @@ from prometheus_client import (
     PlatformCollector,
     ProcessCollector,
 )
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from landfall import __version__
 from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus
-from landfall_operator.runtime.group_metrics import GROUP_LABELS, GroupCollector, GroupSnapshot
-
-LABELS = ["namespace", "group", "backfill"]
+from landfall_operator.runtime.group_metrics import (
+    GROUP_FAMILIES,
+    GROUP_LABELS,
+    Families,
+    GroupSnapshot,
+    SampleCollector,
+    Samples,
+    group_samples,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,52 +39,34 @@ class BackfillSnapshot:
     status: BackfillStatus
 
 
-BACKFILL_FAMILIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "landfall_backfill_phase": (
-        "1 for the current phase of the backfill, 0 for every other phase",
-        ("phase",),
-    ),
-    "landfall_backfill_offsets": ("Offsets of the ranges that are landed again", ()),
-    "landfall_backfill_landed_offsets": ("Offsets of them that are landed", ()),
-    "landfall_backfill_differing_output_partitions": (
-        "Output partitions whose rows are not those that are live; absent before the comparison",
-        (),
-    ),
-}
-"""What each metric says, and its labels besides ``LABELS``."""
+BACKFILL_FAMILIES = Families(
+    texts={
+        "landfall_backfill_phase": (
+            "1 for the current phase of the backfill, 0 for every other phase"
+        ),
+        "landfall_backfill_offsets": "Offsets of the ranges that are landed again",
+        "landfall_backfill_landed_offsets": "Offsets of them that are landed",
+        "landfall_backfill_differing_output_partitions": (
+            "Output partitions whose rows are not those that are live; absent before the comparison"
+        ),
+    },
+    common=("namespace", "group", "backfill"),
+    labels={"landfall_backfill_phase": ("phase",)},
+)
 
 
-class BackfillCollector(Collector):
-    """Collects the metrics of all Backfills from their snapshots."""
-
-    def __init__(self, snapshots: Callable[[], Mapping[tuple[str, str], BackfillSnapshot]]) -> None:
-        """``snapshots`` is called at each scrape."""
-        self._snapshots = snapshots
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One family per metric, each with the samples of all Backfills."""
-        families = {
-            name: GaugeMetricFamily(name, text, labels=[*LABELS, *labels])
-            for name, (text, labels) in BACKFILL_FAMILIES.items()
-        }
-        snapshots = self._snapshots().values()
-        for each in snapshots:
-            labels = [each.namespace, each.group, each.name]
-            for name, more, value in _samples(each.status):
-                families[name].add_metric([*labels, *more], value)
-        if snapshots:
-            yield from families.values()
-
-
-def _samples(status: BackfillStatus) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    for phase in BackfillPhase:
-        yield "landfall_backfill_phase", (str(phase),), float(phase is status.phase)
-    if status.offsets is not None:
-        yield "landfall_backfill_offsets", (), status.offsets
-        yield "landfall_backfill_landed_offsets", (), status.landed_offsets
-    if status.comparison:
-        differing = status.comparison.differing
-        yield "landfall_backfill_differing_output_partitions", (), differing
+def _backfill_samples(snapshots: Iterable[BackfillSnapshot]) -> Samples:
+    for each in snapshots:
+        own = (each.namespace, each.group, each.name)
+        status = each.status
+        for phase in BackfillPhase:
+            yield "landfall_backfill_phase", (*own, str(phase)), float(phase is status.phase)
+        if status.offsets is not None:
+            yield "landfall_backfill_offsets", own, status.offsets
+            yield "landfall_backfill_landed_offsets", own, status.landed_offsets
+        if status.comparison:
+            differing = status.comparison.differing
+            yield "landfall_backfill_differing_output_partitions", own, differing
 
 
 _REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -151,9 +137,12 @@ class Metrics:
         self.foreign_groups: dict[tuple[str, str], str] = {}
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=own)
-        own.register(GroupCollector(self.group_snapshots))
-        own.register(BackfillCollector(lambda: self.backfill_snapshots))
-        own.register(_OperatorCollector(operator, self.foreign_groups))
+        for families, samples in (
+            (GROUP_FAMILIES, lambda: group_samples(self.group_snapshots)),
+            (BACKFILL_FAMILIES, lambda: _backfill_samples(self.backfill_snapshots.values())),
+            (OPERATOR_FAMILIES, lambda: _operator_samples(operator(), self.foreign_groups)),
+        ):
+            own.register(SampleCollector(families, samples))
         info = Info("landfall_operator", "Version of the operator", registry=own)
         info.info({"version": __version__})
         self._count_work()
@@ -220,51 +209,40 @@ class Metrics:
         self.driver_failures.remove_by_labels({"namespace": namespace, "group": group})
 
 
-class _OperatorCollector(Collector):
-    def __init__(
-        self,
-        operator: Callable[[], OperatorSnapshot],
-        foreign_groups: Mapping[tuple[str, str], str],
-    ) -> None:
-        self._operator = operator
-        self._foreign_groups = foreign_groups
+OPERATOR_FAMILIES = Families(
+    texts={
+        "landfall_operator_leader": "1 if this operator holds the lease and acts, else 0",
+        "landfall_operator_groups": "Groups that the operator manages",
+        "landfall_operator_oldest_pass_age_seconds": (
+            "Time since the last reconcile pass over the group that has waited longest"
+        ),
+        "landfall_operator_namespace_watched": (
+            "1 if the operator watches a namespace that it was given, 0 if a right is missing"
+        ),
+        "landfall_operator_unwatched_groups": (
+            "Groups of a namespace without the label that the operator looks for"
+        ),
+        "landfall_operator_foreign_group": (
+            "1 for each group that is left alone because another operator manages it"
+        ),
+    },
+    labels={
+        "landfall_operator_namespace_watched": ("namespace",),
+        "landfall_operator_unwatched_groups": ("namespace",),
+        "landfall_operator_foreign_group": (*GROUP_LABELS, "operator"),
+    },
+)
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        operator = self._operator()
-        yield GaugeMetricFamily(
-            "landfall_operator_leader",
-            "1 if this operator holds the lease and acts, else 0",
-            value=operator.is_leader,
-        )
-        yield GaugeMetricFamily(
-            "landfall_operator_groups", "Groups that the operator manages", value=operator.groups
-        )
-        yield GaugeMetricFamily(
-            "landfall_operator_oldest_pass_age_seconds",
-            "Time since the last reconcile pass over the group that has waited longest",
-            value=operator.oldest_pass,
-        )
-        watched = GaugeMetricFamily(
-            "landfall_operator_namespace_watched",
-            "1 if the operator watches a namespace that it was given, 0 if a right is missing",
-            labels=["namespace"],
-        )
-        for namespace, is_watched in operator.namespaces.items():
-            watched.add_metric([namespace], float(is_watched))
-        yield watched
-        unwatched = GaugeMetricFamily(
-            "landfall_operator_unwatched_groups",
-            "Groups of a namespace without the label that the operator looks for",
-            labels=["namespace"],
-        )
-        for namespace, groups in operator.unwatched.items():
-            unwatched.add_metric([namespace], groups)
-        yield unwatched
-        foreign = GaugeMetricFamily(
-            "landfall_operator_foreign_group",
-            "1 for each group that is left alone because another operator manages it",
-            labels=["namespace", "group", "operator"],
-        )
-        for key, other in dict(self._foreign_groups).items():
-            foreign.add_metric([*key, other], 1.0)
-        yield foreign
+
+def _operator_samples(
+    operator: OperatorSnapshot, foreign_groups: Mapping[tuple[str, str], str]
+) -> Samples:
+    yield "landfall_operator_leader", (), operator.is_leader
+    yield "landfall_operator_groups", (), operator.groups
+    yield "landfall_operator_oldest_pass_age_seconds", (), operator.oldest_pass
+    for namespace, is_watched in operator.namespaces.items():
+        yield "landfall_operator_namespace_watched", (namespace,), float(is_watched)
+    for namespace, groups in operator.unwatched.items():
+        yield "landfall_operator_unwatched_groups", (namespace,), groups
+    for key, other in dict(foreign_groups).items():
+        yield "landfall_operator_foreign_group", (*key, other), 1.0

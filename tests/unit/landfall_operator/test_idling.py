@@ -14,7 +14,12 @@ from landfall_operator.core.autoscaler import ScalingReason
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import FRESH
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.group_metrics import GroupCollector, group_snapshot
+from landfall_operator.runtime.group_metrics import (
+    GROUP_FAMILIES,
+    SampleCollector,
+    group_samples,
+    group_snapshot,
+)
 from tests.support.cluster_model import World, group
 from tests.unit.landfall_operator.test_schedules import MINUTE, at, replicas, until
 
@@ -117,7 +122,12 @@ def test_its_metrics_say_that_it_sleeps(asleep: World) -> None:
     observed = asleep.observe()
     desired = desired_state(observed)
     snapshot = group_snapshot(None, observed, desired, report(observed, desired))
-    families = {f.name: f for f in GroupCollector({("logs", "clicks"): snapshot}).collect()}
+    families = {
+        f.name: f
+        for f in SampleCollector(
+            GROUP_FAMILIES, lambda: group_samples({("logs", "clicks"): snapshot})
+        ).collect()
+    }
 
     assert families["landfall_group_sleeping"].samples[0].value == 1.0
 

@@ -16,9 +16,15 @@ from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
-from landfall_operator.runtime.group_metrics import GROUP_FAMILIES, GroupSnapshot, group_snapshot
+from landfall_operator.runtime.group_metrics import (
+    GROUP_FAMILIES,
+    Families,
+    GroupSnapshot,
+    group_snapshot,
+)
 from landfall_operator.runtime.metrics import (
     BACKFILL_FAMILIES,
+    OPERATOR_FAMILIES,
     BackfillSnapshot,
     Metrics,
     OperatorSnapshot,
@@ -124,8 +130,12 @@ def test_the_page_lists_every_name_and_no_other(running: World) -> None:
     listed = set(re.findall(r"`(landfall_[a-z_]+[a-z])`", PAGE.read_text()))
 
     exported = {name for family in families for name in exposed(family)}
-    of_groups = {as_scraped(name) for name in GROUP_FAMILIES}
-    assert listed == exported | of_groups | {*BACKFILL_FAMILIES}
+    collected = {
+        as_scraped(families, name)
+        for families in (GROUP_FAMILIES, BACKFILL_FAMILIES, OPERATOR_FAMILIES)
+        for name in families.texts
+    }
+    assert listed == exported | collected
 
 
 def exposed(family: Metric) -> Iterator[str]:
@@ -136,12 +146,8 @@ def exposed(family: Metric) -> Iterator[str]:
         )
 
 
-def as_scraped(declared: str) -> str:
-    return (
-        f"{declared}_total"
-        if GROUP_FAMILIES[declared][0].__name__.startswith("Counter")
-        else declared
-    )
+def as_scraped(families: Families, declared: str) -> str:
+    return f"{declared}_total" if declared in families.counters else declared
 
 
 def test_a_backfill_has_its_metrics() -> None:

@@ -14,7 +14,12 @@ from landfall_operator.reporting.event_texts import condition_events
 from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.schedules import run_events
 from landfall_operator.reporting.status_writes import AT_ONCE, write_interval
-from landfall_operator.runtime.group_metrics import GroupCollector, group_snapshot
+from landfall_operator.runtime.group_metrics import (
+    GROUP_FAMILIES,
+    SampleCollector,
+    group_samples,
+    group_snapshot,
+)
 from tests.support.cluster_model import World, group
 from tests.unit.landfall_operator.test_schedules import MINUTE, at, replicas, scheduled, until
 
@@ -36,7 +41,9 @@ def metrics(world: World) -> dict[str, float]:
     observed = world.observe()
     desired = desired_state(observed)
     snapshot = group_snapshot(None, observed, desired, report(observed, desired))
-    families = GroupCollector({("logs", "clicks"): snapshot}).collect()
+    families = SampleCollector(
+        GROUP_FAMILIES, lambda: group_samples({("logs", "clicks"): snapshot})
+    ).collect()
     return {family.name: family.samples[0].value for family in families}
 
 
