@@ -12,7 +12,7 @@ somebody removes the annotation.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 
 from landfall_operator.objects.names import OPERATOR_ANNOTATION
 
@@ -25,30 +25,19 @@ _REQUIREMENT = re.compile(
 )
 
 
-class _Kind(StrEnum):
-    IN = "in"
-    NOT_IN = "notin"
-    EXISTS = "exists"
-    ABSENT = "absent"
-
-
 @dataclass(frozen=True, slots=True)
 class _Requirement:
+    """What the value of a label must be, or must not be; None stands for an absent label."""
+
     key: str
-    kind: _Kind
-    values: frozenset[str] = frozenset()
+    values: frozenset[str | None]
+    is_negated: bool = False
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        value = labels.get(self.key)
-        match self.kind:
-            case _Kind.IN:
-                return value in self.values
-            case _Kind.NOT_IN:
-                return value not in self.values
-            case _Kind.EXISTS:
-                return value is not None
-            case _Kind.ABSENT:
-                return value is None
+        return (labels.get(self.key) in self.values) != self.is_negated
+
+
+_ABSENT: frozenset[str | None] = frozenset({None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +72,15 @@ def parse_selector(text: str) -> LabelSelector:
 
 def _requirement(match: re.Match[str]) -> _Requirement:
     if match["absent"]:
-        return _Requirement(match["absent"].removeprefix("!").strip(), _Kind.ABSENT)
-    key = match["key"]
+        return _Requirement(match["absent"].removeprefix("!").strip(), _ABSENT)
     if match["operator"]:
-        kind = _Kind.NOT_IN if match["operator"] == "!=" else _Kind.IN
-        return _Requirement(key, kind, frozenset({match["value"]}))
-    if match["set"]:
-        values = frozenset(value.strip() for value in match["values"].split(","))
-        return _Requirement(key, _Kind(match["set"]), values)
-    return _Requirement(key, _Kind.EXISTS)
+        values = [match["value"]]
+    elif match["set"]:
+        values = [value.strip() for value in match["values"].split(",")]
+    else:
+        return _Requirement(match["key"], _ABSENT, is_negated=True)
+    is_negated = match["operator"] == "!=" or match["set"] == "notin"
+    return _Requirement(match["key"], frozenset(values), is_negated)
 
 
 class Claim(Enum):
