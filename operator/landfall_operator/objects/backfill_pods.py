@@ -6,9 +6,8 @@ for the group's driver, nor its executors for the group's. The ConfigMap is made
 changes, so a pod that is started again lands by the same spec. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from landfall.api.contract import (
     CONTROL_TOKEN_FILE,
@@ -27,7 +26,13 @@ from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.backfill import BackfillSpec
 from landfall_operator.api.revisions import as_json, group_file
 from landfall_operator.objects import names
-from landfall_operator.objects.manifests import Owner, executors_policy, http_rule, tcp
+from landfall_operator.objects.manifests import (
+    Owner,
+    executors_policy,
+    http_rule,
+    owned_object,
+    tcp,
+)
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import (
     BLOCK_PORT,
@@ -41,17 +46,24 @@ from landfall_operator.objects.pod_templates import (
     OperatorContext,
     driver_template,
     executor_template,
+    pod_fields,
     spark_defaults,
+    spark_environment,
+    variables,
 )
 
 BACKFILL_LABEL = "landfall.dev/backfill"
-LANDS, LANDS_EXECUTOR, DISCARDS = "backfill", "backfill-executor", "backfill-discard"
-"""The values of ``ROLE_LABEL``."""
+LANDS = "backfill"
+LANDS_EXECUTOR = "backfill-executor"
+DISCARDS = "backfill-discard"
+"""Values of ``ROLE_LABEL``, as the two above."""
 CORES_ANNOTATION = "landfall.dev/max-cores"
 """What ``maxCores`` was when a pod was started."""
 IMAGE_ANNOTATION = "landfall.dev/image"
 """Of the ConfigMap: the image that lands the backfill."""
-GROUP_KEY, OBJECTS_KEY, BACKUP_KEY = "group.json", "objects.json", "backup.json"
+GROUP_KEY = "group.json"
+OBJECTS_KEY = "objects.json"
+BACKUP_KEY = "backup.json"
 GROUP_PATH = f"{GROUP_FOLDER}/{GROUP_KEY}"
 _UID_DIGITS = 5
 
@@ -109,7 +121,7 @@ def config_map(owner: Owner, spec: BackfillSpec, lander: Lander, context: Operat
     }
     if lander.backup:
         data[BACKUP_KEY] = group_file(lander.backup)
-    made = _object(owner, "v1", "ConfigMap", object_name(owner.name), spec.group)
+    made = _object(owner, "v1", "ConfigMap", object_name(owner.name), group=spec.group)
     made["metadata"]["annotations"] = {IMAGE_ANNOTATION: lander.image}
     return {**made, "data": data, "immutable": True}
 
@@ -157,11 +169,7 @@ def landing_pod(owner: Owner, spec: BackfillSpec, lander: Lander, context: Opera
         *("--master", "configured", "--host", "0.0.0.0", "--http-port", str(HTTP_PORT)),  # noqa: S104  # the operator asks from outside
     ]
     made = _pod(owner, lander.group, lander.image, context)
-    made["metadata"]["name"] = object_name(owner.name)
-    made["metadata"]["labels"] = {
-        **made["metadata"].get("labels", {}),
-        **_labels(owner, spec.group, LANDS),
-    }
+    _name(made, object_name(owner.name), _labels(owner, spec.group, LANDS))
     made["metadata"].setdefault("annotations", {})[CORES_ANNOTATION] = cores_text(spec)
     container = _container(made)
     container["args"] = ["landfall", "backfill", *command]
@@ -180,11 +188,7 @@ def discarding_pod(
 ) -> Json:
     """The pod that deletes what is in the side lane."""
     made = _pod(owner, lander.group, lander.image, context)
-    made["metadata"]["name"] = discard_name(owner.name)
-    made["metadata"]["labels"] = {
-        **made["metadata"].get("labels", {}),
-        **_labels(owner, spec.group, DISCARDS),
-    }
+    _name(made, discard_name(owner.name), _labels(owner, spec.group, DISCARDS))
     # It asks the API server for nothing.
     made["spec"]["automountServiceAccountToken"] = False
     lane = side_lane_name(owner.name, owner.uid)
@@ -208,23 +212,14 @@ def executor_count(spec: BackfillSpec, group: ConsumerGroup) -> tuple[int, int]:
 
 def _spark(spec: BackfillSpec, group: ConsumerGroup) -> list[Json]:
     executors, cores = executor_count(spec, group)
-    conf = {
-        "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
-        "spark.driver.host": "$(POD_IP)",
-        "spark.driver.bindAddress": "$(POD_IP)",
-        # maxCores may change while the ConfigMap stays.
+    # maxCores may change while the ConfigMap stays.
+    changing = {
         "spark.executor.instances": str(executors),
         "spark.executor.cores": str(cores),
     }
-    arguments = " ".join(f"--conf {key}={value}" for key, value in conf.items())
-    fields = {"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}
     return [
-        *(
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-            for name, path in fields.items()
-        ),
-        {"name": "SPARK_CONF_DIR", "value": GROUP_FOLDER},
-        {"name": "PYSPARK_SUBMIT_ARGS", "value": f"{arguments} pyspark-shell"},
+        *pod_fields({"POD_NAME": "metadata.name", "POD_IP": "status.podIP"}),
+        *variables(spark_environment(changing)),
     ]
 
 
@@ -291,6 +286,13 @@ def _mount(pod: Json, name: str, secrets: Sequence[str]) -> None:
             pod["spec"]["volumes"] = [*pod["spec"]["volumes"], source]
 
 
+def _name(pod: Json, name: str, labels: Mapping[str, str]) -> None:
+    """Give a pod its name, and labels that override its own."""
+    metadata = pod["metadata"]
+    metadata["name"] = name
+    metadata["labels"] = {**metadata.get("labels", {}), **labels}
+
+
 def _without(items: Sequence[Json], key: str, *values: str) -> list[Json]:
     return [each for each in items if each.get(key) not in values]
 
@@ -306,15 +308,6 @@ def _labels(owner: Owner, group: str, role: str) -> dict[str, str]:
 
 def _object(owner: Owner, api_version: str, kind: str, name: str, group: str) -> Json:
     """An object that is not a pod, without the label by which a group finds its objects."""
-    labels: dict[str, Any] = names.labels(group)
-    del labels[names.GROUP_LABEL]
-    return {
-        "apiVersion": api_version,
-        "kind": kind,
-        "metadata": {
-            "name": name,
-            "namespace": owner.namespace,
-            "labels": {**labels, BACKFILL_LABEL: owner.name},
-            "ownerReferences": [owner.reference()],
-        },
-    }
+    labels = {key: v for key, v in names.labels(group).items() if key != names.GROUP_LABEL}
+    labels[BACKFILL_LABEL] = owner.name
+    return owned_object(owner, api_version, kind, name, labels=labels)

@@ -136,7 +136,7 @@ def config_map(
         "executor.json": as_json(executor_template(group, context)),
     }
     name = names.config_name(owner.name, manifest_hash(data))
-    base = _object(owner, "v1", "ConfigMap", name, revision_of(group))
+    base = _object(owner, "v1", "ConfigMap", name, revision=revision_of(group))
     return with_hash({**base, "data": data, "immutable": True})
 
 
@@ -170,7 +170,9 @@ def live_settings(owner: Owner, group: ConsumerGroup, settings: LiveSettings) ->
     of the driver's pod, which follows the ConfigMap while it runs.
     The operator itself reads the spec back, as the last valid one.
     """
-    base = _object(owner, "v1", "ConfigMap", names.driver_name(owner.name), revision_of(group))
+    base = _object(
+        owner, "v1", "ConfigMap", names.driver_name(owner.name), revision=revision_of(group)
+    )
     optional = {
         LEDGER_KEY: settings.ledger,
         ANCHOR_KEY: settings.anchor,
@@ -192,7 +194,11 @@ def deployment(owner: Owner, group: ConsumerGroup, replicas: int, template: Json
     """
     revision = revision_of(group)
     base = _object(
-        owner, "apps/v1", "Deployment", names.revision_name(owner.name, revision), revision
+        owner,
+        "apps/v1",
+        "Deployment",
+        names.revision_name(owner.name, revision),
+        revision=revision,
     )
     base["metadata"]["annotations"] = {names.DIGEST_ANNOTATION: digest_of(group)}
     spec = {
@@ -224,19 +230,27 @@ def with_hash(manifest: Json) -> Json:
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _object(
-    owner: Owner, api_version: str, kind: str, name: str, revision: str | None = None
+def owned_object(
+    owner: Owner, api_version: str, kind: str, name: str, labels: Mapping[str, str]
 ) -> Json:
+    """An object without content that belongs to a resource."""
     return {
         "apiVersion": api_version,
         "kind": kind,
         "metadata": {
             "name": name,
             "namespace": owner.namespace,
-            "labels": names.labels(owner.name, revision=revision),
+            "labels": dict(labels),
             "ownerReferences": [owner.reference()],
         },
     }
+
+
+def _object(
+    owner: Owner, api_version: str, kind: str, name: str, revision: str | None = None
+) -> Json:
+    labels = names.labels(owner.name, revision=revision)
+    return owned_object(owner, api_version, kind, name, labels=labels)
 
 
 def _service_account(owner: Owner, annotations: Mapping[str, str]) -> Json:

@@ -15,9 +15,10 @@ passes it to executors in their environment, both sides authenticate with it, an
 are encrypted. They carry no records, so the encryption costs little.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 from landfall.api.contract import (
@@ -311,12 +312,6 @@ def _driver(group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
 
 def _environment(group: ConsumerGroup) -> list[Json]:
     """The driver's environment. The kubelet expands ``$(NAME)``; Spark's defaults file cannot."""
-    pod = {
-        "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
-        "spark.driver.host": "$(POD_IP)",
-        "spark.driver.bindAddress": "$(POD_IP)",
-    }
-    arguments = " ".join(f"--conf {key}={value}" for key, value in pod.items())
     plain = {
         GROUP_FILE: f"{GROUP_FOLDER}/group.json",
         REVISION: revision_of(group),
@@ -324,10 +319,8 @@ def _environment(group: ConsumerGroup) -> list[Json]:
         CONTROL_TOKEN_FILE: f"{CONTROL_FOLDER}/token",
         LOCAL_TOKEN_FILE: f"{SCRATCH_FOLDER}/control-token",
         OPERATOR_KEYS: f"{KEYS_FOLDER}/{KEYS_KEY}",
-        "SPARK_CONF_DIR": GROUP_FOLDER,
-        "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
+        **spark_environment(),
     }
-    fields = {"POD_NAME": "metadata.name", POD_UID: "metadata.uid", "POD_IP": "status.podIP"}
     live = driver_name(group.metadata.name)
     settings = {EXECUTORS: EXECUTORS_KEY, KNOWN_LEDGER: LEDGER_KEY, LEDGER_ANCHOR: ANCHOR_KEY}
     # Optional: a driver starts without them, with the count in spark-defaults.conf.
@@ -339,12 +332,37 @@ def _environment(group: ConsumerGroup) -> list[Json]:
             }
             for name, key in settings.items()
         ),
-        *(
-            {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-            for name, path in fields.items()
+        *pod_fields(
+            {"POD_NAME": "metadata.name", POD_UID: "metadata.uid", "POD_IP": "status.podIP"}
         ),
-        *({"name": name, "value": value} for name, value in plain.items()),
+        *variables(plain),
     ]
+
+
+def spark_environment(more: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """How Spark in a pod finds its properties; ``more`` are some that ``spark_defaults`` lacks."""
+    conf = {
+        "spark.kubernetes.driver.pod.name": "$(POD_NAME)",
+        "spark.driver.host": "$(POD_IP)",
+        "spark.driver.bindAddress": "$(POD_IP)",
+        **more,
+    }
+    arguments = " ".join(f"--conf {key}={value}" for key, value in conf.items())
+    return {
+        "SPARK_CONF_DIR": GROUP_FOLDER,
+        "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
+    }
+
+
+def pod_fields(paths: Mapping[str, str]) -> Iterator[Json]:
+    """Environment variables with fields of the pod, given by their paths."""
+    for name, path in paths.items():
+        yield {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def variables(values: Mapping[str, str]) -> Iterator[Json]:
+    """Environment variables with these values."""
+    return ({"name": name, "value": value} for name, value in values.items())
 
 
 def _defaults(pod: Pod, container: str) -> Json:

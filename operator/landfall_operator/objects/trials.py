@@ -9,7 +9,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.api.values import duration_text, percent_text
 from landfall_operator.api.backfill import KIND, MAX_NAME
 from landfall_operator.objects import names
-from landfall_operator.objects.manifests import Owner, with_hash
+from landfall_operator.objects.manifests import Owner, owned_object, with_hash
 from landfall_operator.objects.overlay import Json
 
 STRATEGIES = frozenset({"Shadow", "Canary"})
@@ -83,13 +83,8 @@ def trial_manifest(
     }
     if share < 1:
         spec["share"] = f"{max(0.001, round(share * 100, 3)):g}%"
-    metadata = {
-        "name": name,
-        "namespace": owner.namespace,
-        "labels": {**names.labels(owner.name), names.COMPONENT: names.TRIAL},
-        "ownerReferences": [owner.reference()],
-    }
-    base = {"apiVersion": names.API_VERSION, "kind": KIND, "metadata": metadata}
+    labels = {**names.labels(owner.name), names.COMPONENT: names.TRIAL}
+    base = owned_object(owner, names.API_VERSION, KIND, name, labels=labels)
     return with_hash({**base, "spec": spec})
 
 
