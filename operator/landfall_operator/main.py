@@ -28,13 +28,11 @@ from landfall.errors import Fenced, LandfallError, Retry
 from landfall.logs import JsonFormatter, TextFormatter
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.core.claims import Claim
-from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime import http, watcher
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import (
     CONCURRENT_PASSES,
     PASS_SECONDS,
-    BackfillParts,
     BackfillPass,
 )
 from landfall_operator.runtime.backfills import Backfills, Scope
@@ -172,19 +170,17 @@ class Operator:
             self._kube, self._forget, settings.labelled or settings.namespaces, settings.interval
         )
         self._first_lists = FirstLists(self._kube, self._cache, self._queue.wake)
-        self._passes = BackfillPass(
-            BackfillParts(
-                kube=self._kube,
-                cache=self._cache,
-                drivers=drivers,
-                promotions=HttpPromotionClient(control, metrics, check),
-                executor=executor,
-                context=settings.context,
-                clock=now,
-            )
+        passes = BackfillPass(
+            kube=self._kube,
+            cache=self._cache,
+            drivers=drivers,
+            promotions=HttpPromotionClient(control, metrics, check),
+            executor=executor,
+            context=settings.context,
+            clock=now,
         )
         self._backfill_queue = WorkQueue(
-            self._passes.reconcile,
+            passes.reconcile,
             metrics.backfill_passes,
             noun="backfill",
             concurrent=CONCURRENT_PASSES,
@@ -199,7 +195,7 @@ class Operator:
                 namespaces=lambda: self._namespaces.watched,
                 is_ready=self._knows_groups,
                 is_managed=self._manages,
-                take=self._take_backfill,
+                take=lambda body: self._backfill_queue.wake(passes.take(body)),
                 wake=self._queue.wake,
             ),
         )
@@ -335,12 +331,6 @@ class Operator:
                     self._first_lists.wake(key)
             except LandfallError as error:
                 log.warning("resync failed: %s", error)
-
-    def _take_backfill(self, body: Json) -> None:
-        """Let a pass run over a Backfill as it was listed."""
-        key = body["metadata"]["namespace"], body["metadata"]["name"]
-        self._passes.listed[key] = body
-        self._backfill_queue.wake(key)
 
     def _manages(self, key: Key) -> bool:
         """Whether this operator manages a group; it also does if there is none of this name."""

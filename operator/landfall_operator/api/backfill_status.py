@@ -10,7 +10,14 @@ from typing import Literal
 
 from landfall.api.backfill_report import OldAndNew, RowCounts
 from landfall.api.pod_spec import Model
-from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration, Text
+from landfall_operator.api.status_values import (
+    UNOBSERVED,
+    AnyCondition,
+    Count,
+    Moment,
+    ObservedGeneration,
+    Text,
+)
 
 
 class BackfillPhase(StrEnum):
@@ -62,7 +69,7 @@ class Comparison(Model):
 BackfillConditionType = Literal["Compared", "Promoted", "Failed", "Ready", "Stalled", "Reconciling"]
 
 
-class BackfillCondition(Model):
+class BackfillCondition(AnyCondition):
     """A condition, by the Kubernetes API conventions."""
 
     type: BackfillConditionType
@@ -71,12 +78,6 @@ class BackfillCondition(Model):
     """Whether the condition holds."""
     reason: str
     """The phase, or a word for the failure."""
-    message: Text = ""
-    """Explanation of the status."""
-    observed_generation: ObservedGeneration
-    """The metadata.generation that this refers to."""
-    last_transition_time: Moment
-    """When the condition's status last changed."""
 
 
 class Promotion(Model):

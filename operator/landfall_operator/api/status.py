@@ -10,9 +10,17 @@ The docstrings of fields are the descriptions that ``kubectl explain`` shows.
 from enum import StrEnum
 from typing import Literal
 
+from landfall.api.backfill_report import OldAndNew, RowCounts
 from landfall.api.pod_spec import Model
 from landfall_operator.api.reasons import ConditionType, Phase, Reason
-from landfall_operator.api.status_values import UNOBSERVED, Count, Moment, ObservedGeneration, Text
+from landfall_operator.api.status_values import (
+    UNOBSERVED,
+    AnyCondition,
+    Count,
+    Moment,
+    ObservedGeneration,
+    Text,
+)
 
 MAX_SAMPLE = 6
 """Rows of a comparison that the status keeps."""
@@ -39,34 +47,12 @@ class TrialResult(StrEnum):
     """The user gave the trial up, or asks for another revision."""
 
 
-class TrialRows(Model):
-    """Rows that both revisions landed of the same offsets."""
-
-    old: Count
-    """Rows by the revision that was active when they were landed."""
-    new: Count
-    """Rows by the revision that is tried."""
-    only_old: Count
-    """Rows that only the former has."""
-    only_new: Count
-    """Rows that only the latter has."""
-
-
-class TrialDeadLetters(Model):
-    """Records of the same offsets that became dead letters."""
-
-    old: Count
-    """By the revision that was active when they were landed."""
-    new: Count
-    """By the revision that is tried."""
-
-
 class TrialComparison(Model):
     """What the trial was judged by."""
 
-    rows: TrialRows
+    rows: RowCounts
     """Rows that both revisions landed."""
-    dead_letters: TrialDeadLetters
+    dead_letters: OldAndNew
     """Records that became dead letters."""
     records_per_second: Count
     """How fast the new revision landed them."""
@@ -531,24 +517,13 @@ class Outcome(Model):
     """State of the revision."""
 
 
-ConditionStatus = Literal["True", "False", "Unknown"]
-
-
-class Condition(Model):
+class Condition(AnyCondition):
     """A condition, by the Kubernetes API conventions."""
 
     type: ConditionType
     """Type of the condition."""
-    status: ConditionStatus
-    """Whether the condition holds."""
     reason: Reason
     """Reason for the status, in one word; the troubleshooting guide explains each."""
-    message: Text = ""
-    """Explanation of the status."""
-    observed_generation: ObservedGeneration
-    """The metadata.generation that this refers to."""
-    last_transition_time: Moment
-    """When the condition's status last changed."""
 
 
 class GroupStatus(Model):

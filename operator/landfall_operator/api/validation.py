@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any
 
 from landfall.api.column_names import column_problems
+from landfall.api.plain_http import plain_http
 from landfall.api.spec import ConsumerGroup, Root, parse_group
 from landfall.api.spec.roots import LettersPlace
 from landfall.errors import Stalled
@@ -25,6 +26,14 @@ def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
     if problems := column_problems(group):
         return None, "\n".join(problems)
     return group, ""
+
+
+def secrets_over_plain_http(group: ConsumerGroup) -> str:
+    """Which fields send a secret over plain HTTP, and to whom; empty if none does.
+
+    It is no error, since what ran before must go on.
+    """
+    return "; ".join(f"{field}: {warning}" for field, warning in plain_http(group.spec))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +135,8 @@ def _nested_letters(group: ConsumerGroup, other: ConsumerGroup) -> str:
     """
     for root, theirs in product(group.spec.roots, other.spec.roots):
         has_letters = isinstance(root, LettersPlace) or isinstance(theirs, LettersPlace)
-        (one, server), (two, other_server) = _place(root), _place(theirs)
+        one, server = _place(root)
+        two, other_server = _place(theirs)
         is_nested = one.startswith(f"{two}/") or two.startswith(f"{one}/")
         if has_letters and is_nested and server == other_server:
             return (

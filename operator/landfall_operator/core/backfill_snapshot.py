@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from landfall.api.backfill_report import BackfillReport, LandingPhase, parse_report
 from landfall.api.contract import ExitCode
 from landfall_operator.api.backfill import BackfillSpec, parsed
 from landfall_operator.api.backfill_status import BackfillStatus
 from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.status_values import readable
 from landfall_operator.core.cache import Resource
 from landfall_operator.core.images import followed
 from landfall_operator.core.inputs import OwnedObjects
@@ -148,21 +147,9 @@ def observation(body: Json, now: datetime, landing: Lander | Missing) -> Backfil
         wants_retry=RETRY in metadata.get("annotations", {}),
         spec=spec,
         spec_error=error,
-        status=status_of(body.get("status", {})),
+        status=readable(BackfillStatus, body.get("status", {})),
         landing=landing,
     )
-
-
-def status_of(stored: Json) -> BackfillStatus:
-    """The stored status; what this release cannot read of it is observed again."""
-    known = {field.alias or name for name, field in BackfillStatus.model_fields.items()}
-    fields = {name: value for name, value in stored.items() if name in known}
-    try:
-        return BackfillStatus.model_validate(fields)
-    except ValidationError as error:
-        for wrong in {each["loc"][0] for each in error.errors()}:
-            fields.pop(str(wrong), None)
-        return BackfillStatus.model_validate(fields)
 
 
 def landing_spec(

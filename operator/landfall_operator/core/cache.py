@@ -19,10 +19,11 @@ from landfall.api.spec.roots import roots_above
 from landfall.errors import Stalled
 from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.status_values import readable
 from landfall_operator.api.validation import Claimant, ClaimConflict, parsed, refusal
 from landfall_operator.api.verbs import PREFIX
 from landfall_operator.core.ownership import applied_fields
-from landfall_operator.core.parsing import driver_spec_of, record_of, status_of
+from landfall_operator.core.parsing import driver_spec_of, record_of
 from landfall_operator.core.snapshot import RecordedSpec
 from landfall_operator.core.trial_backfills import trial_backfill_of
 from landfall_operator.objects import names
@@ -294,7 +295,7 @@ class ObjectCache:
             status_json=_as_text(status),
             spec=spec,
             spec_error=error,
-            status=status_of(status),
+            status=readable(GroupStatus, status),
         )
         if not unchanged:
             self._index(key)

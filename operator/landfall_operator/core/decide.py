@@ -216,7 +216,12 @@ def _driver_actions(
     yield from _record(observed, group, image)
     # Most passes need no ConfigMap, and its documents are most of the work of a pass.
     config_map = partial(
-        manifests.config_map, owner, group, image, desired.scaling.desired, context
+        manifests.config_map,
+        owner=owner,
+        group=group,
+        image=image,
+        executors=desired.scaling.desired,
+        context=context,
     )
     if driver is None or _is_foreign(driver, group):
         config = config_map()

@@ -8,7 +8,6 @@ about, and nothing lands, the previous revision comes back, and the spec is trie
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from landfall.api.contract import Phase, Status
@@ -68,14 +67,6 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
     Reason.SCHEMAS_CHANGED: ("decode", "driver", "executor"),
 }
 """The fields whose change may have caused an obstacle, by its reason."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriverFailure:
-    """Why a revision's driver counts as failed."""
-
-    reason: Reason
-    message: str
 
 
 def judged_driver(observed: GroupObservation, rollout: RolloutStatus) -> Driver | None:
@@ -151,17 +142,17 @@ def held_for(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:
 
 def driver_failure(
     observed: GroupObservation, driver: Driver | None, rollout: RolloutStatus, limit: Rollback
-) -> DriverFailure | None:
+) -> PodFailure | None:
     """Why a driver counts as failed; None while it may still work."""
     if driver is None:
         return None
     if blocked := obstacle(observed, driver):
         patience = _patience(blocked, limit)
         caused = held_for(observed, rollout) > patience and _caused(observed, rollout, blocked)
-        return DriverFailure(blocked.reason, blocked.message) if caused else None
+        return blocked if caused else None
     status = driver.fresh_status(observed.now)
     if status and status.phase is Phase.STALLED:
-        return DriverFailure(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
+        return PodFailure(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
     if not works(observed, driver):
         return _start_failure(observed, driver, rollout, limit)
     elapsed = time_in_stage(observed, rollout)
@@ -170,7 +161,7 @@ def driver_failure(
 
 def _start_failure(
     observed: GroupObservation, driver: Driver, rollout: RolloutStatus, limit: Rollback
-) -> DriverFailure | None:
+) -> PodFailure | None:
     """Why a driver that neither lands nor stands by counts as failed."""
     # The pod's own failure says more than the number of its restarts.
     failure = driver.pod_failure or driver.last_exit
@@ -178,9 +169,9 @@ def _start_failure(
     message = failure.message if failure else _restarts_text(driver.restarts)
     crashes = rollout.crashes
     if crashes and crashes.revision == driver.revision and crashes.count >= limit.crashes:
-        return DriverFailure(reason or Reason.CRASH_LOOP, message)
+        return PodFailure(reason or Reason.CRASH_LOOP, message)
     if rollout.stage in STARTING and time_in_stage(observed, rollout) > limit.ready_in:
-        return DriverFailure(reason or Reason.NOT_READY_IN_TIME, message)
+        return PodFailure(reason or Reason.NOT_READY_IN_TIME, message)
     return None
 
 
@@ -190,12 +181,12 @@ def _restarts_text(restarts: int) -> str:
     return f"the driver is not ready after {plural(restarts, 'restart')}"
 
 
-def _landing_failure(status: Status, elapsed: timedelta, limit: Rollback) -> DriverFailure | None:
+def _landing_failure(status: Status, elapsed: timedelta, limit: Rollback) -> PodFailure | None:
     """Why a driver that answers counts as failed, without an obstacle."""
     failures = status.commits.consecutive_failures
     last = status.commits.last_failure
     if failures >= limit.max_commit_failures:
-        return DriverFailure(
+        return PodFailure(
             Reason.COMMITS_FAILING,
             f"{plural(failures, 'consecutive commit failure')}; the last one: "
             f"{last.message if last else 'unknown'}",
@@ -203,10 +194,10 @@ def _landing_failure(status: Status, elapsed: timedelta, limit: Rollback) -> Dri
     # Another revision may decode these records, so a rollback can help.
     bad_records = [p.message for p in status.partitions if p.blocked == Reason.BAD_RECORDS]
     if bad_records:
-        return DriverFailure(Reason.BAD_RECORDS, bad_records[0])
+        return PodFailure(Reason.BAD_RECORDS, bad_records[0])
     overdue = timedelta(seconds=status.overdue_seconds)
     if min(elapsed, overdue) > limit.no_commit and not status.rates.landed_records:
-        return DriverFailure(
+        return PodFailure(
             Reason.NO_COMMIT, f"records are overdue by {overdue} and the driver has committed none"
         )
     return None
@@ -226,7 +217,8 @@ def _caused(observed: GroupObservation, rollout: RolloutStatus, blocked: PodFail
     """
     if rollout.stage not in {Stage.TRYING, Stage.OPENING, Stage.WATCHING}:
         return False
-    present, previous = observed.record(rollout.active), observed.record(rollout.previous)
+    present = observed.record(rollout.active)
+    previous = observed.record(rollout.previous)
     if not present or not previous:
         return False
     fields = _PROBABLE_CAUSES.get(blocked.reason, ())

@@ -6,7 +6,6 @@ field is normal: Kubernetes omits empty ones.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,7 +24,6 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import BY_WORD, Reason
 from landfall_operator.api.revisions import parse_group_file
-from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.snapshot import (
     Driver,
     ExecutorPods,
@@ -168,43 +166,6 @@ def contract_mismatch(status: Status) -> str:
         f"the driver of {status.revision} ({status.version}) has version {status.contract} of the "
         f"driver contract, and this operator knows {versions}: {advice}"
     )
-
-
-def status_of(stored: Json) -> GroupStatus:
-    """The stored status; if another release wrote it, the parts that this release can read.
-
-    Each round removes all that it finds unreadable, and what is around it in the next one, so that
-    a few rounds suffice whatever somebody has written there.
-    """
-    readable = deepcopy(dict(stored))
-    while True:
-        try:
-            return GroupStatus.model_validate(readable, by_alias=True)
-        except ValidationError as invalid:
-            errors = invalid.errors(include_url=False, include_context=False, include_input=False)
-        unreadable = set()
-        for error in errors:
-            path = error["loc"]
-            if error["type"] == "enum" and path[-1] == "reason":
-                # What a newer release knows of stays, such as the rejection of a spec.
-                _item(readable, path[:-1])["reason"] = str(Reason.UNKNOWN)
-            else:
-                # A mapping without a required field is removed as a whole.
-                unreadable.add(path[:-1] if error["type"] == "missing" else path)
-        # The last ones first, and what is inside before what is around it: other places stay.
-        for path in sorted(unreadable, key=_in_order, reverse=True):
-            del _item(readable, path[:-1])[path[-1]]
-
-
-def _in_order(path: Sequence[str | int]) -> list[tuple[int, str]]:
-    return [(step, "") if isinstance(step, int) else (-1, step) for step in path]
-
-
-def _item(value: Any, path: Sequence[str | int]) -> Any:
-    """The item at a path of mapping keys and list indexes."""
-    for step in path:
-        value = value[step]
-    return value
 
 
 def record_of(revision: Json) -> RecordedSpec:

@@ -80,7 +80,8 @@ def schedule_state(
 
 def run_status(run: ReportedRun) -> RunStatus:
     """A run as the status has it."""
-    began, ended = datetime.fromisoformat(run.began), datetime.fromisoformat(run.ended)
+    began = datetime.fromisoformat(run.began)
+    ended = datetime.fromisoformat(run.ended)
     share = run.bad_records / max(1, run.records + run.bad_records)
     return RunStatus(
         until=datetime.fromisoformat(run.until),

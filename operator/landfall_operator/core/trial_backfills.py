@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
-from landfall_operator.api.status import MAX_SAMPLE, MAX_SAMPLE_TEXT, TrialComparison
+from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus, Comparison
+from landfall_operator.api.status import (
+    MAX_SAMPLE,
+    MAX_SAMPLE_TEXT,
+    TrialComparison,
+)
+from landfall_operator.api.status_values import readable
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.names import COMPONENT, TRIAL
-
-COMPARED = "Compared"
-FAILED = "Failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Backfill:
 
     Attributes:
         name: its metadata.name.
-        phase: its phase; empty before anything has worked on it.
+        phase: its phase.
         reason: what it waits for, or why it failed, in one word; empty if it does not say.
         message: what it says.
         percent: how much of its offsets is landed; None while that is not known.
@@ -34,7 +35,7 @@ class Backfill:
     """
 
     name: str
-    phase: str = ""
+    phase: BackfillPhase = BackfillPhase.PENDING
     reason: str = ""
     message: str = ""
     percent: int | None = None
@@ -46,43 +47,26 @@ class Backfill:
 def trial_backfill_of(body: Mapping[str, Any]) -> Backfill | None:
     """The Backfill in an API object; None if it is not one that the operator made for a trial."""
     metadata = body["metadata"]
-    status = body.get("status", {})
     if metadata.get("labels", {}).get(COMPONENT) != TRIAL:
         return None
+    status = readable(BackfillStatus, body.get("status", {}))
     return Backfill(
         name=metadata["name"],
-        phase=str(status.get("phase", "")),
-        reason=str(status.get("reason", "")),
-        message=str(status.get("message", "")),
-        percent=_number(status.get("percent")),
-        offsets=_number(status.get("offsets")),
-        comparison=_comparison(status.get("comparison")),
+        phase=status.phase,
+        reason=status.reason or "",
+        message=status.message,
+        percent=status.percent,
+        offsets=status.offsets,
+        comparison=_comparison(status.comparison) if status.comparison else None,
         terminating="deletionTimestamp" in metadata,
     )
 
 
-def _comparison(found: object) -> TrialComparison | None:
-    """The part of a comparison that a trial is judged by; None if that is not all there."""
-    if not isinstance(found, Mapping):
-        return None
-    lines = found.get("sample") or ()
-    kept = {
-        "rows": _only(found.get("rows"), "old", "new", "onlyOld", "onlyNew"),
-        "deadLetters": _only(found.get("deadLetters"), "old", "new"),
-        "recordsPerSecond": int(found.get("recordsPerSecond") or 0),
-        "sample": [shortened(str(line), MAX_SAMPLE_TEXT) for line in lines][:MAX_SAMPLE],
-    }
-    try:
-        return TrialComparison.model_validate(kept)
-    except ValidationError:
-        return None
-
-
-def _only(found: object, *names: str) -> object:
-    if not isinstance(found, Mapping):
-        return found
-    return {name: found[name] for name in names if name in found}
-
-
-def _number(found: object) -> int | None:
-    return int(found) if isinstance(found, int | float) else None
+def _comparison(found: Comparison) -> TrialComparison:
+    """The part of a comparison that a trial is judged by."""
+    return TrialComparison(
+        rows=found.rows,
+        dead_letters=found.dead_letters,
+        records_per_second=found.records_per_second,
+        sample=tuple(shortened(line, MAX_SAMPLE_TEXT) for line in found.sample[:MAX_SAMPLE]),
+    )

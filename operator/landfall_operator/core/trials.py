@@ -14,6 +14,7 @@ from datetime import datetime
 
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import duration_text, percent_text, plural
+from landfall_operator.api.backfill_status import BackfillPhase
 from landfall_operator.api.change_impact import Change, difference, weight
 from landfall_operator.api.reasons import BY_WORD, Reason, is_environment
 from landfall_operator.api.revisions import revision_with
@@ -25,7 +26,6 @@ from landfall_operator.api.status import (
     TrialStatus,
 )
 from landfall_operator.api.status_values import whole_seconds
-from landfall_operator.core import trial_backfills
 from landfall_operator.core.rollout import Event, is_rollback
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.core.trial_backfills import Backfill
@@ -37,7 +37,7 @@ MAX_MESSAGE = 500
 
 NOTHING_CHOSEN = ("NothingChosen", "NothingToCheck")
 """Reasons of a Backfill for which nothing was landed in its time (``landfall backfill land``)."""
-IN_WORK = ("Landing", "Comparing")
+IN_WORK = frozenset({BackfillPhase.LANDING, BackfillPhase.COMPARING})
 """Phases of a Backfill that does something."""
 
 _GOES_ON = frozenset({TrialResult.PASSED, TrialResult.SKIPPED, TrialResult.OVERRULED})
@@ -196,7 +196,7 @@ def _judged(observed: GroupObservation, trial: TrialStatus, group: ConsumerGroup
     found = observed.backfills.get(trial.backfill)
     if found and found.terminating:
         return failed(trial, Reason.TRIAL_FAILED, f"Backfill {found.name} was deleted")
-    if found and found.phase == trial_backfills.FAILED:
+    if found and found.phase is BackfillPhase.FAILED:
         return of_failure(trial, found, group)
     if found and found.comparison:
         return of_comparison(trial, found.comparison, found, group)
@@ -208,13 +208,13 @@ def _judged(observed: GroupObservation, trial: TrialStatus, group: ConsumerGroup
     return failed(trial, cause_of_delay(found), message)
 
 
-def progress_text(found: trial_backfills.Backfill | None) -> str:
+def progress_text(found: Backfill | None) -> str:
     """How far a Backfill is, as the end of a sentence about it."""
     if found is None:
         return "is being created"
     landed = f", {found.percent}% landed" if found.percent is not None else ""
     waits = f": {found.message}" if found.message else ""
-    return f"is {found.phase or 'Pending'}{landed}{waits}"
+    return f"is {found.phase}{landed}{waits}"
 
 
 def after(
@@ -328,8 +328,8 @@ def _of_shadow(compared: TrialComparison, group: ConsumerGroup) -> Iterator[str]
     tolerated = group.spec.upgrade.shadow.tolerate
     rows = compared.rows
     letters = compared.dead_letters
-    differing, most = max(rows.only_old, rows.only_new), max(rows.old, rows.new)
-    if differing > tolerated.rows * most:
+    differing = max(rows.only_old, rows.only_new)
+    if differing > tolerated.rows * max(rows.old, rows.new):
         counts = f"{rows.only_old} of {rows.old} old and {rows.only_new} of {rows.new} new rows"
         yield f"{counts} differ{_tolerated(tolerated.rows)}"
     more = letters.new - letters.old

@@ -15,7 +15,8 @@ from typing import Any
 from landfall.api.values import time_text
 from landfall.logs import visible
 from landfall_operator.api.reasons import Phase
-from landfall_operator.core.parsing import status_of
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.status_values import readable
 from landfall_operator.humanize import count_text
 from landfall_operator.kubectl.client import Kubectl
 
@@ -61,7 +62,7 @@ class GroupLine:
 def group_line(resource: Mapping[str, Any]) -> GroupLine:
     """What is shown of a ``ConsumerGroup``."""
     metadata = resource["metadata"]
-    status = status_of(resource.get("status") or {})
+    status = readable(GroupStatus, resource.get("status") or {})
     lag = status.lag
     commits = status.commits
     last = commits.last_time if commits else None

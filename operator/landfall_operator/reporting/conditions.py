@@ -19,17 +19,17 @@ from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionType,
 from landfall_operator.api.revisions import revision_with
 from landfall_operator.api.status import (
     Condition,
-    ConditionStatus,
     Rejected,
     RolloutStatus,
     Stage,
     TrialStatus,
 )
+from landfall_operator.api.status_values import ConditionStatus
+from landfall_operator.api.validation import secrets_over_plain_http
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core import trials
 from landfall_operator.core.desired_state import DesiredState, is_queued
 from landfall_operator.core.driver_health import driver_failure, held_for, judged_driver, obstacle
-from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import executor_failure
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure

@@ -164,7 +164,8 @@ def _lag_of(
 def _lag(observed: GroupObservation, answer: StatusReport) -> LagStatus:
     status = answer.status
     worst = sorted(status.partitions, key=how_bad, reverse=True)
-    seconds, records = rough(status.lag_seconds), rough(status.lag_records)
+    seconds = rough(status.lag_seconds)
+    records = rough(status.lag_records)
     return LagStatus(
         records=records,
         seconds=seconds,

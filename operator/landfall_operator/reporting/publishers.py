@@ -12,11 +12,11 @@ from landfall.api import contract
 from landfall.api.values import plural, time_text
 from landfall_operator.api.reasons import BY_WORD, Reason
 from landfall_operator.api.status import (
-    ConditionStatus,
     GroupStatus,
     PublisherState,
     PublisherStatus,
 )
+from landfall_operator.api.status_values import ConditionStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.snapshot import FRESH, GroupObservation

@@ -12,7 +12,6 @@ from landfall.api.values import plural
 from landfall_operator.api.reasons import ConditionType, Reason
 from landfall_operator.api.status import (
     Condition,
-    ConditionStatus,
     GroupStatus,
     IdleStatus,
     RunResult,
@@ -20,6 +19,7 @@ from landfall_operator.api.status import (
     ScheduleStatus,
     Stage,
 )
+from landfall_operator.api.status_values import ConditionStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
 from landfall_operator.core.schedules import ScheduleState

@@ -59,7 +59,8 @@ def write_interval(before: GroupStatus, after: GroupStatus) -> timedelta | None:
     """The time that must have passed since the last write; None if nothing has to be written."""
     if before == _at_the_time_of(before, after):
         return None
-    old, new = dict(_fields(before.model_dump())), dict(_fields(after.model_dump()))
+    old = dict(_fields(before.model_dump()))
+    new = dict(_fields(after.model_dump()))
     changed = [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]
     # The driver has not answered again, so the text says how old the same numbers are by now.
     if not any(map(_TIME.fullmatch, changed)) and _TEXT_WITH_AGE in changed:

@@ -20,6 +20,7 @@ from landfall.api.contract import HandOver, TakeOver, TryAgain, WantExecutors
 from landfall.api.signatures import Addressee
 from landfall.errors import LandfallError, Retry
 from landfall_operator.api.backfill import KIND as BACKFILL
+from landfall_operator.api.backfill_status import BackfillStatus
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core import actions
 from landfall_operator.core.backfill_snapshot import FINALIZER as DISCARD
@@ -76,7 +77,8 @@ class DriftLimit:
             return 1
         if known.count >= REPAIRS_AT_ONCE and not waited:
             return 0
-        known.count, known.last = known.count + 1, now
+        known.count += 1
+        known.last = now
         return known.count
 
     def forget(self, key: Key) -> None:
@@ -89,6 +91,8 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 _TOKEN_BYTES = 32
+_INTENT = {"rollout", "plan", "last_request", "answered_requests"}
+"""The fields of a group's status by which the operator goes on after a restart."""
 _OWN_LABELS = ("app.kubernetes.io/managed-by", names.GROUP_LABEL)
 """The labels of a group's objects, by which also one without an owner is known as the group's."""
 
@@ -186,17 +190,15 @@ class ActionExecutor:
         """
         match action:
             case actions.SaveRollout(rollout, plan, request, answered):
-                status = _as_json(
-                    GroupStatus(
-                        rollout=rollout,
-                        plan=plan,
-                        last_request=request,
-                        answered_requests=dict(answered) if answered else None,
-                    )
+                intent = GroupStatus(
+                    rollout=rollout,
+                    plan=plan,
+                    last_request=request,
+                    answered_requests=dict(answered) if answered else None,
                 )
-                kept = ("rollout", "plan", "lastRequest", "answeredRequests")
-                fields = {name: status[name] for name in kept}
-                await self.write_status(target, fields, if_unchanged=True)
+                # None where a field has no value, so that the patch removes it.
+                fields = intent.model_dump(mode="json", by_alias=True, include=_INTENT)
+                await self._patch_status(target, fields, if_unchanged=True)
             case (
                 actions.EmitEvent()
                 | actions.AddFinalizer()
@@ -272,14 +274,30 @@ class ActionExecutor:
             log.info("event not posted: %s", error, extra=_fields(target))
 
     async def write_status(
-        self, target: Target | BackfillTarget, changed: Json, *, if_unchanged: bool = False
+        self,
+        target: Target | BackfillTarget,
+        status: GroupStatus | BackfillStatus,
+        *,
+        if_unchanged: bool = False,
     ) -> None:
-        """Change fields of the status; None removes a field.
+        """Write what differs from the stored status, if anything does.
 
         Raises:
             Conflict: ``if_unchanged`` is set, and the group or the Backfill changed since the pass
-                observed it.
+                observed it; nothing was stored.
         """
+        new = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if isinstance(target, Target):
+            stored = self._cache.groups.get(target.key, target.resource).stored_status()
+        else:
+            stored = target.body.get("status", {})
+        if changed := difference(stored, new):
+            await self._patch_status(target, changed, if_unchanged=if_unchanged)
+
+    async def _patch_status(
+        self, target: Target | BackfillTarget, changed: Json, *, if_unchanged: bool
+    ) -> None:
+        """Change fields of the status; None removes a field."""
         patch: Json = {"status": changed}
         if if_unchanged:
             # The API server compares the version, so two writers cannot both succeed.
@@ -290,8 +308,15 @@ class ActionExecutor:
         self, target: Target | BackfillTarget, patch: Json, subresource: str = ""
     ) -> None:
         """Change the group or the Backfill; the rest of the pass knows its new version."""
-        kind, (namespace, name) = target.owner.kind, target.key
-        written = await self.in_thread(self._kube.merge, kind, namespace, name, patch, subresource)
+        owner = target.owner
+        written = await self.in_thread(
+            self._kube.merge,
+            kind=owner.kind,
+            namespace=owner.namespace,
+            name=owner.name,
+            patch=patch,
+            subresource=subresource,
+        )
         if isinstance(target, Target):
             self._cache.put(GROUP, written)
         else:
@@ -428,7 +453,9 @@ class ActionExecutor:
 
     async def _scale(self, target: Target, name: str, replicas: int) -> None:
         patch = {"spec": {"replicas": replicas}}
-        scaled = await self.in_thread(self._kube.merge, "Deployment", target.key[0], name, patch)
+        scaled = await self.in_thread(
+            self._kube.merge, "Deployment", target.key[0], name, patch=patch
+        )
         self._cache.put("Deployment", scaled)
         log.info("scaled deployment %s to %d", name, replicas, extra=_fields(target))
 
@@ -438,7 +465,7 @@ class ActionExecutor:
             return
         try:
             answer = await self.in_thread(
-                self._kube.delete, kind, cached.namespace, name, cached.uid
+                self._kube.delete, kind, cached.namespace, name, uid=cached.uid
             )
         except NotFound:
             answer = {"kind": "Status"}
@@ -499,16 +526,8 @@ class ActionExecutor:
         # Not as the pass began: an action before this one may have written the resource.
         metadata = self._present(target)
         own = names.FINALIZER if isinstance(target, Target) else DISCARD
-        others = [name for name in metadata.get("finalizers", []) if name != own]
-        patch = {
-            "metadata": {
-                "finalizers": [*others, own] if present else others,
-                "uid": target.owner.uid,
-                "resourceVersion": metadata["resourceVersion"],
-            }
-        }
         try:
-            await self._merge(target, patch)
+            await self._merge(target, finalizer_patch(metadata, own, present=present))
         except NotFound:
             log.debug("it is gone", extra=_fields(target))
 
@@ -532,11 +551,9 @@ class ActionExecutor:
 
     async def _credentials(self, target: Target, revision: str) -> Credentials | None:
         """How the driver of a revision recognizes the operator; None if it cannot, by now."""
-        (namespace, name), pod = target.key, target.signed.get(revision)
+        pod = target.signed.get(revision)
         if pod is not None:
-            return Addressee(
-                namespace=namespace, group=name, uid=target.resource.uid, revision=revision, pod=pod
-            )
+            return Addressee(*target.key, uid=target.resource.uid, revision=revision, pod=pod)
         try:
             token = await self._token(target)
             if token is None:
@@ -580,6 +597,18 @@ class ActionExecutor:
         )
 
 
+def finalizer_patch(metadata: Json, finalizer: str, *, present: bool) -> Json:
+    """The merge patch that adds or removes a finalizer of an object in exactly this version."""
+    others = [name for name in metadata.get("finalizers", []) if name != finalizer]
+    return {
+        "metadata": {
+            "finalizers": [*others, finalizer] if present else others,
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        }
+    }
+
+
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
     """The JSON merge patch (RFC 7386) from one object to another; None removes a field."""
     patch: Json = {name: None for name in before if name not in after}
@@ -591,11 +620,6 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Json:
         elif value != old:
             patch[name] = value
     return patch
-
-
-def _as_json(status: GroupStatus) -> Json:
-    """The status as JSON, with None where a field has no value, so that a patch removes it."""
-    return status.model_dump(mode="json", by_alias=True)
 
 
 def token_of(secret: Json) -> str:

@@ -7,12 +7,11 @@ status is stored before anything is done, so an operator that restarts goes on f
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from landfall.api.backfill_report import BackfillReport, parse_report
 from landfall.api.signatures import Addressee
-from landfall_operator.api.backfill_status import BackfillStatus
 from landfall_operator.api.revisions import parse_group_file
 from landfall_operator.core import actions, backfills, inputs
 from landfall_operator.core.backfill_snapshot import (
@@ -35,7 +34,6 @@ from landfall_operator.reporting.status_writes import bounded
 from landfall_operator.runtime.action_executor import (
     ActionExecutor,
     BackfillTarget,
-    difference,
     token_of,
 )
 from landfall_operator.runtime.control_port import Bearer, Credentials
@@ -50,9 +48,9 @@ PASS_SECONDS = 90.0
 CONCURRENT_PASSES = 8
 
 
-@dataclass(frozen=True)
-class BackfillParts:
-    """What passes work with.
+@dataclass
+class BackfillPass:
+    """Runs passes; the caller runs at most one per Backfill at a time.
 
     Attributes:
         kube: the API server; its calls block, and run in the threads of ``executor``.
@@ -62,6 +60,8 @@ class BackfillParts:
         executor: carries out actions, as for the groups.
         context: settings of the operator that pods depend on.
         clock: returns the present time.
+        listed: the Backfills that the next passes begin with, as they were listed; nothing else is
+            remembered between passes.
     """
 
     kube: KubeClient
@@ -71,15 +71,13 @@ class BackfillParts:
     executor: ActionExecutor
     context: OperatorContext
     clock: Callable[[], datetime]
+    listed: dict[Key, Json] = field(default_factory=dict)
 
-
-class BackfillPass:
-    """Runs passes; the caller runs at most one per Backfill at a time."""
-
-    def __init__(self, parts: BackfillParts) -> None:
-        """Nothing is remembered between passes; ``listed`` is what the next ones begin with."""
-        self._parts = parts
-        self.listed: dict[Key, Json] = {}
+    def take(self, body: Json) -> Key:
+        """Begin the next pass over a Backfill as it was listed; returns its key."""
+        key = body["metadata"]["namespace"], body["metadata"]["name"]
+        self.listed[key] = body
+        return key
 
     async def reconcile(self, key: Key) -> None:
         """Run one pass over a Backfill, as it was listed; no list serves for two passes.
@@ -94,25 +92,24 @@ class BackfillPass:
         target = BackfillTarget(body)
         observed = await self._observe(body)
         decision = backfills.decide(observed)
-        await self._store(target, decision.status)
+        await self.executor.write_status(target, bounded(decision.status), if_unchanged=True)
         for action in decision.actions:
             await self._execute(target, observed, action)
 
     # -------------------------------------------------------------------------------------- observe
 
     async def _observe(self, body: Json) -> BackfillObservation:
-        parts = self._parts
         spec = body.get("spec", {})
         key = (body["metadata"]["namespace"], str(spec.get("group", "")))
         landing = landing_spec(
             name=key[1],
             revision=spec.get("revision"),
-            resource=parts.cache.groups.get(key),
-            owned=parts.cache.owned(key),
-            image=parts.context.image,
+            resource=self.cache.groups.get(key),
+            owned=self.cache.owned(key),
+            image=self.context.image,
         )
         landing = self._with_backup(landing, key[0], spec.get("backup"))
-        observed = observation(body, parts.clock(), landing)
+        observed = observation(body, self.clock(), landing)
         if observed.spec is None:
             return observed
         pod = await self._pod(key[0], backfill_pods.object_name(observed.name))
@@ -131,36 +128,33 @@ class BackfillPass:
     ) -> Lander | Missing:
         if isinstance(landing, Missing) or not backup:
             return landing
-        resource = self._parts.cache.groups.get((namespace, backup))
+        resource = self.cache.groups.get((namespace, backup))
         if resource is None or resource.spec is None:
             return Missing("BackupNotFound", f"there is no valid ConsumerGroup {backup} here")
         return replace(landing, backup=resource.spec)
 
     async def _pod(self, namespace: str, name: str) -> BackfillPod | None:
         try:
-            return pod_of(
-                await self._parts.executor.in_thread(self._parts.kube.find, "Pod", namespace, name)
-            )
+            return pod_of(await self.executor.in_thread(self.kube.find, "Pod", namespace, name))
         except NotFound:
             return None
 
     async def _report(self, address: str) -> BackfillReport | None:
-        body = await self._parts.drivers.status(address)
+        body = await self.drivers.status(address)
         return parse_report(body) if body else None
 
     async def _ask(self, observed: BackfillObservation) -> PromotionAnswer:
         """Ask the driver that lands the group, if one runs."""
-        parts = self._parts
         spec = observed.spec
         assert spec
         key = (observed.namespace, spec.group)
         request = observed.status.promotion
         lane = observed.status.side_lane
-        group = parts.cache.groups.get(key)
+        group = self.cache.groups.get(key)
         if group is None or request is None or lane is None:
             return PromotionAnswer("failed", f"there is no ConsumerGroup {spec.group} any more")
         revision = group.status.rollout.active or ""
-        pod = inputs.reachable_pods(parts.cache.owned(key)).get(revision)
+        pod = inputs.reachable_pods(self.cache.owned(key)).get(revision)
         if pod is None:
             return PromotionAnswer("failed", "no driver of the group runs; it waits for one")
         credentials = await self._credentials(key, group, revision, pod)
@@ -169,39 +163,24 @@ class BackfillPass:
                 "failed",
                 "the group's driver is of an earlier release, and the operator has no token for it",
             )
-        return await parts.promotions.promote(pod["status"]["podIP"], credentials, lane, request.id)
+        return await self.promotions.promote(pod["status"]["podIP"], credentials, lane, request.id)
 
     async def _credentials(
         self, key: Key, group: Resource, revision: str, pod: Json
     ) -> Credentials | None:
         """How the driver in a pod recognizes the operator; None if it cannot."""
-        parts = self._parts
-        body = await parts.drivers.status(pod["status"]["podIP"])
-        answer = await asyncio.to_thread(report_of, body, parts.clock()) if body else None
+        body = await self.drivers.status(pod["status"]["podIP"])
+        answer = await asyncio.to_thread(report_of, body, self.clock()) if body else None
         contracts = {revision: answer.status.contract} if answer else {}
-        owned = parts.cache.owned(key)
+        owned = self.cache.owned(key)
         if uid := inputs.signed_pods(owned, {revision: pod}, contracts).get(revision):
             return Addressee(*key, group.uid, revision, uid)
         try:
             name = names.control_name(key[1])
-            token = token_of(
-                await self._parts.executor.in_thread(parts.kube.get, "Secret", key[0], name)
-            )
+            token = token_of(await self.executor.in_thread(self.kube.get, "Secret", key[0], name))
         except (NotFound, RequestRejected):
             return None
         return Bearer(token) if token else None
-
-    # ---------------------------------------------------------------------------------------- store
-
-    async def _store(self, target: BackfillTarget, status: BackfillStatus) -> None:
-        """Store what has changed of the status.
-
-        Raises:
-            Conflict: the Backfill has changed since it was listed; nothing was stored.
-        """
-        new = bounded(status).model_dump(mode="json", by_alias=True, exclude_none=True)
-        if changed := difference(target.body.get("status", {}), new):
-            await self._parts.executor.write_status(target, changed, if_unchanged=True)
 
     # ---------------------------------------------------------------------------------------- apply
 
@@ -216,7 +195,7 @@ class BackfillPass:
             case actions.DeletePod(uid):
                 await self._delete_pod(target.key[0], backfill_pods.object_name(observed.name), uid)
             case _:
-                await self._parts.executor.execute_shared(target, action)
+                await self.executor.execute_shared(target, action)
 
     async def _start(self, owner: Owner, observed: BackfillObservation, landing: Lander) -> None:
         """Create the ConfigMap unless it exists, the NetworkPolicies, and the pod.
@@ -227,48 +206,44 @@ class BackfillPass:
         Raises:
             Retry: the API server refuses the pod, as while the group's ServiceAccount is missing.
         """
-        parts = self._parts
         spec = observed.spec
         assert spec
-        manifest = backfill_pods.config_map(owner, spec, landing, parts.context)
-        lander = _lander(await parts.executor.created(manifest, owner))
-        for policy in backfill_pods.network_policies(owner, spec, parts.context):
-            await self._parts.executor.in_thread(parts.kube.apply, policy)
-        pod = backfill_pods.landing_pod(owner, spec, lander, parts.context)
-        await parts.executor.created(pod, owner)
+        manifest = backfill_pods.config_map(owner, spec, landing, self.context)
+        lander = _lander(await self.executor.created(manifest, owner))
+        for policy in backfill_pods.network_policies(owner, spec, self.context):
+            await self.executor.in_thread(self.kube.apply, policy)
+        pod = backfill_pods.landing_pod(owner, spec, lander, self.context)
+        await self.executor.created(pod, owner)
 
     async def _discard(self, target: BackfillTarget, observed: BackfillObservation) -> None:
         """Create the pod that discards; if nothing can, let the Backfill go."""
-        parts = self._parts
         owner = target.owner
         spec = observed.spec
         assert spec
         name = backfill_pods.object_name(observed.name)
         try:
-            pinned = await self._parts.executor.in_thread(
-                parts.kube.find, "ConfigMap", owner.namespace, name
+            pinned = await self.executor.in_thread(
+                self.kube.find, "ConfigMap", owner.namespace, name
             )
         except NotFound:  # nothing was ever started
-            await parts.executor.execute_shared(target, actions.RemoveFinalizer())
+            await self.executor.execute_shared(target, actions.RemoveFinalizer())
             return
-        pod = backfill_pods.discarding_pod(owner, spec, _lander(pinned), parts.context)
-        has_group = (owner.namespace, spec.group) in parts.cache.groups
+        pod = backfill_pods.discarding_pod(owner, spec, _lander(pinned), self.context)
+        has_group = (owner.namespace, spec.group) in self.cache.groups
         if not has_group and pod["spec"]["serviceAccountName"] == names.driver_name(spec.group):
             del pod["spec"]["serviceAccountName"]  # it went with the group
         try:
-            await parts.executor.created(pod, owner)
+            await self.executor.created(pod, owner)
         except RequestRejected as error:
             # As in a namespace that is being deleted: what is in the store stays there.
             log.warning(
                 "side lane not discarded: %s", error, extra={"backfill": "/".join(target.key)}
             )
-            await parts.executor.execute_shared(target, actions.RemoveFinalizer())
+            await self.executor.execute_shared(target, actions.RemoveFinalizer())
 
     async def _delete_pod(self, namespace: str, name: str, uid: str) -> None:
         try:
-            await self._parts.executor.in_thread(
-                self._parts.kube.delete, "Pod", namespace, name, uid
-            )
+            await self.executor.in_thread(self.kube.delete, "Pod", namespace, name, uid=uid)
         except NotFound:
             return
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 
 from landfall.errors import Retry
 from landfall_operator.api.backfill import KIND
-from landfall_operator.core.backfill_snapshot import RETRY, status_of
+from landfall_operator.api.backfill_status import BackfillStatus
+from landfall_operator.api.status_values import readable
+from landfall_operator.core.backfill_snapshot import RETRY
 from landfall_operator.core.backfills import is_settled
 from landfall_operator.core.cache import Key, ObjectCache
 from landfall_operator.objects.names import is_reserved
@@ -149,10 +151,14 @@ def _group_of(body: Json) -> Key:
     return body["metadata"]["namespace"], str(body.get("spec", {}).get("group", ""))
 
 
+def _status(body: Json) -> BackfillStatus:
+    return readable(BackfillStatus, body.get("status", {}))
+
+
 def _is_over(body: Json) -> bool:
     """Whether nothing goes on with a Backfill, and nobody asks for anything."""
     metadata = body["metadata"]
-    status = status_of(body.get("status", {}))
+    status = _status(body)
     is_new = status.observed_generation != metadata.get("generation")
     asks = "deletionTimestamp" in metadata or RETRY in metadata.get("annotations", {})
     return not (is_new or asks) and is_settled(status, body.get("spec", {}).get("promote", ""))
@@ -164,5 +170,5 @@ def _snapshot(body: Json) -> BackfillSnapshot:
         metadata["namespace"],
         metadata["name"],
         str(body.get("spec", {}).get("group", "")),
-        status_of(body.get("status", {})),
+        _status(body),
     )

@@ -62,7 +62,8 @@ class Signer:
         self, keys: Callable[[], tuple[SigningKey, ...]], clock: Callable[[], int] = clock
     ) -> None:
         """``keys`` returns the current key, and after it those that drivers may still know."""
-        self._keys, self._clock = keys, clock
+        self._keys = keys
+        self._clock = clock
         self._offsets: dict[str, int] = {}
 
     @property
@@ -96,7 +97,8 @@ class ControlPort:
 
     def __init__(self, session: aiohttp.ClientSession, signer: Signer) -> None:
         """Use a session that the caller closes."""
-        self._session, self._signer = session, signer
+        self._session = session
+        self._signer = signer
 
     @asynccontextmanager
     async def post(

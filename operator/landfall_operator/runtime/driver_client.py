@@ -106,7 +106,7 @@ class HttpDriverClient:
         refused = ""
         try:
             request = self._control.post(
-                address, path, asdict(command), credentials, TIMEOUT_SECONDS
+                address, path, asdict(command), credentials, timeout_seconds=TIMEOUT_SECONDS
             )
             async with request as response:
                 outcome = outcome_of(response.status)

@@ -308,7 +308,8 @@ class KubeClient:
 
     def _write(self, verb: str, kind: Kind, path: str, body: Json, **query: str) -> Json:
         """Write as the operator; ``query`` has further parameters of the URL."""
-        return self._send(Request(verb, kind, path, {"fieldManager": OPERATOR, **query}, body))
+        written = {"fieldManager": OPERATOR, **query}
+        return self._send(Request(verb, kind, path, written, body=body))
 
     def _send(self, request: Request) -> Json:
         """The response as JSON.

@@ -147,7 +147,8 @@ class Lease:
                 other = f"({error})"
             self.last_check = time.monotonic()
             if not other:
-                self._renewed_at, self._other = began, ""
+                self._renewed_at = began
+                self._other = ""
                 self._thread.start()
                 log.info("became the leader", extra=self._fields())
                 return
@@ -178,7 +179,8 @@ class Lease:
             except LandfallError as error:
                 log.warning("lease not renewed: %s", error, extra=self._fields())
             else:
-                self._renewed_at, wait = began, self._times.renew_interval
+                self._renewed_at = began
+                wait = self._times.renew_interval
                 # A lost lease stays lost: `other` is empty when the renewal succeeded.
                 self._other = other or self._other
             self.last_check = time.monotonic()
@@ -209,7 +211,8 @@ class Lease:
         spec = lease["spec"]
         version = lease["metadata"]["resourceVersion"]
         if version != self._seen_version:
-            self._seen_version, self._seen_since = version, self._seconds()
+            self._seen_version = version
+            self._seen_since = self._seconds()
         holder: str = spec.get("holderIdentity") or ""
         # By the time for which this operator has seen no change, never by the Lease's renewTime:
         # that is of another machine's clock.

@@ -29,6 +29,7 @@ from landfall_operator.objects import rbac
 from landfall_operator.objects.names import FINALIZER, is_reserved
 from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime import watcher
+from landfall_operator.runtime.action_executor import finalizer_patch
 from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
 
 log = logging.getLogger(__name__)
@@ -303,13 +304,6 @@ class Namespaces:
 
     def _remove_finalizer(self, kind: str, finalizer: str, body: Json) -> None:
         metadata = body["metadata"]
-        others = [name for name in metadata["finalizers"] if name != finalizer]
-        patch = {
-            "metadata": {
-                "finalizers": others,
-                "uid": metadata["uid"],
-                "resourceVersion": metadata["resourceVersion"],
-            }
-        }
+        patch = finalizer_patch(metadata, finalizer, present=False)
         self._kube.merge(kind, metadata["namespace"], metadata["name"], patch)
         log.info("%s %s/%s released", kind, metadata["namespace"], metadata["name"])

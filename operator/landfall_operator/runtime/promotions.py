@@ -60,7 +60,9 @@ class HttpPromotionClient:
         outcome = "error"
         try:
             document = {"name": side_lane, "who": OPERATOR, "why": "promote: Automatic", "id": id_}
-            request = self._control.post(address, PATH, document, credentials, TIMEOUT_SECONDS)
+            request = self._control.post(
+                address, PATH, document, credentials, timeout_seconds=TIMEOUT_SECONDS
+            )
             async with request as response:
                 outcome = outcome_of(response.status)
                 if response.status == HTTPStatus.UNAUTHORIZED:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from landfall.errors import LandfallError
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.validation import secrets_over_plain_http
 from landfall_operator.api.verbs import is_paused
 from landfall_operator.core import inputs
 from landfall_operator.core.actions import (
@@ -26,7 +27,6 @@ from landfall_operator.core.cache import Key, ObjectCache, Resource
 from landfall_operator.core.claims import Claim, Claims, claimed_by
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
-from landfall_operator.core.insecure import secrets_over_plain_http
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.rollout import Event, is_changing
 from landfall_operator.core.samples import SampleHistory
@@ -48,7 +48,6 @@ from landfall_operator.runtime.action_executor import (
     ActionExecutor,
     NameTaken,
     Target,
-    difference,
 )
 from landfall_operator.runtime.driver_client import DriverClient
 from landfall_operator.runtime.group_metrics import group_snapshot
@@ -461,7 +460,9 @@ class Reconciler:
                 await self._announce_rejection(target, action, failure, state)
                 return failure
             self._metrics.actions.labels(type(action).__name__).inc()
-        state.rejection, state.invalid, state.name_taken = "", None, ""
+        state.rejection = ""
+        state.invalid = None
+        state.name_taken = ""
         return None
 
     async def _announce_rejection(
@@ -495,9 +496,7 @@ class Reconciler:
         if wait is None or wait > 0:
             return wait or INTERVAL
         try:
-            await self._executor.write_status(
-                target, difference(current.stored_status(), _to_json(status))
-            )
+            await self._executor.write_status(target, status)
         except NotFound:
             return INTERVAL  # The group was deleted meanwhile.
         state.status_written = self._settings.clock()
@@ -558,7 +557,3 @@ def _next_interval(
 def _fields(key: Key) -> dict[str, str]:
     """The fields that every log event about a group has."""
     return {"group": "/".join(key)}
-
-
-def _to_json(status: GroupStatus) -> Json:
-    return status.model_dump(mode="json", by_alias=True, exclude_none=True)

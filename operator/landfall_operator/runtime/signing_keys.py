@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 INTERVAL = 60.0
 """Seconds between two looks at the Secret."""
-CURRENT, PREVIOUS = "current", "previous"
+CURRENT = "current"
+PREVIOUS = "previous"
 
 
 class UnreadableKey(LandfallError):  # noqa: N818  # the name is the state
@@ -55,7 +56,9 @@ class SigningKeys:
 
     def __init__(self, kube: KubeClient, namespace: str, name: str) -> None:
         """``kube`` writes only while this operator is the leader."""
-        self._kube, self._namespace, self._name = kube, namespace, name
+        self._kube = kube
+        self._namespace = namespace
+        self._name = name
         self.keys: tuple[SigningKey, ...] = ()
 
     @property

@@ -192,28 +192,26 @@ async def _resync_kind(
 ) -> set[Key]:
     changed: set[Key] = set()
     listed: set[str] = set()
-    rest, version = "", ""
-    while rest or not version:
-        page = await asyncio.to_thread(kube.page, kind, namespace, SELECTORS[kind], rest)
+    rest = ""
+    while True:
+        page = await asyncio.to_thread(kube.page, kind, namespace, SELECTORS[kind], rest=rest)
         changed |= {key for body in page.items if (key := cache.put(kind, body))}
         listed |= {body["metadata"]["uid"] for body in page.items}
         rest = page.rest
-        version = page.version
-    return changed | cache.drop_missing(kind, namespace, listed, version)
+        if not rest:
+            return changed | cache.drop_missing(kind, namespace, listed, page.version)
 
 
 REPEAT_SECONDS = 60.0
 """Time to a second list, which finds what was deleted after the first one and before the watch."""
 RETRY_SECONDS = 2.0
-_ALL = ""
-"""Stands for all namespaces."""
 
 
 class FirstLists:
     """Which namespaces have been listed since their watch began.
 
     Attributes:
-        listed: the namespaces whose groups are reconciled.
+        listed: the namespaces whose groups are reconciled; None stands for all.
     """
 
     def __init__(self, kube: KubeClient, cache: ObjectCache, wake: Callable[[Key], None]) -> None:
@@ -221,8 +219,8 @@ class FirstLists:
         self._kube = kube
         self._cache = cache
         self._wake = wake
-        self.listed: frozenset[str] = frozenset()
-        self._watched: frozenset[str] = frozenset()
+        self.listed: frozenset[str | None] = frozenset()
+        self._watched: frozenset[str | None] = frozenset()
 
     @property
     def complete(self) -> bool:
@@ -231,7 +229,7 @@ class FirstLists:
 
     def wake(self, key: Key) -> None:
         """Wake a group, unless objects of it may be missing in the cache."""
-        if self.listed & {_ALL, key[0]}:
+        if self.listed & {None, key[0]}:
             self._wake(key)
 
     def forget(self, namespace: str) -> None:
@@ -247,7 +245,7 @@ class FirstLists:
         Raises:
             RequestRejected: A right is missing.
         """
-        self._watched = frozenset(namespaces or {_ALL})
+        self._watched = frozenset(namespaces or {None})
         self.listed &= self._watched
         if new := self._watched - self.listed:
             await self._resync(new, RETRY_SECONDS)
@@ -259,9 +257,9 @@ class FirstLists:
                 self.wake(key)
         await asyncio.Event().wait()
 
-    async def _resync(self, namespaces: frozenset[str], pause: float) -> set[Key]:
+    async def _resync(self, namespaces: frozenset[str | None], pause: float) -> set[Key]:
         """List namespaces, again after a pause while the API server cannot answer."""
-        names = tuple(sorted(namespaces - {_ALL}))
+        names = tuple(sorted(filter(None, namespaces)))
         while True:
             try:
                 return await resync(self._kube, self._cache, names)

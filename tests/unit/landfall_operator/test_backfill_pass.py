@@ -20,7 +20,7 @@ from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import Owner, controller_revision
 from landfall_operator.runtime import work_queue
 from landfall_operator.runtime.action_executor import ActionExecutor
-from landfall_operator.runtime.backfill_pass import BackfillParts, BackfillPass
+from landfall_operator.runtime.backfill_pass import BackfillPass
 from landfall_operator.runtime.backfills import INTERVAL, QUIET_INTERVAL, Backfills, Scope
 from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import Command
@@ -82,31 +82,24 @@ class Scene:
         self.spec = group(output={"url": "s3://logs/clicks"})
         self.has_group(resource())
         events = EventRecorder(self.api, self.metrics, lambda: self.now)
-        parts = BackfillParts(
-            self.api,
-            self.cache,
-            self.drivers,
-            self.drivers,
-            ActionExecutor(self.api, self.cache, self.drivers, events, POOL),
-            SITE,
-            lambda: self.now,
+        self.backfill_pass = BackfillPass(
+            kube=self.api,
+            cache=self.cache,
+            drivers=self.drivers,
+            promotions=self.drivers,
+            executor=ActionExecutor(self.api, self.cache, self.drivers, events, POOL),
+            context=SITE,
+            clock=lambda: self.now,
         )
-        self.backfill_pass = BackfillPass(parts)
         self.manages = True
         scope = Scope(
             namespaces=lambda: (NAMESPACE,),
             is_ready=lambda: True,
             is_managed=lambda _: self.manages,
-            take=self.take,
+            take=lambda body: self.queue.wake(self.backfill_pass.take(body)),
             wake=lambda _: None,
         )
         self.backfills = Backfills(self.api, self.cache, self.metrics, scope)
-
-    def take(self, body: dict[str, Any]) -> None:
-        """Let the queue run a pass over a Backfill as it was listed."""
-        key = body["metadata"]["namespace"], body["metadata"]["name"]
-        self.backfill_pass.listed[key] = body
-        self.queue.wake(key)
 
     async def list_and_pass(self) -> None:
         """List the Backfills once, and run the passes that are due then."""

@@ -12,6 +12,8 @@ from landfall.api.contract import PublisherStatus
 from landfall.api.status_summary import summarize
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.revisions import digest_of, revision_of
+from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.status_values import readable
 from landfall_operator.api.validation import conflict, parsed
 from landfall_operator.core.cache import slim_deployment, slim_pod
 from landfall_operator.core.parsing import (
@@ -19,7 +21,6 @@ from landfall_operator.core.parsing import (
     pod_failure_of,
     record_of,
     report_of,
-    status_of,
 )
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
@@ -219,7 +220,7 @@ def test_a_status_of_a_newer_operator_keeps_what_this_release_can_read() -> None
         "conditions": [ready, {**ready, "type": "NewCondition"}, {**ready, "reason": "NewWord"}],
     }
 
-    read = status_of(stored)
+    read = readable(GroupStatus, stored)
 
     assert (read.phase, read.reason, read.replicas) == ("Pending", "Unknown", 3)
     assert (read.rollout.stage, read.rollout.active) == ("Watching", "g2-a")
@@ -243,7 +244,7 @@ def test_a_status_of_nothing_but_unknown_words_takes_no_time() -> None:
     stored = {"conditions": words, "history": [{"revision": n} for n in range(3_000)]}
     before = time.process_time()
 
-    read = status_of(stored)
+    read = readable(GroupStatus, stored)
 
     assert time.process_time() - before < 10
     assert [condition.type for condition in read.conditions] == ["Ready"]

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from landfall.api.spec import ConsumerGroup
+from landfall_operator.api.backfill_status import BackfillPhase
 from landfall_operator.api.reasons import Reason
 from landfall_operator.api.status import TrialResult, TrialStatus
 from landfall_operator.core import trials
@@ -31,6 +32,9 @@ def backfill(
         "deadLetters": dict(zip(("old", "new"), letters, strict=True)),
         "recordsPerSecond": speed,
         "sample": ["old  a:1  {}"] * 20,
+        "bytes": {"old": 9, "new": 9},
+        "outputPartitions": 1,
+        "differing": 1,
     }
     labels = {"app.kubernetes.io/component": "trial"}
     status: dict[str, Any] = {"phase": "Compared", "offsets": 60_000, "comparison": comparison}
@@ -156,7 +160,7 @@ def test_without_rows_there_is_no_result(asked: ConsumerGroup) -> None:
 def test_why_a_backfill_failed_decides_what_becomes_of_the_revision(
     reason: str, result: TrialResult, said: Reason | None
 ) -> None:
-    found = Backfill("b", "Failed", reason, "why")
+    found = Backfill("b", BackfillPhase.FAILED, reason, "why")
 
     judged = trials.of_failure(TRIAL, found, shadow())
 
@@ -167,9 +171,13 @@ def test_why_a_backfill_failed_decides_what_becomes_of_the_revision(
     ("found", "reason"),
     [
         pytest.param(None, Reason.DEPENDENCY_UNAVAILABLE, id="not created"),
-        pytest.param(Backfill("b", "Pending"), Reason.DEPENDENCY_UNAVAILABLE, id="not begun"),
-        pytest.param(Backfill("b", "Landing", "Unschedulable"), Reason.UNSCHEDULABLE, id="no room"),
-        pytest.param(Backfill("b", "Landing"), Reason.TRIAL_TIMED_OUT, id="slow"),
+        pytest.param(Backfill("b"), Reason.DEPENDENCY_UNAVAILABLE, id="not begun"),
+        pytest.param(
+            Backfill("b", BackfillPhase.LANDING, "Unschedulable"),
+            Reason.UNSCHEDULABLE,
+            id="no room",
+        ),
+        pytest.param(Backfill("b", BackfillPhase.LANDING), Reason.TRIAL_TIMED_OUT, id="slow"),
     ],
 )
 def test_what_kept_a_trial_from_ending(found: Backfill | None, reason: Reason) -> None:
