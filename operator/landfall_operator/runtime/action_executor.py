@@ -527,7 +527,9 @@ class ActionExecutor:
         metadata = self._present(target)
         own = names.FINALIZER if isinstance(target, Target) else DISCARD
         try:
-            await self._merge(target, finalizer_patch(metadata, own, present=present))
+            # By the uid that the pass observed: another object may have the name by now.
+            seen = {**metadata, "uid": target.owner.uid}
+            await self._merge(target, finalizer_patch(seen, own, present=present))
         except NotFound:
             log.debug("it is gone", extra=_fields(target))
 

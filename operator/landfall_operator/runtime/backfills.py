@@ -110,7 +110,7 @@ class Backfills:
         Where Backfills cannot be listed at all, there is no use in a trial's waiting for a list.
         """
         found: list[Json] = []
-        version = "0"
+        version: str | None = None
         problem = ""
         try:
             for page in await asyncio.to_thread(lambda: [*self._kube.pages(KIND, namespace)]):
@@ -129,13 +129,15 @@ class Backfills:
         self._problems[namespace] = problem
         return found
 
-    def take_trials(self, namespace: str | None, bodies: Iterable[Json], version: str) -> None:
+    def take_trials(
+        self, namespace: str | None, bodies: Iterable[Json], version: str | None
+    ) -> None:
         """Wake the groups of which a trial has changed.
 
         Args:
             namespace: what was listed; None for the cluster.
             bodies: the complete list.
-            version: its resourceVersion; 0 where Backfills cannot be listed at all.
+            version: its resourceVersion; None where Backfills cannot be listed at all.
         """
         listed = [*bodies]
         changed = {key for body in listed if (key := self._cache.put(KIND, body))}
@@ -143,7 +145,9 @@ class Backfills:
         if namespace not in self._cache.trials_listed:  # what waited for it goes on
             self._cache.trials_listed.add(namespace)
             changed |= {key for key in self._cache.groups if namespace in {None, key[0]}}
-        for key in sorted(changed | self._cache.drop_missing(KIND, namespace, uids, version)):
+        if version is not None:
+            changed |= self._cache.drop_missing(KIND, namespace, uids, version)
+        for key in sorted(changed):
             self._scope.wake(key)
 
 

@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.signatures import Addressee
-from landfall_operator.core.actions import Apply, EmitEvent, RemoveAnnotation, SendTakeOver
+from landfall_operator.core.actions import (
+    Apply,
+    EmitEvent,
+    RemoveAnnotation,
+    RemoveFinalizer,
+    SendTakeOver,
+)
 from landfall_operator.core.cache import GROUP, ObjectCache
 from landfall_operator.objects.manifests import LiveSettings, Owner, live_settings, shared_objects
+from landfall_operator.objects.names import FINALIZER
 from landfall_operator.runtime.action_executor import (
     REPAIRS_AT_ONCE,
     ActionExecutor,
@@ -20,7 +27,7 @@ from landfall_operator.runtime.action_executor import (
     difference,
 )
 from landfall_operator.runtime.control_port import Bearer, Credentials
-from landfall_operator.runtime.kube_client import KINDS, RequestRejected
+from landfall_operator.runtime.kube_client import KINDS, Conflict, RequestRejected
 from tests.support.api_objects import KEY, OWNER, resource
 from tests.support.cluster_model import SITE, group
 from tests.support.fake_api import FakeApi
@@ -64,7 +71,7 @@ class Kube:
 
         self.patches: list[Any] = []
 
-    def merge(self, kind: str, namespace: str, name: str, patch: Any, part: str = "") -> Any:  # noqa: ARG002  # KubeClient's parameters
+    def merge(self, kind: str, namespace: str, name: str, patch: Any, subresource: str = "") -> Any:  # noqa: ARG002  # KubeClient's parameters
         self.patches.append(patch)
         return resource(2)
 
@@ -106,6 +113,22 @@ def target() -> Target:
     cache = ObjectCache()
     cache.put(GROUP, resource())
     return Target(KEY, cache.groups[KEY], {"g1-a": "10.0.0.1"})
+
+
+def test_a_group_of_the_same_name_keeps_its_finalizer() -> None:
+    api = FakeApi()
+    path = KINDS[GROUP].path(*KEY)
+    cache = ObjectCache()
+    cache.put(GROUP, api.store(path, resource(uid="former", finalizers=[FINALIZER])))
+    former = Target(KEY, cache.groups[KEY], {})
+    del api.objects[path]
+    cache.put(GROUP, api.store(path, resource(uid="present", finalizers=[FINALIZER])))
+    actions = ActionExecutor(api, cache, cast(Any, Drivers()), cast(Any, Events()), POOL)
+
+    with pytest.raises(Conflict):
+        asyncio.run(actions.execute(former, RemoveFinalizer()))
+
+    assert api.objects[path]["metadata"]["finalizers"] == [FINALIZER]
 
 
 @pytest.mark.parametrize("data", [{}, {"other": "aHVzaA=="}, {"token": "%"}, {"token": ""}])

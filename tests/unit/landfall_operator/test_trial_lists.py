@@ -44,7 +44,9 @@ def listed(scene: Reconciled, version: str = "999999") -> list[Key]:
     return take_trials(scene, backfills(scene).values(), version)
 
 
-def take_trials(scene: Reconciled, bodies: Iterable[dict[str, Any]], version: str) -> list[Key]:
+def take_trials(
+    scene: Reconciled, bodies: Iterable[dict[str, Any]], version: str | None
+) -> list[Key]:
     """Take a list of the whole cluster; returns the groups that are woken."""
     woken: list[Key] = []
     scope = Scope(
@@ -140,7 +142,7 @@ def test_where_backfills_cannot_be_listed_a_trial_begins_all_the_same(scene: Rec
     scene.restart_operator()
     run(scene, 30)
 
-    take_trials(scene, [], "0")
+    take_trials(scene, [], None)
     run(scene, 30)
 
     assert scene.api.asked("apply", KIND) == 1
