@@ -1,6 +1,8 @@
 .DEFAULT_GOAL := help
 # Images of Python set this. Each of thousands of processes would then compile all of Landfall and, of pytest, all tests.
 export PYTHONDONTWRITEBYTECODE :=
+# As pip, Maven and Go do: behind a proxy that inspects TLS, only the system's store has its authority.
+export UV_SYSTEM_CERTS ?= 1
 SHELL := /bin/bash -o pipefail
 PYTHON ?= python3
 BIN := .venv/bin
