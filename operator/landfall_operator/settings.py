@@ -116,6 +116,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
             readers=parsed.metrics_readers,
             driver=parsed.driver_defaults,
             executor=parsed.executor_defaults,
+            inherited=parsed.inherited_labels,
         ),
     )
 
@@ -142,6 +143,14 @@ def _label(text: str) -> str:
     if text and not re.fullmatch(r"[A-Za-z0-9./_-]+=[A-Za-z0-9._-]+", text):
         raise ValueError(text)
     return text
+
+
+def _keys(text: str) -> tuple[str, ...]:
+    """Keys of labels."""
+    keys = _items(text)
+    if not all(re.fullmatch(r"[A-Za-z0-9./_-]+", key) for key in keys):
+        raise ValueError(text)
+    return keys
 
 
 def _peers(text: str) -> tuple[Json, ...]:
@@ -237,6 +246,12 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
         "",
         "what the pods of all executors get, as JSON of spec.executor; the values of a group win",
         {"type": _pod(ExecutorPod)},
+    ),
+    (
+        "--inherited-labels",
+        "",
+        "comma-separated keys of labels that pods and other objects of a group have from it",
+        {"type": _keys},
     ),
     (
         "--lease",

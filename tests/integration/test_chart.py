@@ -197,6 +197,14 @@ def test_the_operator_gets_the_limit_of_rollouts() -> None:
     )
 
 
+def test_the_operator_gets_the_labels_that_objects_inherit() -> None:
+    values = {"pods": {"inheritedLabels": ["team", "example.com/cost"]}}
+
+    context = settings.read([], environment(rendered(values))).context
+
+    assert context.inherited == ("team", "example.com/cost")
+
+
 def test_the_test_pod_is_not_taken_for_the_operator() -> None:
     manifests = rendered({})
 

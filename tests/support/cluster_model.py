@@ -106,6 +106,7 @@ class World:
     pulled: set[str] = field(default_factory=set)
     committed: set[str] = field(default_factory=set)
     annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     tried_again: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
@@ -160,6 +161,7 @@ class World:
             deleting=self.deleting,
             finalizer=self.finalizer,
             annotations=dict(self.annotations),
+            labels=dict(self.labels),
             spec=followed(self.group, self.records, self.context.image) if self.group else None,
             spec_error=self.spec_error,
             status=self.status,

@@ -15,6 +15,9 @@ LANDFALL_DRIVER_DEFAULTS: {{ toJson . | quote }}
 {{- with mergeOverwrite (deepCopy $common) (deepCopy $pods.executor) }}
 LANDFALL_EXECUTOR_DEFAULTS: {{ toJson . | quote }}
 {{- end }}
+{{- with $pods.inheritedLabels }}
+LANDFALL_INHERITED_LABELS: {{ join "," . | quote }}
+{{- end }}
 LANDFALL_MAX_ROLLOUTS: {{ .Values.operator.maxRollouts | quote }}
 {{- with .Values.drivers.networkPolicy.from }}
 LANDFALL_METRICS_READERS: {{ toJson . | quote }}

@@ -73,6 +73,7 @@ def decide(
     """
     if observed.paused and not observed.deleting:
         return ()
+    context = context.of(observed.labels)
     return tuple(
         chain(
             _rollout_actions(observed, desired, announcement),
@@ -139,7 +140,7 @@ def _object_actions(
         yield from _apply_if_changed(
             observed,
             manifests.live_settings(
-                _owner(observed),
+                _owner(observed, context),
                 desired.group,
                 LiveSettings(
                     desired.scaling.desired,
@@ -190,7 +191,8 @@ def _shared_objects(
     if observed.lacks_token:
         yield actions.EnsureToken(names.control_name(observed.name))
     annotations = group.spec.driver.service_account_annotations
-    for manifest in manifests.shared_objects(_owner(observed), accounts, context, annotations):
+    owner = _owner(observed, context)
+    for manifest in manifests.shared_objects(owner, accounts, context, annotations):
         yield from _apply_if_changed(observed, manifest)
 
 
@@ -210,10 +212,10 @@ def _driver_actions(
         if driver and driver.replicas != replicas:
             yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
         return
-    owner = _owner(observed)
+    owner = _owner(observed, context)
     image = _image(observed, driver, group, context)
     # The ControllerRevision comes before its driver, so a rollback never lacks it.
-    yield from _record(observed, group, image)
+    yield from _record(owner, observed, group, image)
     # Most passes need no ConfigMap, and its documents are most of the work of a pass.
     config_map = partial(
         manifests.config_map,
@@ -238,10 +240,12 @@ def _driver_actions(
         yield actions.ScaleDriver(names.revision_name(observed.name, revision), replicas)
 
 
-def _record(observed: GroupObservation, group: ConsumerGroup, image: str) -> Iterator[Action]:
+def _record(
+    owner: Owner, observed: GroupObservation, group: ConsumerGroup, image: str
+) -> Iterator[Action]:
     if not observed.recorded(digest_of(group)):
         number = max((record.number for record in observed.records), default=0) + 1
-        record = manifests.controller_revision(_owner(observed), group, image, number)
+        record = manifests.controller_revision(owner, group, image, number)
         yield actions.CreateRevision(record)
 
 
@@ -254,10 +258,10 @@ def _trial_actions(
     if observed.backfills is None:
         return  # What is not known yet may exist already.
     if trial and group and trial.backfill not in observed.backfills:
+        owner = _owner(observed, context)
         # The Backfill reads the spec from there.
-        yield from _record(observed, group, _image(observed, None, group, context))
+        yield from _record(owner, observed, group, _image(observed, None, group, context))
         executors = desired.scaling.desired
-        owner = _owner(observed)
         name = trial.backfill
         yield actions.Apply(
             trial_manifest(
@@ -380,5 +384,5 @@ def _apply_if_drifted(observed: GroupObservation, manifest: Json) -> Iterator[Ac
         yield actions.Apply(manifest)
 
 
-def _owner(observed: GroupObservation) -> Owner:
-    return Owner(observed.name, observed.namespace, observed.uid)
+def _owner(observed: GroupObservation, context: OperatorContext) -> Owner:
+    return Owner(observed.name, observed.namespace, observed.uid, labels=context.labels)

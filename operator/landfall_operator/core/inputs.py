@@ -87,6 +87,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         deleting="deletionTimestamp" in metadata,
         finalizer=FINALIZER in metadata.get("finalizers", []),
         annotations=metadata.get("annotations", {}),
+        labels=resource.labels,
         spec=followed(resource.spec, records, inputs.default_image)
         if resource.spec and not inputs.spec_error
         else None,

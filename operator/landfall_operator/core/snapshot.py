@@ -202,6 +202,7 @@ class GroupObservation:
         deleting: whether the resource has a deletion timestamp.
         finalizer: whether Landfall's finalizer is set.
         annotations: the annotations with Landfall's prefix that users have set.
+        labels: metadata.labels.
         spec: the requested spec; None when it is not valid.
         spec_error: why the requested spec is not valid; else empty.
         status: the status that the operator wrote last.
@@ -233,6 +234,7 @@ class GroupObservation:
     deleting: bool = False
     finalizer: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     spec: ConsumerGroup | None = None
     spec_error: str = ""
     status: GroupStatus = field(default_factory=GroupStatus)

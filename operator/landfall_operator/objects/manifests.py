@@ -9,7 +9,7 @@ templates, but must not restart any driver, nor rewrite what one reads when it r
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -60,6 +60,8 @@ class Owner:
     namespace: str
     uid: str
     kind: str = "ConsumerGroup"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What its objects inherit of its labels."""
 
     def reference(self) -> Json:
         """The reference in the metadata of what it owns."""
@@ -240,7 +242,7 @@ def owned_object(
         "metadata": {
             "name": name,
             "namespace": owner.namespace,
-            "labels": dict(labels),
+            "labels": {**owner.labels, **labels},
             "ownerReferences": [owner.reference()],
         },
     }

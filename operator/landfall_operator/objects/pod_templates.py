@@ -16,7 +16,7 @@ are encrypted. They carry no records, so the encryption costs little.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
@@ -102,6 +102,8 @@ class OperatorContext:
         readers: peers of a NetworkPolicy that may read status and metrics; everyone if empty.
         driver: what the pods of all drivers get, as in ``spec.driver``; a group's own values win.
         executor: the same of executors.
+        inherited: keys of the labels that the objects of a group have from it.
+        labels: these labels of one group, see ``of``.
     """
 
     image: str
@@ -112,6 +114,23 @@ class OperatorContext:
     readers: tuple[Json, ...] = ()
     driver: DriverPod = field(default_factory=DriverPod)
     executor: ExecutorPod = field(default_factory=ExecutorPod)
+    inherited: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, labels: Mapping[str, str]) -> "OperatorContext":
+        """The settings for a group with these labels: its pods get those that are inherited.
+
+        They are defaults of its pods, so ``spec.driver.labels`` and ``spec.executor.labels`` win.
+        """
+        found = {key: labels[key] for key in self.inherited if key in labels}
+        if not found:
+            return self
+        return replace(
+            self,
+            driver=self.driver.model_copy(update={"labels": {**self.driver.labels, **found}}),
+            executor=self.executor.model_copy(update={"labels": {**self.executor.labels, **found}}),
+            labels=found,
+        )
 
 
 def driver_template(

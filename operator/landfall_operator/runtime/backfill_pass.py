@@ -208,12 +208,18 @@ class BackfillPass:
         """
         spec = observed.spec
         assert spec
-        manifest = backfill_pods.config_map(owner, spec, landing, self.context)
+        context = self._context((owner.namespace, spec.group))
+        manifest = backfill_pods.config_map(owner, spec, landing, context)
         lander = _lander(await self.executor.created(manifest, owner))
-        for policy in backfill_pods.network_policies(owner, spec, self.context):
+        for policy in backfill_pods.network_policies(owner, spec, context):
             await self.executor.in_thread(self.kube.apply, policy)
-        pod = backfill_pods.landing_pod(owner, spec, lander, self.context)
+        pod = backfill_pods.landing_pod(owner, spec, lander, context)
         await self.executor.created(pod, owner)
+
+    def _context(self, key: Key) -> OperatorContext:
+        """The settings for the group of a Backfill, which may be gone."""
+        group = self.cache.groups.get(key)
+        return self.context.of(group.labels if group else {})
 
     async def _discard(self, target: BackfillTarget, observed: BackfillObservation) -> None:
         """Create the pod that discards; if nothing can, let the Backfill go."""
@@ -228,8 +234,9 @@ class BackfillPass:
         except NotFound:  # nothing was ever started
             await self.executor.execute_shared(target, actions.RemoveFinalizer())
             return
-        pod = backfill_pods.discarding_pod(owner, spec, _lander(pinned), self.context)
-        has_group = (owner.namespace, spec.group) in self.cache.groups
+        key = (owner.namespace, spec.group)
+        pod = backfill_pods.discarding_pod(owner, spec, _lander(pinned), self._context(key))
+        has_group = key in self.cache.groups
         if not has_group and pod["spec"]["serviceAccountName"] == names.driver_name(spec.group):
             del pod["spec"]["serviceAccountName"]  # it went with the group
         try:

@@ -1,9 +1,10 @@
 """Passes over Backfills against an API server in memory, from apply to deletion."""
 
 import asyncio
+import json
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -18,6 +19,7 @@ from landfall_operator.api.revisions import revision_of
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import Owner, controller_revision
+from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime import work_queue
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import BackfillPass
@@ -75,7 +77,7 @@ class Drivers:
 class Scene:
     """An operator with one group, and the Backfill `fix` of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: OperatorContext = SITE) -> None:
         self.api, self.cache, self.drivers = FakeApi(), ObjectCache(), Drivers()
         self.metrics = Metrics(lambda: OperatorSnapshot(True, 1, 0.0))
         self.now = datetime(2026, 11, 26, 10, tzinfo=UTC)
@@ -88,7 +90,7 @@ class Scene:
             drivers=self.drivers,
             promotions=self.drivers,
             executor=ActionExecutor(self.api, self.cache, self.drivers, events, POOL),
-            context=SITE,
+            context=context,
             clock=lambda: self.now,
         )
         self.manages = True
@@ -203,6 +205,19 @@ def is_promoted(scene: Scene) -> None:
     scene.passes(2)
     scene.ends(0, COMPARED.as_json())
     scene.passes(2)
+
+
+def test_its_pods_inherit_labels_of_the_group() -> None:
+    scene = Scene(replace(SITE, inherited=("team",)))
+    scene.has_group(resource(labels={"team": "web"}))
+    scene.apply()
+    scene.passes(2)
+    executor = json.loads(
+        scene.api.objects[f"{CORE}/configmaps/backfill-fix"]["data"]["executor.json"]
+    )
+
+    assert scene.api.objects[POD]["metadata"]["labels"]["team"] == "web"
+    assert executor["metadata"]["labels"]["team"] == "web"
 
 
 def test_it_is_landed_compared_and_shown(scene: Scene) -> None:
