@@ -13,6 +13,7 @@ from datetime import datetime
 from landfall.api.backfill_report import BackfillReport, parse_report
 from landfall.api.signatures import Addressee
 from landfall_operator.api.revisions import parse_group_file
+from landfall_operator.api.verbs import is_paused
 from landfall_operator.core import actions, backfills, inputs
 from landfall_operator.core.backfill_snapshot import (
     BackfillObservation,
@@ -153,6 +154,8 @@ class BackfillPass:
         group = self.cache.groups.get(key)
         if group is None or request is None or lane is None:
             return PromotionAnswer("failed", f"there is no ConsumerGroup {spec.group} any more")
+        if is_paused(group.annotations):
+            return PromotionAnswer("failed", "reconciliation of the group is paused; it waits")
         revision = group.status.rollout.active or ""
         pod = inputs.reachable_pods(self.cache.owned(key)).get(revision)
         if pod is None:
