@@ -109,7 +109,7 @@ def test_two_tenants_and_one_place(groups: Callable[[], LiveGroup]) -> None:
     first.topic()
     first.apply_and_wait_for_commit()
     first.wait_for_condition("Ready", "True", "AsExpected")
-    before = gist(first)
+    before, landed_by = gist(first), first.status()["rollout"]["active"]
 
     with scene("Two tenants and one place") as shown:
         shown.say(
@@ -136,8 +136,12 @@ def test_two_tenants_and_one_place(groups: Callable[[], LiveGroup]) -> None:
         describe(first, shown)
 
     assert first.namespace not in text
+    assert first.namespace not in json.dumps(second.status())
     assert gist(first) == before
+    assert first.status()["rollout"]["active"] != landed_by, "the edit is what lands"
+    assert second.condition("SpecValid")[:2] == ("False", "SpecInvalid"), "still refused"
     assert second.pods("driver") == {}
+    assert second.kubectl("get", "deployments", "-o", "name") == "", "nothing was made for it"
     assert first.final_audit() == SOUND
 
 
