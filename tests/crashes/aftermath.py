@@ -2,7 +2,9 @@
 
 Once faults cease, a driver may live on. It must land everything by itself, or say why it cannot
 (``Schedule.stuck``). Kafka partitions without a leader stay so for a while: first the
-others must land, then, with their leaders, these.
+others must land, then, with their leaders, these. Where no driver of the live lane lives on, they
+have leaders again after ``LEADERLESS`` steps: a driver of a trial may wait for one, and does not
+end before.
 """
 
 from functools import partial
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 10_000
 """Steps within which the driver that lives on must have landed what it can."""
+LEADERLESS = 2_000
+"""Steps after which a Kafka partition has a leader again, for who does nothing but wait for one."""
 GLANCE = 10
 """Steps between two looks at it."""
 
@@ -34,6 +38,7 @@ class Aftermath:
         self.survivor: Process | None = None
         self.late: list[str] = []
         self._deadline = schedule.steps + PATIENCE
+        self._leaderless_until = schedule.steps + LEADERLESS
         for process in schedule.processes:
             if not (process.dead or process.ended):
                 self._settle(process)
@@ -57,7 +62,11 @@ class Aftermath:
     def happen(self) -> None:
         """What happens between two steps."""
         one, schedule = self.survivor, self._schedule
-        if one is None or schedule.steps % GLANCE:
+        if schedule.steps % GLANCE:
+            return
+        if one is None:
+            if schedule.steps > self._leaderless_until:
+                elect_leaders(schedule)
             return
         if one.dead or one.ended:
             self.survivor = None

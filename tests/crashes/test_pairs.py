@@ -16,6 +16,7 @@ FIRST, SCHEDULES, CHUNKS = 60, share(200), 4
 FAILED_ONCE = {
     "dead letters expired by a slot whose REPLACE was decided again": 7280552536038,
     "a replay deleted what another one had read": 205697679838014,
+    "the driver of a trial waited for a leader that never came": 202704638915872,
 }
 """Schedules that a hunt has found, by what was wrong."""
 Row = tuple[str, str, str, str]
