@@ -5,8 +5,9 @@ Helm chart, and two groups: one lands SequenceFiles, the other Parquet. Both mer
 and merges are undone and folders landed again all the while. The schedule of faults depends on the
 seed and the minutes only. After the faults everything must be landed within 15 minutes, and
 `landfall audit`, `landfall fsck` and the producers' own ledger must find nothing missing,
-duplicated, misplaced or changed. Otherwise the exit code is 1; with --keep everything is then left
-running for inspection.
+duplicated, misplaced or changed. Objects must have been merged, and an undoing and a promotion have
+come through: the run asks for these, after the faults and while records arrive, until they do.
+Otherwise the exit code is 1; with --keep everything is then left running for inspection.
 """
 
 import argparse
@@ -193,6 +194,9 @@ class Run:
             thread.join()
         # After the threads: one of them might inject a fault again that was just lifted.
         environment.lift_faults()
+        environment.stopping.clear()
+        runner.play_missing_verbs()
+        environment.stopping.set()
 
     def _sample(self, environment: Environment, now: float) -> None:
         # The servers themselves may be killed or full at the moment: then there is no measurement.
@@ -254,7 +258,9 @@ class Run:
             (self.folder / "growth.svg").write_text(growth.picture(self.samples))
         (self.folder / "outcome.json").write_bytes(msgspec.json.encode(outcome))
         self.console.print(f"{self.folder}/table.md")
-        return outcome.is_sound
+        for what in outcome.not_played:
+            self.console.print(f"[red]{what}")
+        return outcome.is_sound and not outcome.not_played
 
     def _report_fault(self, result: FaultResult) -> None:
         self.log.write(msgspec.json.encode(result).decode() + "\n")

@@ -9,6 +9,8 @@ from tests.chaos.schedule import S3, STORE, Fault, Kind
 
 MAX_KINDS_NAMED = 8
 """How many kinds of faults a table names as the causes of a pause."""
+VERBS = (Kind.UNDONE, Kind.PROMOTED)
+"""What people ask for that replaces objects: each comes through in a run."""
 LEAD_SECONDS = 5.0
 """A fault that ended this long before a pause may still be its cause."""
 
@@ -157,6 +159,13 @@ class Outcome:
         )
 
     @property
+    def not_played(self) -> Sequence[str]:
+        """What a run is to replace objects by, and did not."""
+        merged = [f"{name}: nothing was merged" for name, g in self.groups.items() if not g.retired]
+        verbs = [f"none came through: {kind.value}" for kind in missing_verbs(self.results)]
+        return [*merged, *verbs]
+
+    @property
     def injected(self) -> Counter[Kind]:
         """How many faults of each kind were really injected."""
         return Counter(result.fault.kind for result in self.results if result.injected)
@@ -171,6 +180,12 @@ class Outcome:
             and result.began < pause.ended
             and result.ended > pause.began - LEAD_SECONDS
         ]
+
+
+def missing_verbs(results: Iterable[FaultResult]) -> Sequence[Kind]:
+    """The verbs that have come through in none of these results."""
+    done = {result.fault.kind for result in results if result.injected}
+    return [kind for kind in VERBS if kind not in done]
 
 
 def describe_kinds(kinds: Iterable[Kind]) -> str:

@@ -4,12 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import count, groupby
+from random import Random
 
 from tests.chaos import pod_faults, replacing_verbs, server_faults, store_faults
 from tests.chaos.environment import Environment
-from tests.chaos.outcome import FaultResult, NotInjected
-from tests.chaos.schedule import Fault, Kind
+from tests.chaos.outcome import VERBS, FaultResult, NotInjected, missing_verbs
+from tests.chaos.schedule import GROUPS, Fault, Kind
 
 INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     **store_faults.INJECTORS,
@@ -18,7 +19,13 @@ INJECTORS: Mapping[Kind, Callable[[Environment, Fault], str]] = {
     **replacing_verbs.INJECTORS,
 }
 MAX_DELAY = 30.0
-"""Seconds after its time when a fault is skipped, because the one before it took so long."""
+"""Seconds after its time when a fault is skipped, because the one before it took so long. Verbs are
+not: people ask for them whenever they have the time.
+"""
+VERBS_SECONDS = 1200.0
+"""How long a run asks for verbs that have not come through while everything broke."""
+VERBS_PAUSE = 5.0
+"""Seconds between two of these attempts."""
 
 
 @dataclass
@@ -60,14 +67,27 @@ class Runner:
             self.environment.wait(fault.at - self.now)
             if self.environment.stopping.is_set():
                 return
-            result = self._inject(fault)
-            with self._lock:
-                self.results.append(result)
-                self.report(result)
+            self._note(self._inject(fault))
+
+    def play_missing_verbs(self) -> None:
+        """Ask for each verb that has not come through yet, until it does or it takes too long."""
+        dice, end = Random(len(self.results)), self.now + VERBS_SECONDS
+        for number in count():
+            missing = missing_verbs(self.results)
+            if not missing or self.now > end:
+                return
+            kind, target = missing[number % len(missing)], GROUPS[number % len(GROUPS)]
+            self._note(self._inject(Fault(-1, self.now, kind, target, pick=dice.randrange(2**16))))
+            self.environment.wait(VERBS_PAUSE)
+
+    def _note(self, result: FaultResult) -> None:
+        with self._lock:
+            self.results.append(result)
+            self.report(result)
 
     def _inject(self, fault: Fault) -> FaultResult:
         began = self.now
-        if began > fault.at + MAX_DELAY:
+        if began > fault.at + MAX_DELAY and fault.kind not in VERBS:
             note = "skipped: the fault before it took too long"
             return FaultResult(fault, began, began, injected=False, note=note)
         try:

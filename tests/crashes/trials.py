@@ -39,7 +39,7 @@ from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.driver.decide.promotion import Promotion, promotion
 from landfall.driver.process.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.replacing.promoting import Lanes
-from landfall.errors import LandfallError
+from landfall.errors import LandfallError, Reason
 from landfall.lane import Lane
 from landfall.ledger import Commit, decode
 from landfall.ledger.names import object_names
@@ -267,8 +267,8 @@ class Trials:
             last = trial.drivers[-1]
             # To one that was frozen for long, the log has not answered in time.
             is_late = last.code is ExitCode.UNAVAILABLE and last.name in self._were_frozen
-            is_over = is_late or last.code in {ExitCode.STALLED, ExitCode.FENCED}
-            if not is_over and not last.dead:
+            is_stalled = last.code is ExitCode.STALLED and self._may_stall(trial, last)
+            if not (is_late or is_stalled or last.code is ExitCode.FENCED or last.dead):
                 yield f"is not landed, and {last.name} ended with {last.code} {last.error}"
             return
         found = Counter[tuple[str, int, int]]()
@@ -285,6 +285,13 @@ class Trials:
         )
         if found != wanted:
             yield f"has {found - wanted} too much, and lacks {wanted - found}"
+
+    def _may_stall(self, trial: Trial, last: Process) -> bool:
+        """Whether the log has lost what is not landed, or the driver has named what is."""
+        ranges = {each.topic_partition: each.offsets for each in trial.plan.ranges}
+        message = last.contender.deps.counters.message
+        is_named = any(line.startswith(tuple(Reason)) for line in message.splitlines())
+        return is_named or any(self._schedule.log_start(tp) > o.start for tp, o in ranges.items())
 
     @property
     def _live(self) -> Lane:
