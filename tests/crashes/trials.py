@@ -287,11 +287,15 @@ class Trials:
             yield f"has {found - wanted} too much, and lacks {wanted - found}"
 
     def _may_stall(self, trial: Trial, last: Process) -> bool:
-        """Whether the log has lost what is not landed, or the driver has named what is."""
+        """Whether the log has lost what is not landed, or the driver has named what is wrong.
+
+        Why it ends it says at its end: by then a leader may be back for whose sake it does.
+        """
         ranges = {each.topic_partition: each.offsets for each in trial.plan.ranges}
         message = last.contender.deps.counters.message
         is_named = any(line.startswith(tuple(Reason)) for line in message.splitlines())
-        return is_named or any(self._schedule.log_start(tp) > o.start for tp, o in ranges.items())
+        is_lost = any(self._schedule.log_start(tp) > o.start for tp, o in ranges.items())
+        return is_named or is_lost or self._schedule.luck.leaderless
 
     @property
     def _live(self) -> Lane:
