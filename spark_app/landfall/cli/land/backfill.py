@@ -2,7 +2,7 @@
 
 import argparse
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,7 +17,7 @@ from landfall.cli.land.run import log_to_stderr
 from landfall.cli.text import console
 from landfall.cli.text.log_lines import Printed
 from landfall.cli.text.progress import progress
-from landfall.driver.backfill.landed_ledger import read_landed
+from landfall.driver.backfill.landed_ledger import read_chosen, read_landed
 from landfall.driver.backfill.side_lane import (
     PLAN,
     SidePlan,
@@ -29,18 +29,15 @@ from landfall.driver.backfill.side_lane import (
     store_plan,
 )
 from landfall.driver.backfill.side_leftovers import delete_leftovers
-from landfall.driver.decide.backfill import Backfill, Choice, chosen
+from landfall.driver.decide.backfill import Backfill, Choice
 from landfall.driver.decide.counting import Ranges, output_partition
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import check_landed
 from landfall.errors import Stalled
 from landfall.lane.stores import open_stores
-from landfall.ledger.names.object_names import MAX_OFFSET
-from landfall.ledger.offsets import OffsetRange, TopicPartition
+from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall.store import Store
-
-EVERYTHING = OffsetRange(0, MAX_OFFSET)
 
 
 @dataclass(frozen=True)
@@ -65,16 +62,9 @@ class OpenBackfill:
         """The plan that is stored."""
         return read_plan(self.store, self.name)
 
-    def live_now(self, within: Ranges | None = None) -> LandedNow:
-        """What the live group has landed, of some ranges or of all."""
+    def live_now(self, within: Ranges) -> LandedNow:
+        """What the live group has landed of some ranges."""
         return read_landed(self.live.lane, self.live.store, within)
-
-    def live_topics(self, topics: Collection[str]) -> LandedNow:
-        """What the live group has landed of these topics, or of all if there are none."""
-        if not topics:
-            return self.live_now()
-        members = self.live.lane.read().members
-        return self.live_now({tp: EVERYTHING for tp in members if tp.topic in topics})
 
     def landed(self) -> LandedNow:
         """What the side lane has landed."""
@@ -133,8 +123,7 @@ def make_plan(
     live, now = opened.live, datetime.now(UTC)
     if not live.group.spec.source.landed:
         live.group.spec.source.require_kafka()
-    landed = opened.live_topics(arguments.topic)
-    if landed.slot < 0:
+    if live.lane.read().seq < 0:
         raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
     choice = Choice(
         frozenset(arguments.topic),
@@ -146,7 +135,7 @@ def make_plan(
         arguments.share,
         arguments.may_shrink,
     )
-    found = chosen(landed, choice)
+    landed, found = read_chosen(live.lane, live.store, choice)
     plan = side_plan(opened.name, landed, found, live.group.spec.generation, now)
     if is_stored:
         store_plan(opened.store, plan)

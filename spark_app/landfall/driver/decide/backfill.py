@@ -28,7 +28,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import RetiringObject, Section
 from landfall.ledger.replace.replacing import MAX_FOLDERS, MAX_OBJECTS
-from landfall.ledger.task_results import ObjectKind
+from landfall.ledger.task_results import LandedObject, ObjectKind
 
 
 class NothingChosen(Stalled):
@@ -64,19 +64,27 @@ class Choice:
 
     def takes_range(self, landed: LandedRange) -> bool:
         """Whether a slice was landed in time, of a topic that is chosen."""
+        return self.is_in_time(landed.piece.topic_partition.topic, landed.time)
+
+    def is_in_time(self, topic: str, time: datetime) -> bool:
+        """Whether what was landed of a topic at a time is chosen, by these."""
         return (
-            (not self.topics or landed.piece.topic_partition.topic in self.topics)
-            and (self.since is None or landed.time >= self.since)
-            and (self.until is None or landed.time < self.until)
+            (not self.topics or topic in self.topics)
+            and (self.since is None or time >= self.since)
+            and (self.until is None or time < self.until)
         )
 
     def takes_object(self, each: CountingObject) -> bool:
         """Whether rows of an object are chosen."""
-        folder = output_partition(each.key)
-        is_data = each.landed.kind is ObjectKind.DATA
+        return self.takes(each.landed, each.generation)
+
+    def takes(self, landed: LandedObject, generation: int) -> bool:
+        """Whether rows of an object whose name has a generation are chosen."""
+        key = landed.upload.key
+        folder, is_data = output_partition(key), landed.kind is ObjectKind.DATA
         return (
-            (not self.generations or each.generation in self.generations)
-            and (not self.keys or each.key in self.keys)
+            (not self.generations or generation in self.generations)
+            and (not self.keys or key in self.keys)
             and (
                 not self.output_partitions
                 or (is_data and any(fnmatchcase(folder, each) for each in self.output_partitions))
@@ -156,6 +164,22 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
         Retry: something of it is not visible yet.
     """
     _check_names(landed, choice)
+    found, between = _chosen_ranges(landed, choice)
+    return replace(covering(landed, found), between=between)
+
+
+def reached(landed: LandedNow, choice: Choice) -> Ranges:
+    """The ranges that a choice lands again, whether or not that is possible.
+
+    Raises:
+        NothingChosen: no slice is chosen.
+        Stalled: SPEC_INVALID, something of a feed is chosen.
+    """
+    return grown(landed, _chosen_ranges(landed, choice)[0])
+
+
+def _chosen_ranges(landed: LandedNow, choice: Choice) -> tuple[Ranges, int]:
+    """The ranges, and how many of their offsets are in no chosen slice, but between two of them."""
     counting = [each for each in landed.objects.values() if not landed.is_former(each)]
     by_rows = _RowChoice(choice, counting)
     ranges, lengths = dict[TopicPartition, OffsetRange](), dict[TopicPartition, int]()
@@ -174,9 +198,8 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
         )
     some = _share_of(ranges, choice.share)
     if choice.is_sample or choice.share is not None:
-        return covering(landed, _shrunk(landed, some))
-    between = sum(len(offsets) - lengths[tp] for tp, offsets in some.items())
-    return replace(covering(landed, some), between=between)
+        return _shrunk(landed, some), 0
+    return some, sum(len(offsets) - lengths[tp] for tp, offsets in some.items())
 
 
 def _shrunk(landed: LandedNow, ranges: Ranges) -> Ranges:

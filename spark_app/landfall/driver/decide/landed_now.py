@@ -131,6 +131,7 @@ class LandedNow:
         given_up: how many objects LOSTs gave up.
         replays: how many dead-letter objects were replayed.
         promotions: which backfills are promoted.
+        next_offsets: of members, if not everything was taken in.
     """
 
     group: str
@@ -152,6 +153,7 @@ class LandedNow:
     given_up: int = 0
     replays: int = 0
     promotions: Promotions = field(default_factory=Promotions)
+    next_offsets: Mapping[TopicPartition, int] | None = None
     _due: dict[int, dict[str, CountingObject]] = field(default_factory=dict)
     _read: dict[int, list[str]] = field(default_factory=dict)
     _replacing: dict[int, _Replacing] = field(default_factory=dict)
@@ -260,6 +262,8 @@ class LandedNow:
 
     def checkpoint(self, tp: TopicPartition) -> int:
         """The next offset to land of a member, whether or not all before it is visible."""
+        if self.next_offsets is not None:
+            return self.next_offsets[tp]
         life = self.lives[tp]
         ends = [each.piece.offsets.end for each in self.ranges.get(tp, ()) if each.life == life]
         ends += [hole.end for slot, hole in self.holes.get(tp, ()) if slot > life]

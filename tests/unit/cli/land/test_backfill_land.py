@@ -161,11 +161,11 @@ def test_only_what_was_landed_lately_is_chosen(
 ) -> None:
     asked: list[Choice] = []
 
-    def none_chosen(_: object, choice: Choice) -> Backfill:
+    def none_chosen(_lane: object, _store: object, choice: Choice) -> Backfill:
         asked.append(choice)
         raise NothingChosen(Reason.SPEC_INVALID, "nothing")
 
-    monkeypatch.setattr(backfill, "chosen", none_chosen)
+    monkeypatch.setattr(backfill, "read_chosen", none_chosen)
     before = datetime.now(UTC)
 
     assert scene.run("plan", "--last", "1h") == ExitCode.USAGE
