@@ -174,18 +174,21 @@ class ScheduledBackground:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
-    def pool(self, _threads: int = 1, name: str = "pool") -> Executor:
-        return ScheduledPool(self._scheduler, name)
+    def pool(self, threads: int = 1, name: str = "pool") -> Executor:
+        return ScheduledPool(self._scheduler, name, is_single=threads == 1)
 
     def notifier(self) -> "ScheduledNotifier":
         return ScheduledNotifier(self._scheduler)
 
 
 class ScheduledPool(Executor):
-    """A pool whose work runs when the scheduler chooses it; ``map`` runs on the calling thread."""
+    """A pool whose work runs when the scheduler chooses it; ``map`` runs on the calling thread.
 
-    def __init__(self, scheduler: Scheduler, name: str) -> None:
-        self._scheduler, self._what = scheduler, name
+    Of a pool with a single thread, no work begins before what was submitted earlier has ended.
+    """
+
+    def __init__(self, scheduler: Scheduler, name: str, *, is_single: bool = False) -> None:
+        self._scheduler, self._what, self._is_single = scheduler, name, is_single
         self._tasks = list[tuple[Task, Future[Any]]]()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -203,8 +206,10 @@ class ScheduledPool(Executor):
             else:
                 future.set_result(result)
 
-        owner = self._scheduler.current.owner
-        self._tasks.append((self._scheduler.spawn(owner, self._what, run), future))
+        task = self._scheduler.spawn(self._scheduler.current.owner, self._what, run)
+        if self._is_single and self._tasks:
+            task.ready = self._tasks[-1][1].done
+        self._tasks.append((task, future))
         return future
 
     def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
