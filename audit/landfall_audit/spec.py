@@ -372,9 +372,15 @@ class Decode(Model):
     timestamp: Timestamp | None = None
     options: Options = Field(default_factory=dict)
     registry: Registry | None = None
+    values: Literal["ByDecoder", "Common"] = "ByDecoder"
     columns: tuple[Column, ...] = ()
     key: DecodeKey | None = None
     header_columns: tuple[Column, ...] = ()
+
+    @property
+    def is_common(self) -> bool:
+        """Whether values are the same from all decoders."""
+        return self.values == "Common"
 
     def payload_columns(self) -> tuple[Column, ...]:
         """The columns of payloads; the event time's own field is read as the event time is."""

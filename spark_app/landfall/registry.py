@@ -28,7 +28,7 @@ from landfall.api.spec import (
     TopicSpecs,
     with_decode_option,
 )
-from landfall.api.spec.decode import SchemaRegistry
+from landfall.api.spec.decode import SchemaRegistry, ValueForm
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
 from landfall.formats.columns import COORDINATES
@@ -307,6 +307,7 @@ def _record_decoder(
         format=decode.key.format,
         options=decode.key.options,
         registry=decode.key.registry or of_values,
+        values=decode.values,
     )
     of_key = WholeRecords.of_key(parts, declared)
     key = decoder(as_payloads, of_key, f"{path}.decode.key", stored)
@@ -513,7 +514,8 @@ def decoder(
             "stored": stored,
         }
     with spec_errors(field):
-        return kind.of(options, replace(wanted, read_file=_read_file))
+        common = decode.values is ValueForm.COMMON
+        return kind.of(options, replace(wanted, common=common, read_file=_read_file))
 
 
 def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "spec") -> Steps:

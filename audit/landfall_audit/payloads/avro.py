@@ -19,6 +19,7 @@ from landfall_audit.payloads import (
     Named,
     Number,
     Undecided,
+    common_values,
     comparable,
     of_json,
 )
@@ -60,11 +61,13 @@ class Logical:
         kind: date, time or timestamp.
         raw: as the payload has it.
         micros: microseconds; of a date days.
+        is_local: whether it is a time without a zone.
     """
 
     kind: str
     raw: int
     micros: int
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +154,19 @@ class Avro:
 
     def as_json(self, body: bytes) -> object:
         """The form of the value as JSON."""
+        return self._as_json(body, _json)
+
+    def as_common_json(self, body: bytes) -> object:
+        """The form of the value as JSON with ``values: Common``."""
+        return self._as_json(body, _common_json)
+
+    def _as_json(self, body: bytes, write: Callable[[Any], object]) -> object:
         found = self.value(body)
         if self._has_branches and isinstance(found, Branch):
             found = found.value
         if not isinstance(found, Record):
             raise Undecided("JSON of a value that is no record")
-        return of_json(_json(found))
+        return of_json(write(found))
 
     def document(self, body: bytes) -> Mapping[str, Any]:
         """The fields of the record."""
@@ -352,17 +362,18 @@ def _leaf(about: Mapping[str, Any]) -> Decode | None:
     if kind == "bytes" and logical == "decimal":
         return _decimal(about, _bytes, None)
     if logical in _PER_MICRO and kind == _OF_TYPE.get(str(logical), "long"):
-        return _logical(_PLAIN[kind], *_PER_MICRO[str(logical)])
+        is_local = str(logical).startswith("local-")
+        return _logical(_PLAIN[kind], *_PER_MICRO[str(logical)], is_local=is_local)
     return _PLAIN.get(kind)
 
 
-def _logical(decode: Decode, kind: str, times: int, per: int) -> Decode:
+def _logical(decode: Decode, kind: str, times: int, per: int, *, is_local: bool) -> Decode:
     def decoded(data: bytes, at: int) -> tuple[Logical, int]:
         raw, at = decode(data, at)
         micros = raw * times // per
         if kind == "time" and not 0 <= micros < 86_400 * 10**6:
             raise ValueError(f"no time of a day: {raw}")
-        return Logical(kind, raw, micros), at
+        return Logical(kind, raw, micros, is_local), at
 
     return decoded
 
@@ -434,6 +445,31 @@ def _json(value: Any) -> object:
     """The value as it is written as JSON."""
     write = _AS_JSON.get(type(value))
     return value if write is None else write(value)
+
+
+def _common_json(value: Any) -> object:
+    """The value as it is written as JSON with ``values: Common``."""
+    match value:
+        case Record() | Pairs():
+            return {name: _common_json(inner) for name, inner in value.items()}
+        case list():
+            return [_common_json(inner) for inner in value]
+        case Branch():
+            return {value.tag: _common_json(value.value)}
+        case bytes():
+            return common_values.of_bytes(value)
+        case Logical():
+            return _common_time(value)
+    return _json(value)
+
+
+def _common_time(value: Logical) -> str:
+    if value.kind == "date":
+        return common_values.day(value.raw)
+    if value.kind == "time":
+        return common_values.time_of_day(value.micros)
+    write = common_values.wall_time if value.is_local else common_values.instant
+    return write(value.micros)
 
 
 def _json_number(value: float) -> object:

@@ -78,7 +78,7 @@ def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
     if decode.key is not None:
         of_keys = Decode.model_validate(decode.key.model_dump(include={"format", "options"}))
         has_registry = decode.key.registry or decode.registry
-        of_keys = of_keys.model_copy(update={"registry": has_registry})
+        of_keys = of_keys.model_copy(update={"registry": has_registry, "values": decode.values})
         declared = decode.key_columns()
         of_key = _payloads_or_why(of_keys, schemas)
         parts.append(_of_payloads(of_key, declared, lambda source: source.key, unchecked))
@@ -102,7 +102,8 @@ def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
     """
     if spec.decode.format in _FINDERS:
         find = _FINDERS[spec.decode.format](spec.decode, schemas)
-        return Expected(lambda s: None if s.value is None else _apply(find, "as_json", s.value), {})
+        what = "as_common_json" if spec.decode.is_common else "as_json"
+        return Expected(lambda s: None if s.value is None else _apply(find, what, s.value), {})
     payloads = payloads_of(spec.decode, schemas)
 
     def of(source: Source) -> object:
@@ -259,7 +260,10 @@ _DECODERS: Mapping[str, Callable[[Decode, Schemas], Payloads]] = {
     "Csv": _of_text(text_documents.csv),
     "Delimited": _of_text(text_documents.delimited),
     "Regex": _of_text(text_documents.regex),
-    "MessagePack": lambda _, __: Payloads(messagepack.document, json_value=messagepack.json_value),
+    "MessagePack": lambda decode, _: Payloads(
+        messagepack.document,
+        json_value=messagepack.common_json_value if decode.is_common else messagepack.json_value,
+    ),
     "Avro": _of_avro,
     "Protobuf": _of_protobuf,
 }

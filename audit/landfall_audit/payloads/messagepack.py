@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from landfall_audit.payloads import BadPayload, Instant, Number, Undecided
+from landfall_audit.payloads import BadPayload, Instant, Number, Undecided, common_values
 
 
 def document(payload: bytes) -> Mapping[object, object]:
@@ -56,6 +56,22 @@ def _text(text: str) -> str:
         # Where nobody reads it, it is not checked; where somebody does, it is a dead letter.
         raise Undecided("text of MessagePack that is not UTF-8") from None
     return text
+
+
+def common_json_value(value: object) -> object:
+    """The value as it is written as JSON with ``values: Common``."""
+    match value:
+        case bytes():
+            return common_values.of_bytes(value)
+        case Instant():
+            return common_values.instant(value.micros)
+        case float():
+            return common_values.of_float(value)
+        case Mapping():
+            return {_json_key(key): common_json_value(inner) for key, inner in value.items()}
+        case list():
+            return [common_json_value(inner) for inner in value]
+    return json_value(value)
 
 
 def json_value(value: object) -> object:

@@ -15,6 +15,7 @@ from landfall_audit.payloads import (
     Named,
     Schemas,
     Undecided,
+    common_values,
     comparable,
     json_documents,
     of_json,
@@ -93,6 +94,56 @@ class Messages:
         except (ValueError, json_format.Error) as error:
             raise BadPayload(f"protobuf: no JSON: {error}") from None
         return of_json(json_documents.value_of(text.encode()))
+
+    def as_common_json(self, body: bytes) -> object:
+        """The form of the message as JSON with ``values: Common``."""
+        return of_json(self._common(self.parse(body)))
+
+    def _common(self, message: Message) -> object:
+        name = message.DESCRIPTOR.full_name
+        if name == _TIMESTAMP:
+            return common_values.instant(message.seconds * 10**6 + message.nanos // 1000)
+        if name in _WRAPPERS:
+            return self._common_value(message.DESCRIPTOR.fields_by_name["value"], message.value)
+        if name.startswith(_WELL_KNOWN):
+            return self._own_json(message)
+        found = {}
+        for field, value in message.ListFields():
+            if field.is_extension:
+                raise Undecided("an extension of Protobuf as JSON with common values")
+            found[field.name if self.has_proto_names else field.json_name] = self._field(
+                field, value
+            )
+        return found
+
+    def _field(self, field: Field, value: Any) -> object:
+        if _is_map(field):
+            of = field.message_type.fields_by_name["value"]
+            return {_map_key(key): self._common_value(of, value[key]) for key in value}
+        if field.is_repeated:
+            return [self._common_value(field, each) for each in value]
+        return self._common_value(field, value)
+
+    def _common_value(self, field: Field, value: Any) -> object:
+        if field.message_type is not None:
+            return self._common(value)
+        if field.enum_type is not None and field.enum_type.full_name == f"{_WELL_KNOWN}NullValue":
+            return None
+        if field.enum_type is not None:
+            return str(_symbol(field, value))
+        if isinstance(value, bytes):
+            return common_values.of_bytes(value)
+        return common_values.of_float(value) if isinstance(value, float) else value
+
+    def _own_json(self, message: Message) -> object:
+        """What google.protobuf makes of a message of its own, such as a Duration."""
+        if message.DESCRIPTOR.full_name == f"{_WELL_KNOWN}Any":
+            raise Undecided("an Any as JSON with common values")
+        try:
+            text = json_format.MessageToJson(message, descriptor_pool=self.pool)
+        except (ValueError, json_format.Error) as error:
+            raise BadPayload(f"protobuf: no JSON: {error}") from None
+        return json_documents.value_of(text.encode())
 
     @cached_property
     def why_no_columns(self) -> str:
@@ -233,6 +284,10 @@ def _values(field: Field, value: Any) -> Iterator[tuple[Field, Any]]:
         yield from ((field, item) for item in value)
     else:
         yield field, value
+
+
+def _map_key(key: object) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def _check_text(message: Message) -> None:

@@ -344,6 +344,13 @@ class SchemaRegistry(Model):
     """How long to wait for a connection, and again for an answer."""
 
 
+class ValueForm(StrEnum):
+    """Which values fields have, and JSON that is made of payloads."""
+
+    BY_DECODER = "ByDecoder"
+    COMMON = "Common"
+
+
 DecoderName = Annotated[
     str,
     built_in(
@@ -382,6 +389,10 @@ class Decode(Model):
     """
     registry: SchemaRegistry | None = None
     """The schema registry that has the schemas of payloads, for Avro, Protobuf and JsonSchema."""
+    values: ValueForm = ValueForm.BY_DECODER
+    """Values of fields, for routes and transforms, and of JSON made of payloads. ByDecoder: as the
+    page of the decoder says. Common: the same from all decoders, such as ISO 8601 text of a time.
+    """
     columns: Columns = ()
     """Typed columns of the output. Types are never inferred from data."""
     key: DecodeKey | None = None
@@ -390,6 +401,14 @@ class Decode(Model):
     """Typed columns of the output that are read from record headers, which are text; ``field`` is
     the name of the header. Of several headers of one name the last counts.
     """
+
+    @model_serializer(mode="wrap")
+    def _without_the_default_form(
+        self, handler: SerializerFunctionWrapHandler
+    ) -> dict[str, object]:
+        """Leave out what is not set, so that software without this field reads stored specs."""
+        whole: dict[str, object] = handler(self)
+        return {k: v for k, v in whole.items() if k != "values" or v != ValueForm.BY_DECODER}
 
     @model_validator(mode="after")
     def _columns_have_distinct_names(self) -> "Decode":

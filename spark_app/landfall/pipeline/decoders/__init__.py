@@ -82,6 +82,8 @@ class Wanted:
         keys: whether the format writes record keys.
         headers: whether the format writes record headers.
         is_key: whether the payloads are the keys of records.
+        common: whether fields and JSON have the values of ``landfall.pipeline.common_values``; if
+            not, those that the decoder has always given.
         read_file: returns the bytes of a file that an option names; raises OSError.
     """
 
@@ -95,6 +97,7 @@ class Wanted:
     keys: bool = False
     headers: bool = False
     is_key: bool = False
+    common: bool = False
     read_file: Callable[[str], bytes] = no_file
 
     @property

@@ -19,7 +19,6 @@ Json                anything; the decoder gives JSON text
 ==================  ===================================================================
 """
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -28,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from landfall.api.spec import ColumnType, ColumnUnit
+from landfall.pipeline import common_values
 from landfall.pipeline.decoders import Decoded, Path, Wanted
 from landfall.pipeline.decoders.typed_columns import (
     TypedColumn,
@@ -81,21 +81,22 @@ def check(column: TypedColumn, source: pa.DataType) -> None:
         raise ValueError(f"column {column.name}: {column.type} cannot be read from {source}")
 
 
-def field_values(values: pa.Array) -> FieldValues:
-    """Return a column as the values of a field; bytes are base64 text, timestamps ISO 8601."""
-    if kinds.is_timestamp(values.type):
-        return pc.strftime(values, format="%Y-%m-%dT%H:%M:%SZ")
-    if kinds.is_integer(values.type) and not values.null_count:
-        try:
-            return values.cast(pa.int64()).to_numpy()
-        except pa.ArrowInvalid:
-            return values.to_pylist()
-    if kinds.is_binary(values.type):
-        return [
-            None if value is None else base64.b64encode(value).decode()
-            for value in values.to_pylist()
-        ]
-    return values if kinds.is_string(values.type) else values.to_pylist()
+def field_values(
+    fields: Mapping[Path, pa.Array], errors: dict[int, str], *, common: bool
+) -> dict[Path, FieldValues]:
+    """Return columns as fields, as ``common_values`` has them.
+
+    Args:
+        fields: the column of each wanted path.
+        errors: gets the rows with a time outside of the calendar.
+        common: whether such times are errors; if not, they are text with a longer year.
+    """
+    for path, values in fields.items() if common else ():
+        if kinds.is_timestamp(values.type):
+            text = f"field {'.'.join(path)}: {common_values.OUT_OF_CALENDAR}"
+            for row in common_values.out_of_calendar(values).tolist():
+                errors.setdefault(row, text)
+    return {path: common_values.field_values(values) for path, values in fields.items()}
 
 
 def named(numbers: pa.Array, symbols: Mapping[int, str]) -> pa.StringArray:

@@ -25,11 +25,12 @@ other ext      no single value             none                         a bad ro
 
 The base64 alphabet is the standard one, padded (RFC 4648, section 4), as in the JSON mapping of
 Protobuf and of ``Json``'s Binary columns. Timestamps are cut to microseconds. In JSON a key that is
-a number becomes text. Secor reads one number or numeric text from a MessagePack payload and writes
-the payload unchanged; a group without columns and another format than Json does the same here.
+a number becomes text. With ``decode.values: Common`` times, NaN and infinities are as
+``landfall.pipeline.common_values`` has them. Secor reads one number or numeric text from a
+MessagePack payload and writes the payload unchanged; a group without columns and another format
+than Json does the same here.
 """
 
-import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -43,6 +44,7 @@ import msgspec
 import pyarrow as pa
 
 from landfall.api.spec import ColumnType
+from landfall.pipeline import common_values
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.documents import UNREADABLE, Documents, Wire, as_list
 from landfall.pipeline.decoders.messagepack_times import with_cut_times
@@ -81,6 +83,12 @@ _TIMES = {int, float, str, datetime, NoneType}
 
 _MAYBE_NOT_FINITE = re.compile(rb"\xca[\x7f\xff][\x80-\xff]|\xcb[\x7f\xff][\xf0-\xff]", re.DOTALL)
 """A float32 or float64 whose exponent is all ones. Other bytes may look the same."""
+_MAYBE_UNCOMMON = re.compile(
+    _MAYBE_NOT_FINITE.pattern + rb"|[\xd6\xd7]\xff|\xc7[\x08\x0c]\xff|\xc8\x00[\x08\x0c]\xff"
+    rb"|\xc9\x00\x00\x00[\x08\x0c]\xff",
+    re.DOTALL,
+)
+"""The same, or a timestamp: what msgspec writes as other JSON than the common one."""
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,17 +121,20 @@ class MessagePack:
         """Return every row that is a map, with its fields and columns, and as JSON if wanted."""
         payloads = with_cut_times(records.values)
         values, errors = self.documents.extract(payloads)
-        fields = {path: _plain(values[leaf]) for path, leaf in self.documents.fields.items()}
+        common = self.wanted.common
+        fields = {
+            path: _plain(values[leaf], common) for path, leaf in self.documents.fields.items()
+        }
         json_errors: Mapping[int, str] = {}
         if self.wanted.json:
-            as_json, json_errors = _as_json(payloads)
+            as_json, json_errors = _as_json(payloads, common)
             records = records.with_values(as_json)
         if self.wanted.schema is None:
             return Decoded(records, fields).reject({**json_errors, **errors})
         typed = typed_columns(self.wanted.schema)
         text_errors: dict[int, str] = {}
         columns = [
-            _column(column, values[leaf], text_errors)
+            _column(column, values[leaf], text_errors, common)
             for column, leaf in zip(typed, self.documents.columns, strict=True)
         ]
         batch, column_errors = record_batch(self.wanted.schema, columns)
@@ -133,17 +144,18 @@ class MessagePack:
         )
 
 
-def _plain(column: FieldValues) -> FieldValues:
+def _plain(column: FieldValues, common: bool) -> FieldValues:  # noqa: FBT001  # of the decoder
     """Return field values with binary and timestamps as text."""
     if isinstance(column, list) and not {bytes, datetime}.isdisjoint(map(type, column)):
-        return [_as_text(value) for value in column]
+        as_text = common_values.of_python if common else _as_text
+        return [as_text(value) for value in column]
     return column
 
 
 def _as_text(value: object) -> object:
     match value:
         case bytes():
-            return base64.b64encode(value).decode()
+            return common_values.base64_text(value)
         case datetime():
             return value.isoformat().replace("+00:00", "Z")
         case _:
@@ -151,12 +163,15 @@ def _as_text(value: object) -> object:
 
 
 def _column(
-    column: TypedColumn, values: FieldValues, errors: dict[int, str]
+    column: TypedColumn,
+    values: FieldValues,
+    errors: dict[int, str],
+    common: bool,  # noqa: FBT001
 ) -> Sequence[object] | pa.StringArray:
     """Return values as ``record_batch`` wants them; adds to ``errors``."""
     match column.type:
         case ColumnType.JSON | ColumnType.LIST | ColumnType.STRUCT:
-            texts, column_errors = _json_texts(as_list(values))
+            texts, column_errors = _json_texts(as_list(values), common)
             errors |= {
                 row: f"column {column.name}: {error}"
                 for row, error in column_errors.items()
@@ -183,28 +198,35 @@ def _times(
     return times
 
 
-def _json_texts(raws: Sequence[object]) -> tuple[pa.StringArray, Mapping[int, str]]:
+def _json_texts(
+    raws: Sequence[object],
+    common: bool,  # noqa: FBT001
+) -> tuple[pa.StringArray, Mapping[int, str]]:
     texts: list[str | None] = [None] * len(raws)
     errors = {}
     for row, raw in enumerate(raws):
         if isinstance(raw, msgspec.Raw):
             try:
-                texts[row] = _encode(_ANY.decode(raw), careful=True).decode()
+                texts[row] = _encode(_ANY.decode(raw), careful=True, common=common).decode()
             except (*UNREADABLE, TypeError) as error:
                 errors[row] = str(error)
     return pa.array(texts, pa.string()), errors
 
 
-def _as_json(payloads: pa.BinaryArray) -> tuple[pa.BinaryArray, Mapping[int, str]]:
+def _as_json(
+    payloads: pa.BinaryArray,
+    common: bool,  # noqa: FBT001
+) -> tuple[pa.BinaryArray, Mapping[int, str]]:
     """Return every payload as a JSON object, and errors by row; a null stays null."""
-    buffer = payloads.buffers()[2]
-    careful = buffer is not None and _MAYBE_NOT_FINITE.search(buffer) is not None
+    buffer, odd = payloads.buffers()[2], _MAYBE_UNCOMMON if common else _MAYBE_NOT_FINITE
+    careful = buffer is not None and odd.search(buffer) is not None
     objects: list[bytes | None] = []
     errors = {}
     for row, payload in enumerate(payloads.to_pylist()):
         try:
+            found = None if payload is None else _MAP.decode(payload)
             objects.append(
-                None if payload is None else _encode(_MAP.decode(payload), careful=careful)
+                None if found is None else _encode(found, careful=careful, common=common)
             )
         except (*UNREADABLE, TypeError) as error:
             objects.append(None)
@@ -212,13 +234,20 @@ def _as_json(payloads: pa.BinaryArray) -> tuple[pa.BinaryArray, Mapping[int, str
     return pa.array(objects, pa.binary()), errors
 
 
-def _encode(value: object, *, careful: bool) -> bytes:
-    """Return a value as JSON.
+def _encode(value: object, *, careful: bool, common: bool) -> bytes:
+    """Return a value as JSON; with ``common`` as ``common_values`` has it.
 
     Raises:
-        ValueError: the value is not finite; not noticed unless ``careful``, which costs time.
+        ValueError: the value is not finite, without ``common``.
         TypeError: the value is of an extension type, or a key is neither text nor a number.
+
+    Args:
+        value: as msgspec has decoded it.
+        careful: whether numbers that are not finite, and times, are looked for, which costs time.
+        common: whether JSON has the common values.
     """
+    if careful and common:
+        return _JSON.encode(common_values.of_python(value, in_json=True))
     if careful:
         _check_finite(value)
     return _JSON.encode(value)

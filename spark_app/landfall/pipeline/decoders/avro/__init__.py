@@ -18,7 +18,8 @@ So far this is the specification's ("JSON Encoding"). Different are, so that JSO
 a union of one type and null is the plain value; a union of several types is an object with the
 type as its member (``{"long": 7}``), named types without their namespace; a decimal is text with
 all its digits, a UUID text; NaN and the infinities are ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
-Dates and times are their numbers, as in the specification.
+Dates and times are their numbers, as in the specification. With ``decode.values: Common`` bytes,
+dates and times have the JSON of ``landfall.pipeline.common_values``.
 
 Source: Apache Avro 1.12 specification.
 """

@@ -34,8 +34,11 @@ class IncompatibleError(ValueError):
     """The reader's schema cannot read what the writer's has written; the message says where."""
 
 
-def primitive_node(w: avro.Primitive, r: avro.Primitive, path: str) -> Node:
-    """Return the node for a pair of primitive types; raises ``IncompatibleError``."""
+def primitive_node(w: avro.Primitive, r: avro.Primitive, path: str, *, common: bool) -> Node:
+    """Return the node for a pair of primitive types; raises ``IncompatibleError``.
+
+    ``common`` is that of ``plan.compile_schema``.
+    """
     if w.type != r.type and r.type not in PROMOTED.get(w.type, ()):
         raise IncompatibleError(f"{path or 'schema'}: {w.type} cannot be read as {r.type}")
     arrow = _arrow(r)
@@ -45,13 +48,13 @@ def primitive_node(w: avro.Primitive, r: avro.Primitive, path: str) -> Node:
         case "boolean":
             return scalars.Boolean(path)
         case "int" | "long":
-            return scalars.Number(path, w.type == "int", arrow)
+            return scalars.Number(path, w.type == "int", arrow, common=common)
         case "float" | "double":
             return scalars.Real(path, w.type == "float", arrow)
     if r.logical is not None and r.logical.name == "decimal":
         return Decimal(path, None, arrow)
     is_uuid = r.logical is not None and r.logical.name == "uuid"
-    return scalars.Text(path, arrow, is_uuid=is_uuid)
+    return scalars.Text(path, arrow, is_uuid=is_uuid, common=common)
 
 
 def _arrow(r: avro.Primitive) -> pa.DataType:
@@ -68,10 +71,10 @@ def _arrow(r: avro.Primitive) -> pa.DataType:
             return pa.timestamp(_UNITS[unit], None if kind == "local-timestamp" else "UTC")
 
 
-def fixed_node(r: avro.Fixed, path: str) -> Node:
+def fixed_node(r: avro.Fixed, path: str, *, common: bool) -> Node:
     """Return the node for a fixed of this size."""
     if r.logical is None:
-        return scalars.Fixed(path, r.size, pa.binary())
+        return scalars.Fixed(path, r.size, pa.binary(), common=common)
     if r.logical.name == "uuid":
         return scalars.Fixed(path, r.size, pa.string())
     return Decimal(path, r.size, decimal_type(r.logical.precision, r.logical.scale))

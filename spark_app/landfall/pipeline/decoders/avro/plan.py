@@ -52,13 +52,17 @@ _MAX_NODES = 20_000
 in a few hundred bytes."""
 
 
-def compile_schema(writer: Schema, reader: Schema | None = None, wanted: Tree = ALL) -> Node:
+def compile_schema(
+    writer: Schema, reader: Schema | None = None, wanted: Tree = ALL, *, common: bool = False
+) -> Node:
     """Return the node that reads the writer's values as the reader's schema has them.
 
     Args:
         writer: the schema of the payloads.
         reader: the schema of the columns; None if it is the same.
         wanted: the members that columns are made of; others are skipped.
+        common: whether JSON has the values of ``common_values``; a time that has none of these
+            then makes a row bad.
 
     Raises:
         IncompatibleError: the schemas do not resolve.
@@ -66,7 +70,9 @@ def compile_schema(writer: Schema, reader: Schema | None = None, wanted: Tree = 
     """
     reader = reader or writer
     try:
-        return _Compiler(writer, reader, _Count()).node(writer.root, reader.root, wanted, "")
+        return _Compiler(writer, reader, _Count(), common).node(
+            writer.root, reader.root, wanted, ""
+        )
     except RecursionError:
         raise ValueError("schema: too deeply nested") from None
 
@@ -98,6 +104,7 @@ class _Compiler:
     writer: Schema
     reader: Schema
     count: _Count
+    common: bool = False
     open: frozenset[_Key] = frozenset()
     """Records that the current one is inside of."""
     cells: dict[tuple[_Key, bool], Recursive] = field(default_factory=dict)
@@ -119,7 +126,7 @@ class _Compiler:
             return self._union(w, r, wanted, path)
         match w, r:
             case avro.Primitive(), avro.Primitive():
-                return primitive_node(w, r, path)
+                return primitive_node(w, r, path, common=self.common)
             case avro.Record(), avro.Record() if _same_name(w, r):
                 return self._maybe_recursive(w, r, wanted, path)
             case avro.Array(), avro.Array():
@@ -132,7 +139,7 @@ class _Compiler:
                 symbols = (each if each in known else r.default for each in w.symbols)
                 return scalars.Symbol(path, tuple(symbols))
             case avro.Fixed(), avro.Fixed() if w.size == r.size and _same_name(w, r):
-                return fixed_node(r, path)
+                return fixed_node(r, path, common=self.common)
         raise IncompatibleError(f"{path or 'schema'}: {_named(w)} cannot be read as {_named(r)}")
 
     def _maybe_recursive(self, w: avro.Record, r: avro.Record, wanted: Tree, path: str) -> Node:
@@ -194,13 +201,15 @@ class _Compiler:
     def _skipped(self, type_: Type, path: str) -> Node:
         """A node that skips a type, whatever the reader makes of it."""
         compiler = (
-            self if self.reader is self.writer else _Compiler(self.writer, self.writer, self.count)
+            self
+            if self.reader is self.writer
+            else _Compiler(self.writer, self.writer, self.count, self.common)
         )
         return compiler.node(type_, type_, NOTHING, path)
 
     def _default(self, of: avro.Field, tree: Tree, path: str) -> tuple[Node, pa.Array]:
         """The node of a field that the writer does not have, and its default as a column."""
-        reader = _Compiler(self.reader, self.reader, self.count)
+        reader = _Compiler(self.reader, self.reader, self.count, self.common)
         node = reader.node(of.type, of.type, tree, path)
         encoded = encode_default(self.reader, of.type, of.default, path)
         data = Data.of(np.frombuffer(encoded, np.uint8))
@@ -263,7 +272,8 @@ class _Compiler:
         """The node that has the reader's column, and makes JSON of it."""
         if self.reader is self.writer:
             return self.node(type_, type_, wanted, path)
-        compiler = _Compiler(self.reader, self.reader, self.count, self._reader_open())
+        open_ = self._reader_open()
+        compiler = _Compiler(self.reader, self.reader, self.count, self.common, open_)
         return compiler.node(type_, type_, wanted, path)
 
     def _reader_open(self) -> frozenset[_Key]:

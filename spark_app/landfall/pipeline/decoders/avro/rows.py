@@ -225,7 +225,9 @@ class AvroRows:
                 nulls = pa.nulls(len(rows), pa.string())
                 fields[path] = nulls if name is None else same_for_all(name, len(rows))
                 continue
-            fields[path], of_field = field_values(node, column, path, branch.member)
+            fields[path], of_field = field_values(
+                node, column, path, branch.member, common=wanted.common
+            )
             wrong = {**of_field, **wrong}
         columns = payloads = None
         if wanted.schema is not None:
@@ -251,7 +253,7 @@ class AvroRows:
         try:
             schema = reader or writer
             tree = wanted_of_branches(wanted_tree(self.wanted), schema)
-            node = compile_schema(writer, reader, tree)
+            node = compile_schema(writer, reader, tree, common=self.wanted.common)
             found: _Compiled | str = _Compiled(node, row_schema(schema), record_names(schema))
         except ValueError as error:
             of = "" if key[1] == NO_ID else f"schema {key[1]}: "

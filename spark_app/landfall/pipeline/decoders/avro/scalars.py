@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from landfall.pipeline import common_values
 from landfall.pipeline.decoders.avro.cursor import Cursor
 from landfall.pipeline.decoders.avro.node import Malformed, OneRecord, quoted, spread
 from landfall.pipeline.records import Int64s
@@ -77,6 +78,7 @@ class Number:
     is_int: bool
     arrow: pa.DataType
     least: int = 1
+    common: bool = False
 
     def read(self, cursor: Cursor) -> pa.Array:
         return self._column(self._numbers(cursor), cursor)
@@ -95,6 +97,8 @@ class Number:
     def text(self, column: pa.Array) -> pa.StringArray:
         if pa.types.is_floating(self.arrow):
             return float_texts(column)
+        if self.common and pa.types.is_temporal(self.arrow):
+            return quoted(common_values.texts(column))
         storage = pa.int32() if self.arrow.bit_width == 32 else pa.int64()
         return column.view(storage).cast(pa.string()).fill_null("null")
 
@@ -113,8 +117,20 @@ class Number:
         if pa.types.is_floating(self.arrow):
             return pa.array(numbers.astype(self.arrow.to_pandas_dtype()))
         if self.arrow.bit_width == 32:
-            return pa.array(numbers.astype(np.int32)).view(self.arrow)
-        return pa.array(numbers).view(self.arrow)
+            column = pa.array(numbers.astype(np.int32)).view(self.arrow)
+        else:
+            column = pa.array(numbers).view(self.arrow)
+        is_dated = pa.types.is_date(self.arrow) or pa.types.is_timestamp(self.arrow)
+        return self._of_calendar(column, cursor) if self.common and is_dated else column
+
+    def _of_calendar(self, column: pa.Array, cursor: Cursor) -> pa.Array:
+        outside = common_values.out_of_calendar(column)
+        if not len(outside):
+            return column
+        wrong = np.zeros(len(column), np.bool_)
+        wrong[outside] = True
+        cursor.fail(wrong, f"{self.path}: {common_values.OUT_OF_CALENDAR}")
+        return pc.if_else(pa.array(wrong), pa.scalar(None, column.type), column)
 
 
 @dataclass(frozen=True)
@@ -157,6 +173,7 @@ class Text:
     arrow: pa.DataType
     least: int = 1
     is_uuid: bool = False
+    common: bool = False
 
     def read(self, cursor: Cursor) -> pa.Array:
         lengths = cursor.lengths(self.path)
@@ -190,7 +207,7 @@ class Text:
         return record.jump(after, length)
 
     def text(self, column: pa.Array) -> pa.StringArray:
-        return quoted(column) if self.arrow == pa.string() else _bytes_texts(column)
+        return quoted(column) if self.arrow == pa.string() else _bytes_texts(column, self.common)
 
     def _utf8(self, column: pa.BinaryArray, cursor: Cursor) -> pa.StringArray:
         try:
@@ -209,6 +226,7 @@ class Fixed:
     path: str
     least: int
     arrow: pa.DataType
+    common: bool = False
 
     def read(self, cursor: Cursor) -> pa.Array:
         start = cursor.jump(self.least, self.path)
@@ -227,7 +245,7 @@ class Fixed:
         return record.jump(at, self.least)
 
     def text(self, column: pa.Array) -> pa.StringArray:
-        return quoted(column) if self.arrow == pa.string() else _bytes_texts(column)
+        return quoted(column) if self.arrow == pa.string() else _bytes_texts(column, self.common)
 
 
 @dataclass(frozen=True)
@@ -314,8 +332,13 @@ def _uuids(column: pa.BinaryArray) -> pa.StringArray:
     )
 
 
-def _bytes_texts(column: pa.BinaryArray) -> pa.StringArray:
-    """Return bytes as JSON text of code points 0 to 255 (specification, "JSON Encoding")."""
+def _bytes_texts(column: pa.BinaryArray, common: bool) -> pa.StringArray:  # noqa: FBT001
+    """Return bytes as JSON text of code points 0 to 255 (specification, "JSON Encoding").
+
+    With ``common`` it is the text of ``common_values``.
+    """
+    if common:
+        return quoted(common_values.texts(column))
     return pa.array(
         [
             "null" if value is None else orjson.dumps(value.decode("latin-1")).decode()

@@ -22,6 +22,7 @@ Json          any type                               never
 
 A field is a number for int, long, and all dates and times but ``date``, which is ISO 8601 text; it
 is text for string, enum, uuid, decimal, and bytes that are UTF-8. A local timestamp counts as UTC.
+With ``decode.values: Common`` fields are as ``common_values`` has them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.api.spec import ColumnType, ColumnUnit
+from landfall.pipeline import common_values
 from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders import Path
 from landfall.pipeline.decoders.avro.branches import within
@@ -66,15 +68,18 @@ def follow(node: Node, column: pa.Array, path: Path) -> tuple[Node, pa.Array] | 
 
 
 def field_values(
-    node: Node, column: pa.Array, path: Path, member: str = ""
+    node: Node, column: pa.Array, path: Path, member: str = "", *, common: bool = False
 ) -> tuple[FieldValues, Errors]:
-    """Return the values at a path as a field, and errors by row; ``branches`` has ``member``."""
+    """Return the values at a path as a field, and errors by row; ``branches`` has ``member``.
+
+    With ``common`` they are those of ``common_values``.
+    """
     found = follow(node, column, within(path, node, member))
     if found is None:
         return [None] * len(column), _NONE
     values = found[1]
-    if pa.types.is_string(values.type):
-        return values, _NONE
+    if common or pa.types.is_string(values.type):
+        return common_values.field_values(values), _NONE
     if pa.types.is_date(values.type) or pa.types.is_decimal(values.type):
         return decimal_texts(values), _NONE
     if pa.types.is_integer(values.type) or pa.types.is_temporal(values.type):

@@ -21,7 +21,8 @@ column it is its number. ``google.protobuf.Timestamp`` is a Timestamp column, or
 field, cut to microseconds. Bytes are a Binary column, or base64 text as a field. Everything else, a
 message, list or map, is a Json column. JSON is Protobuf's own mapping ("ProtoJSON Format",
 protobuf.dev), as google.protobuf.json_format makes it: 64-bit integers as text, enums by name,
-bytes in base64, fields without presence left out if they have their default.
+bytes in base64, fields without presence left out if they have their default. With ``decode.values:
+Common`` its values are those of ``landfall.pipeline.common_values``.
 
 google.protobuf parses every payload, because it alone decides which are messages; ``batches`` then
 reads whole columns with ptars, a quarter of the time that reading fields one by one takes, where
@@ -126,7 +127,9 @@ class Protobuf:
         }
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(descriptor, column, known) for column in typed)
-        messages = Messages.of(checked.message, data, proto_names=checked.proto_names)
+        messages = Messages.of(
+            checked.message, data, proto_names=checked.proto_names, common=wanted.common
+        )
         handler = handler_of(descriptor)
         is_whole = wanted.json or (wanted.own_columns and not known)
         return cls(
@@ -156,9 +159,8 @@ class Protobuf:
         columns = {leaf: _finished(column, leaf, absent) for leaf, column in read.items()}
         if self.wanted.json:
             records = records.with_values(self._json(len(payloads), found, errors))
-        fields = {
-            path: arrow_values.field_values(columns[leaf]) for path, leaf in self.fields.items()
-        }
+        read_fields = {path: columns[leaf] for path, leaf in self.fields.items()}
+        fields = arrow_values.field_values(read_fields, errors, common=self.wanted.common)
         if SCHEMA_NAME in self.wanted.fields:
             fields[SCHEMA_NAME] = same_for_all(self.messages.name, len(records))
         if self.own is not None:

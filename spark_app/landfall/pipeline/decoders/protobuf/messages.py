@@ -30,19 +30,23 @@ class Messages:
         type: reads a message.
         types: all types of the descriptors.
         together: parses many payloads at once; None if that cannot be.
+        common: whether JSON has the common values, see ``ordered``.
     """
 
     name: str
     type: MessageType
     types: Types
     together: Together | None = None
+    common: bool = False
 
     @classmethod
-    def of(cls, name: str, descriptors: bytes, *, proto_names: bool) -> "Messages":
+    def of(
+        cls, name: str, descriptors: bytes, *, proto_names: bool, common: bool = False
+    ) -> "Messages":
         """Return what reads messages of a type of a serialized ``FileDescriptorSet``."""
         types = Types(file_protos(descriptors), proto_names=proto_names)
         together = Together.of(types.class_of(name).DESCRIPTOR, types.errors)
-        return cls(name, types.of(name), types, together)
+        return cls(name, types.of(name), types, together, common)
 
     def read(self, payload: bytes) -> Any:
         """Return a payload as a message.
@@ -104,7 +108,8 @@ class Messages:
         return value.seconds * 10**6 + value.nanos // 1000 if leaf.wire == TIMES else value
 
     def _plain(self, message: Any) -> Mapping[str, Any]:
-        made: Mapping[str, Any] = ordered(message.DESCRIPTOR, self.types.as_dict(message))
+        found = self.types.as_dict(message)
+        made: Mapping[str, Any] = ordered(message.DESCRIPTOR, found, common=self.common)
         return made
 
 

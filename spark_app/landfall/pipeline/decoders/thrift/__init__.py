@@ -18,7 +18,7 @@ As JSON a struct is an object of its present fields by name, in the order of the
 numbers, as Apache's ``TSimpleJSONProtocol`` writes them, enums by name (a number that has none
 stays a number), binary in base64, maps as objects whose keys are text, and NaN and infinities as
 text, as in the JSON mapping of Protobuf. As a field or a String column an enum is its name, as an
-integer column its number.
+integer column its number. With ``decode.values: Common`` JSON has the name or the digits, too.
 
 ``cursors`` reads plain payloads of the binary protocol, whole columns at a time; ``protocols`` all
 others, one by one, which is also what JSON, columns of type Json and the compact protocol cost.
@@ -106,7 +106,7 @@ class Thrift:
             path: _field(schema, path, known) for path in wanted.fields if path != SCHEMA_NAME
         }
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
-        columns = tuple(_column(schema, column, known) for column in typed)
+        columns = tuple(_column(schema, column, known, wanted) for column in typed)
         own = OwnColumns.of(schema) if wanted.own_columns else None
         return cls(schema, checked.protocol, fields, columns, wanted, files, own)
 
@@ -138,9 +138,8 @@ class Thrift:
         }
         if self.wanted.json:
             records = records.with_values(self._json(len(payloads), found, errors))
-        fields = {
-            path: arrow_values.field_values(columns[leaf]) for path, leaf in self.fields.items()
-        }
+        read_fields = {path: columns[leaf] for path, leaf in self.fields.items()}
+        fields = arrow_values.field_values(read_fields, errors, common=self.wanted.common)
         if SCHEMA_NAME in self.wanted.fields:
             fields[SCHEMA_NAME] = same_for_all(self.schema.name, len(records))
         if self.own is not None:
@@ -172,7 +171,7 @@ class Thrift:
         objects: list[bytes | None] = [None] * rows
         for row, record in found.items():
             try:
-                objects[row] = json_text(record, self.schema)
+                objects[row] = json_text(record, self.schema, common=self.wanted.common)
             except MalformedError as error:
                 errors[row] = f"thrift: {error}"
         return pa.array(objects, pa.binary())
@@ -185,7 +184,7 @@ def _field(schema: Struct, path: Path, known: dict[object, Leaf]) -> Leaf:
     return known.setdefault((ids, "plain"), Leaf(ids, type_, "plain"))
 
 
-def _column(schema: Struct, column: TypedColumn, known: dict[object, Leaf]) -> Leaf:
+def _column(schema: Struct, column: TypedColumn, known: dict[object, Leaf], wanted: Wanted) -> Leaf:
     ids, type_ = resolve(schema, column.path)
     how: How = "plain"
     if column.type is ColumnType.JSON:
@@ -194,7 +193,7 @@ def _column(schema: Struct, column: TypedColumn, known: dict[object, Leaf]) -> L
         raise ValueError(f"column {column.name}: only Json holds a {type_.wire.name}")
     elif type_.symbols and column.type is not ColumnType.STRING:
         how = "number"
-    leaf = known.setdefault((ids, how), Leaf(ids, type_, how))
+    leaf = known.setdefault((ids, how), Leaf(ids, type_, how, wanted.common))
     arrow_values.check(column, leaf.arrow)
     return leaf
 

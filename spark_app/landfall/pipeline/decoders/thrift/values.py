@@ -1,6 +1,5 @@
 """Values of Thrift structs as later stages see them: as fields, in typed columns, and as JSON."""
 
-import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
+from landfall.pipeline import common_values
 from landfall.pipeline.decoders.thrift.cursors import Ids, arrow_type
 from landfall.pipeline.decoders.thrift.protocols import MalformedError, Record, Value
 from landfall.pipeline.decoders.thrift.schema import Items, Map, Scalar, Struct, Type, Wire
@@ -30,11 +30,13 @@ class Leaf:
         ids: ids of the fields from the struct down.
         type: the field's type in the IDL.
         how: ``json`` as JSON text, ``number`` an enum as its number, ``plain`` otherwise.
+        common: whether JSON has the values of ``common_values``.
     """
 
     ids: Ids
     type: Type
     how: How
+    common: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -72,47 +74,52 @@ class Leaf:
                 return None
             value = value[id_]
         if self.how == "json":
-            return json_text(value, self.type).decode()
+            return json_text(value, self.type, common=self.common).decode()
         return str(as_json(value, self.type)) if self.is_text else value
 
 
-def json_text(value: Value, type_: Type) -> bytes:
-    """Return a value as JSON.
+def json_text(value: Value, type_: Type, *, common: bool = False) -> bytes:
+    """Return a value as JSON; with ``common`` as ``common_values`` has it.
 
     Raises:
         MalformedError: text is not UTF-8, or the key of a map is a struct or a container.
     """
-    return _JSON.encode(as_json(value, type_))
+    return _JSON.encode(as_json(value, type_, common=common))
 
 
-def as_json(value: Value, type_: Type) -> object:
+def as_json(value: Value, type_: Type, *, common: bool = False) -> object:
     """Return a value as the plain values that JSON has; NaN and infinities are text.
+
+    With ``common`` a number of an enum that has no name is text, too, as it is as a field.
 
     Raises:
         MalformedError: text is not UTF-8, or the key of a map is a struct or a container.
     """
     match type_:
         case Scalar():
-            return _scalar(value, type_)
+            return _scalar(value, type_, common=common)
         case Struct() if isinstance(value, Record):
             return {
-                field.name: as_json(value[id_], field.type)
+                field.name: as_json(value[id_], field.type, common=common)
                 for id_, field in type_.fields.items()
                 if id_ in value
             }
         case Items() if isinstance(value, list):
-            return [as_json(item, type_.item) for item in value]
+            return [as_json(item, type_.item, common=common) for item in value]
         case Map() if isinstance(value, list):
-            return {_key(key, type_.key): as_json(inner, type_.value) for key, inner in value}
+            return {
+                _key(key, type_.key): as_json(inner, type_.value, common=common)
+                for key, inner in value
+            }
     raise TypeError(f"{type_} has no value {value!r}")
 
 
-def _scalar(value: Value, type_: Scalar) -> object:
+def _scalar(value: Value, type_: Scalar, *, common: bool = False) -> object:
     match value:
         case bytes() if type_.wire is Wire.UUID:
             return str(UUID(bytes=value))
         case bytes() if type_.is_binary:
-            return base64.b64encode(value).decode()
+            return common_values.base64_text(value)
         case bytes():
             try:
                 return value.decode()
@@ -121,7 +128,7 @@ def _scalar(value: Value, type_: Scalar) -> object:
         case float() if not math.isfinite(value):
             return _NOT_FINITE.get(value, "NaN")
         case int() if type_.symbols:
-            return type_.symbols.get(value, value)
+            return type_.symbols.get(value, str(value) if common else value)
         case _:
             return value
 
