@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from rich.markup import escape
@@ -12,6 +13,8 @@ from rich.markup import escape
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.plain_http import plain_http
+from landfall.api.spec import TopicSpecs
+from landfall.cli.author.changed_values import changed_values
 from landfall.cli.text import console
 from landfall.errors import LandfallError, LettersDenied, Reason, Stalled, StoreDenied, cause
 
@@ -89,6 +92,11 @@ def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault
     warnings += [f"{path}: {field}: {warning}" for field, warning in plain_http(group.spec)]
     of_file = list(preflight.file_faults(group))
     yield from (_fault(path, error) for error in of_file)
+    if not of_file:
+        changed = chain.from_iterable(
+            changed_values(spec, of) for of, spec in TopicSpecs.of(group.spec).used()
+        )
+        warnings += [f"{path}: {field}: {text}" for field, text in changed]
     if offline or of_file:
         # Servers would be asked with what is known to be wrong.
         return

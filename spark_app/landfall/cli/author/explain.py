@@ -18,6 +18,7 @@ from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.api.spec.publish import PublisherEntry
 from landfall.api.spec.stores import SCHEMES
 from landfall.api.values import format_quantity
+from landfall.cli.author.changed_values import changed_values
 from landfall.cli.text import console
 
 _SECTIONS = ("decode", "transforms", "route", "output")
@@ -59,6 +60,8 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
         yield f"# {note}"
     yield from (f"# warning: {warning}" for warning in hidden_columns(specs.for_topic(topic)))
     yield from (f"# warning: {field}: {warning}" for field, warning in plain_http(group.spec))
+    changed = changed_values(specs.for_topic(topic), which if entry is not None else "spec")
+    yield from (f"# note: {field}: {text}" for field, text in changed)
     spec = specs.for_topic(topic).model_dump(mode="json", by_alias=True)
     output = group.spec.output
     accessed = set() if output.kind == "file" else {output.access_field}
