@@ -2,9 +2,10 @@
 
 ``python -m tests.hostile.guards`` removes guards, plays their attacks, and writes the table of
 ``docs/evidence/hostile.md``; with names, only those rows. The guards of the cases in a file are
-removed at once, each of which is of another case; one that others need, alone. Nothing of the
-product knows of it: the folder ``without`` is on the path of all processes that the suite starts,
-and what is in it changes a module of Landfall right after it was imported.
+removed at once, each of which is of another case; one that others need, and those of tests of
+single modules, alone. Nothing of the product knows of it: the folder ``without`` is on the path of
+all processes that the suite starts, and what is in it changes a module of Landfall right after it
+was imported.
 
 A case without a guard of ours is in ``REASONS``: the API server holds it off, or a library, or its
 removal would harm this machine.
@@ -172,6 +173,55 @@ def _import_names(module: Any) -> None:
     module.parse_group = parse_group
 
 
+def _keep_all(module: Any) -> None:
+    def add(self: Any, key: Any, value: Any, _: int) -> Any:
+        self._entries[key] = (value, 0)
+        return value
+
+    module.BoundedCache.add = add
+
+
+def _unpack_positions(module: Any) -> None:
+    import base64
+    import json
+    import zlib
+
+    module._left_out = lambda text: frozenset(json.loads(zlib.decompress(base64.b64decode(text))))
+
+
+def _no_anchor(module: Any) -> None:
+    start = module.Chain.__init__
+    module.Chain.__init__ = lambda self, group, _anchors=None: start(self, group)
+
+
+def _any_member(module: Any) -> None:
+    import gzip
+
+    module.unpack = lambda packed, _: gzip.decompress(packed)
+
+
+def _unbounded(module: Any) -> None:
+    from contextlib import nullcontext
+
+    module.bounded = nullcontext
+
+
+def _without_deadline(module: Any) -> None:
+    from contextlib import contextmanager
+
+    @contextmanager
+    def pool_until(_: float, **options: Any) -> Any:
+        with module.urllib3.PoolManager(**options) as pool:
+            yield pool
+
+    module.pool_until = pool_until
+
+
+def _seconds_of_any(module: Any) -> None:
+    module._seconds = float
+
+
+_SCHEMAS, _PUBLISH = "tests/unit/schemas", "tests/unit/publish"
 _TENANT = "test_tenant.py::test_"
 _ROOTS = "test_shared_folder.py::test_links_in_an_output_root"
 """The cases of links in an output root, which one guard holds off."""
@@ -327,8 +377,14 @@ GUARDS: dict[str, Guard] = {
         "the operator imports the modules that steps name",
         {"landfall_operator.api.validation": _import_names},
     ),
-    "printable texts": Guard(
+    "values of annotations": Guard(
         f"{_TENANT}annotations",
+        "of an annotation, any number of characters are kept",
+        {"landfall_operator.api.verbs": _set("MAX_VALUE", 10**6)},
+        hurts=True,
+    ),
+    "printable texts": Guard(
+        f"{_TENANT}the_answer_to_a_request[status]",
         "texts of a status may have control characters, and names are quoted as they are",
         {
             "landfall_operator.api.status_values": _set("Text", str),
@@ -336,12 +392,10 @@ GUARDS: dict[str, Guard] = {
         },
     ),
     "printable Events": Guard(
-        f"{_TENANT}names_with_control_characters",
-        "texts of Events and of a status may have control characters",
+        f"{_TENANT}the_answer_to_a_request[Event]",
+        "texts of Events may have control characters, and names are quoted as they are",
         {
-            "landfall_operator.api.status_values": _each(
-                _set("printable", lambda text: text), _set("Text", str)
-            ),
+            "landfall_operator.runtime.event_recorder": _set("printable", lambda text: text),
             "landfall_operator.core.requests": _as_named,
         },
     ),
@@ -360,6 +414,78 @@ GUARDS: dict[str, Guard] = {
         f"{_TENANT}forged_metrics",
         "`honorLabels: true` for drivers",
         {"tests.support.helm": _honor_labels},
+    ),
+    "ids of Java": Guard(
+        f"{_SCHEMAS}/test_avro_ids.py::test_a_header_that_names_no_schema_makes_a_dead_letter",
+        "the id of a schema may have any number of bits",
+        {"landfall.pipeline.decoders.confluent": _set("MAX_ID", 2**63)},
+    ),
+    "unknown schemas": Guard(
+        f"{_SCHEMAS}/test_client.py::test_ids_of_all_kinds_fill_no_memory",
+        "all ids that the registry does not know are remembered",
+        {
+            "landfall.schemas.cached": _set(
+                "CachedRegistry._remember_unknown",
+                lambda self, schema_id: self._unknown.__setitem__(schema_id, 1),
+            )
+        },
+    ),
+    "large schemas": Guard(
+        "tests/unit/pipeline/test_bounded_cache.py::test_the_oldest_entries_are_dropped",
+        "a cache of schemas drops nothing",
+        {"landfall.pipeline.bounded_cache": _keep_all},
+    ),
+    "deadline of registries": Guard(
+        f"{_SCHEMAS}/test_deadline.py::test_an_answer_that_drips_ends",
+        "a registry may answer for as long as it sends a byte now and then",
+        {"landfall.schemas.deadline": _without_deadline},
+    ),
+    "folders of the store": Guard(
+        "tests/unit/driver/test_existing_objects.py"
+        "::test_a_topic_named_like_a_folder_of_the_store_stops_no_other_one",
+        "a topic may be called like a folder of the store",
+        {"landfall.driver.landing.existing_objects": _set("_RESERVED", {})},
+    ),
+    "positions of Delta": Guard(
+        f"{_PUBLISH}/test_delta_position.py::test_keys_that_unpack_to_gigabytes",
+        "what a commit of a Delta table says is unpacked whole",
+        {"landfall.publish.delta.position": _unpack_positions},
+    ),
+    "times to wait": Guard(
+        f"{_PUBLISH}/test_hostile_servers.py"
+        "::test_a_time_to_wait_that_is_none_is_a_number_of_seconds",
+        "`Retry-After` is read by `float`",
+        {"landfall.publish.events.web": _seconds_of_any},
+    ),
+    "answers of catalogs": Guard(
+        f"{_PUBLISH}/test_hostile_servers.py::test_a_catalog_sends_nobody_elsewhere",
+        "the session of a REST catalog is that of `requests`",
+        {"landfall.publish.iceberg.catalog": _set("bound", _nothing)},
+    ),
+    "size of answers of catalogs": Guard(
+        f"{_PUBLISH}/test_hostile_servers.py::test_a_catalog_fills_no_memory",
+        "the session of a REST catalog is that of `requests`",
+        {"landfall.publish.iceberg.catalog": _set("bound", _nothing)},
+    ),
+    "anchor of fsck": Guard(
+        "tests/unit/cli/objects/test_fsck.py::test_a_rewritten_history_is_found_by_an_anchor_only",
+        "`fsck` does not look at `--anchor`",
+        {"landfall.checks.chain": _no_anchor},
+    ),
+    "members of gzip": Guard(
+        "tests/unit/ledger/test_gzip_members.py::test_a_bomb_is_damaged",
+        "members of gzip are unpacked whole",
+        {"landfall.ledger.gzip_members": _any_member},
+    ),
+    "memory of Avro": Guard(
+        "tests/unit/test_memory_limit.py::test_a_block_of_avro",
+        "a step of reading may take any memory",
+        {"landfall.memory_limit": _unbounded},
+    ),
+    "memory of ORC": Guard(
+        "tests/unit/test_memory_limit.py::test_a_value_of_orc_ends_a_process_at_most",
+        "a step of reading may take any memory",
+        {"landfall.memory_limit": _unbounded},
     ),
 }
 
@@ -449,16 +575,26 @@ def together(names: Iterable[str]) -> list[list[str]]:
     found: dict[str, list[str]] = {}
     for name in names:
         guard = GUARDS[name]
-        found.setdefault(name if guard.hurts else guard.case.partition("::")[0], []).append(name)
+        alone = guard.hurts or guard.case.startswith("tests/")
+        found.setdefault(name if alone else guard.case.partition("::")[0], []).append(name)
     return [*found.values()]
+
+
+def file_of(case: str) -> Path:
+    """The file of a case: of this suite, or of tests of single modules."""
+    file = case.partition("::")[0]
+    return ROOT / (file if file.startswith("tests/") else f"tests/hostile/{file}")
 
 
 def play(names: list[str]) -> dict[str, str]:
     """Play attacks without their guards; how each case failed, empty if it did not."""
-    cases = [f"tests/hostile/{GUARDS[name].case}" for name in names]
+    found = [(file_of(case), case.partition("::")[2]) for case in (GUARDS[n].case for n in names)]
+    cases = [f"{file}::{of}" for file, of in found]
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "junit.xml"
-        options = ["-n0", "-q", "-p", "no:randomly", "-m", "full", f"--junitxml={result}"]
+        marked = "" if cases[0].startswith(str(ROOT / "tests/unit")) else "full"
+        options = ["-n0", "-q", "-p", "no:randomly", "-m", marked, f"--junitxml={result}"]
+        options += ["--timeout=300"] if not marked else []
         subprocess.run(
             [sys.executable, "-m", "pytest", *options, *cases],
             cwd=ROOT,
@@ -467,14 +603,19 @@ def play(names: list[str]) -> dict[str, str]:
             stderr=subprocess.DEVNULL,
             check=False,
         )
-        found = ET.parse(result).getroot()  # of our own
+        played = ET.parse(result).getroot()  # of our own
     # An error is one of the suite, such as a server that did not start: the case was not played.
     failed = {
         case.get("name", ""): " ".join(failure.get("message", "").split())[:200]
-        for case in found.iter("testcase")
+        for case in played.iter("testcase")
         for failure in case.iter("failure")
     }
-    return {name: failed.get(GUARDS[name].case.partition("::")[2], "") for name in names}
+    return {
+        name: next((how for case, how in failed.items() if case.partition("[")[0] == of), "")
+        if "[" not in of
+        else failed.get(of, "")
+        for name, (_, of) in zip(names, found, strict=True)
+    }
 
 
 def write(file: Path, rows: dict[str, str]) -> None:

@@ -91,8 +91,8 @@ class Registered:
 
 
 @contextmanager
-def serving(registered: Registered) -> Iterator[Registered]:
-    """Serve a registry."""
+def serving(registered: Registered, host: str = "127.0.0.1") -> Iterator[Registered]:
+    """Serve a registry at an address of this machine."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -116,9 +116,9 @@ def serving(registered: Registered) -> Iterator[Registered]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer((host, 0), Handler)
     server.daemon_threads = True
-    registered.url = f"http://127.0.0.1:{server.server_port}"
+    registered.url = f"http://{host}:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield registered

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from kubernetes.client.exceptions import ApiException
 
 from landfall.api.contract import PartitionStatus, Phase
 from landfall.api.status_summary import summarize
-from landfall_operator.api.verbs import PAUSE, PREFIX, Verb
+from landfall_operator.api.verbs import MAX_VALUE, PAUSE, PREFIX, Verb
 from landfall_operator.objects.names import ACCEPT_LEDGER, OPERATOR_ANNOTATION, REVISION_LABEL
 from tests.hostile.evidence import Attack
 from tests.hostile.peers import OwnServer, always, endless, response
@@ -217,9 +218,40 @@ def test_annotations(world: World, tenant: Tenant) -> None:
             texts = [str(item.get("message", "")), status.get("lastRequest", {}).get("message", "")]
             texts += [each["message"] for each in status.get("conditions", [])]
             attack.check(all(map(str.isprintable, texts)), f"texts that are not printable: {texts}")
-            attack.check(len(json.dumps(status)) < MAX_RESOURCE, "a huge status")
+            longest = max(map(len, (status.get("answeredRequests") or {"": ""}).values()))
+            attack.check(longest <= MAX_VALUE, f"a value of {longest} characters in a status")
         attack.check(world.honest.status()["rollout"] == before, "a request to the honest group")
         attack.saw("requests are of the group that has them; texts are cut and printable")
+
+
+@pytest.mark.parametrize("shown", ["status", "Event"])
+def test_the_answer_to_a_request(world: World, tenant: Tenant, shown: str) -> None:
+    image = f"own/{uuid4().hex[:6]}:1"
+    tenant.images.own[image] = forged(world, lambda status: replace(status, phase=Phase.RUNNING))
+    group = hostile("asking", image)
+    name = group["metadata"]["name"]
+    asked = "\x1b]0;owned\x07\x1b[2J\u202e"
+    tried = "a rollback to a revision whose name is escape sequences, of a group with a driver"
+
+    numbers = count()
+
+    def message() -> str:
+        """Ask again, and return what is said of the last request that was answered."""
+        words = ("consumergroup", name, f"{PREFIX}{Verb.ROLLBACK}={asked} {next(numbers)}")
+        tenant.groups.kubectl("annotate", "--overwrite", *words)
+        if shown == "status":
+            return str(
+                tenant.groups.read(name).get("status", {}).get("lastRequest", {}).get("message", "")
+            )
+        about = f"involvedObject.name={name},reason=RequestRefused"
+        events = tenant.groups.kubectl("get", "events", "--field-selector", about, "-o", "json")
+        return "".join(each["message"] for each in json.loads(events)["items"])
+
+    with world.attack(PARTY, f"what the {shown} says of a request", tried) as attack:
+        with applied(tenant, group):
+            said = eventually(message, lambda text: "no other revision" in text)
+        attack.check(said.isprintable(), f"{said!r}")
+        attack.saw("the name is shown with escapes")
 
 
 def test_a_status_for_the_terminal_of_an_administrator(world: World, tenant: Tenant) -> None:

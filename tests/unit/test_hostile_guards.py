@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.hostile.guards import EVIDENCE, GUARDS, PATH, REASONS, ROOT, together, write
+from tests.hostile.guards import EVIDENCE, GUARDS, PATH, REASONS, ROOT, file_of, together, write
 
 REMOVE_ALL = """
 import importlib
@@ -18,8 +18,8 @@ for guard in GUARDS.values():
 
 def test_each_guard_has_a_case() -> None:
     for guard in GUARDS.values():
-        file, _, name = guard.case.partition("::")
-        text = Path(ROOT, "tests/hostile", file).read_text()
+        name = guard.case.partition("::")[2]
+        text = file_of(guard.case).read_text()
         assert f"def {name.partition('[')[0]}(" in text, guard.case
 
 

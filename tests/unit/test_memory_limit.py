@@ -2,6 +2,9 @@
 
 import io
 import resource
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -122,6 +125,34 @@ def test_a_block_of_avro() -> None:
 
     with pytest.raises(ValueError, match=TOO_MUCH):
         [*avroreader.rows(io.BytesIO(packed))]
+
+
+ORC_BOMB = """
+import io, sys
+from pyarrow import orc, table
+from landfall import memory_limit
+from landfall.formats.orc import Orc
+
+sink = io.BytesIO()
+orc.write_table(table({"value": [bytes(300 << 20)]}), sink, compression="zstd")
+memory_limit.step_bytes = lambda: 64 << 20
+try:
+    rows = sum(1 for _ in Orc.of({}).rows(sink))
+except ValueError:
+    sys.exit(3)
+print(rows)
+"""
+"""A program that reads 100 kB of ORC that unpack to 300 MiB, within 64 MiB."""
+
+
+@pytest.mark.slow
+def test_a_value_of_orc_ends_a_process_at_most() -> None:
+    """Until ORC's library looks whether it was given memory: no process takes what a file says."""
+    run = [sys.executable, "-c", ORC_BOMB]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "", "it was read whole"
+    assert done.returncode in {3, -signal.SIGSEGV, -signal.SIGABRT}, done.stderr
 
 
 def test_what_is_within_is_refused_alone() -> None:
