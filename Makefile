@@ -17,7 +17,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-guards operator-evidence chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -195,6 +195,9 @@ fuzz-suite: setup ## Run the fuzzer of each decoder for ten minutes (MINUTES=10)
 hostile: ready ## Play hostile tenants, registries, producers, bucket writers and neighbour pods, and list what they got (docs/evidence/hostile.md)
 	@dev/cluster build --control-plane
 	@LANDFALL_HOSTILE_EVIDENCE=docs/evidence/hostile.md $(PYTEST) -n0 -v -p no:randomly -m full tests/hostile
+
+hostile-node: ready tools ## Play them on a real node that enforces NetworkPolicies, against pods, and list what they got (docs/evidence/hostile.md; Linux, root)
+	@LANDFALL_HOSTILE_EVIDENCE=docs/evidence/hostile.md $(PYTEST) -n0 -v -p no:randomly -m full tests/e2e/test_hostile.py
 
 hostile-guards: ready ## Remove what holds off each of these attacks, one after the other, and see it succeed (ARGS="signatures": only that one; half an hour)
 	@dev/cluster build --control-plane

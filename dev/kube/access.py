@@ -23,6 +23,7 @@ USERS: Mapping[str, tuple[str, str]] = {
     "scheduler": ("system:kube-scheduler", ""),
     "proxy": ("system:kube-proxy", ""),
     "dns": ("system:coredns", ""),
+    "policies": ("system:network-policies", ""),
     "node": (f"system:node:{NODE}", "system:nodes"),
 }
 """The user name and group of each user, by the name of its kubeconfig."""

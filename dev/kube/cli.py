@@ -20,6 +20,7 @@ COMMANDS = """\
   down      stop the cluster and delete its objects; --purge also deletes logs and images
   status    print the path of the kubeconfig; exit code 3 if the cluster is not running
   env       print shell exports for clients, with kubectl and helm on PATH
+  enforce   have the node enforce NetworkPolicies, until it stops
   enter     run a command (default: a shell) in the namespaces of the node
   images    build Landfall's images from the current sources, unless they exist
   load      build the images and load them into the running node; print their names for pods
@@ -27,7 +28,10 @@ COMMANDS = """\
   packages  print the names of the missing Debian packages, for apt-get install
   build     build the programs without starting the cluster"""
 
-CHOICES = ("up", "down", "status", "env", "images", "load", "enter", "check", "packages", "build")
+CHOICES = (
+    *("up", "down", "status", "env", "images", "load"),
+    *("enforce", "enter", "check", "packages", "build"),
+)
 
 
 def main() -> int:
@@ -74,6 +78,8 @@ def _run_on_node(cluster: Cluster, command: str, rest: Sequence[str]) -> None:
             print(" ".join(requirements.missing_packages()))
         case "load":
             print("\n".join(cluster.load()))
+        case "enforce":
+            cluster.enforce()
         case "enter":
             argv = [*cluster.node.inside(), *(rest or ["sh"])]
             os.execvp(argv[0], argv)  # noqa: S606  # the user's own command

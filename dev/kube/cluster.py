@@ -152,6 +152,17 @@ class Cluster(ControlPlane):
         images.ensure(targets, self.node.load, sources)
         return tuple(sources.image(target) for target in targets)
 
+    def enforce(self) -> None:
+        """Have NetworkPolicies enforced until the cluster stops, or ``node.neglect``.
+
+        Raises:
+            Missing: The cluster does not run, or was not started here.
+        """
+        access = None if self._existing() else control_plane.running(self.home)
+        if access is None:
+            raise Missing("no cluster of `dev/cluster up` runs, so it cannot enforce policies")
+        self.node.enforce(network.claimed(self.home), access)
+
     def check(self) -> None:
         """Like ``ControlPlane.check``, for a node too."""
         super(Cluster, self).check()

@@ -162,22 +162,30 @@ def corefile(network: Network, home: str) -> str:
 """
 
 
-def dns_rights() -> dict[str, Mapping[str, Any]]:
-    """The RBAC objects of CoreDNS, by the API path to apply them at."""
+def rights() -> dict[str, Mapping[str, Any]]:
+    """The RBAC objects of CoreDNS and the controller of policies, by the path to apply them at."""
+    policies = ("networking.k8s.io", ["networkpolicies"])
+    return {
+        **_reader(
+            "system:coredns",
+            ("", ["endpoints", "services", "pods", "namespaces"]),
+            ("discovery.k8s.io", ["endpointslices"]),
+        ),
+        **_reader("system:network-policies", ("", ["pods", "namespaces", "nodes"]), policies),
+    }
+
+
+def _reader(name: str, *readable: tuple[str, list[str]]) -> dict[str, Mapping[str, Any]]:
+    """The RBAC objects of a user who may read these resources, by their group."""
     api = "rbac.authorization.k8s.io"
-    name = "system:coredns"
-    verbs = ["list", "watch"]
+    verbs = ["get", "list", "watch"]
     role = {
         "apiVersion": f"{api}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": name},
         "rules": [
-            {
-                "apiGroups": [""],
-                "resources": ["endpoints", "services", "pods", "namespaces"],
-                "verbs": verbs,
-            },
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": verbs},
+            {"apiGroups": [group], "resources": resources, "verbs": verbs}
+            for group, resources in readable
         ],
     }
     binding = {

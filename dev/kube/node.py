@@ -27,6 +27,7 @@ from dev.kube.control_plane import command
 from dev.kube.daemons import Daemons
 from dev.kube.network import Network
 from dev.kube.requirements import cni_programs, program
+from dev.servers import cache
 from dev.servers.cache import Missing
 from dev.servers.ports import answers, write
 
@@ -47,6 +48,13 @@ KERNEL = {
     "kernel/panic_on_oops": 1,
 }
 """The kernel settings that the kubelet requires."""
+
+POLICIES = "network-policies"
+FORGET = (
+    "iptables-save -t filter | grep -v -e KUBE-ROUTER -e KUBE-POD-FW -e KUBE-NWPLCY"
+    " | iptables-restore -T filter"
+)
+"""Removes the rules that kube-router has written, and their chains."""
 
 CGROUPS = Path("/sys/fs/cgroup")
 SHARES = 8
@@ -91,7 +99,7 @@ class Node:
     def start(self, block: Network, access: Access) -> None:
         """Start a node that is ready for pods; the control plane has to run already."""
         self._configure(block)
-        for path, manifest in configuration.dns_rights().items():
+        for path, manifest in configuration.rights().items():
             access.apply(path, manifest)
         self._start_containerd()
         self._start_kubernetes(block, access)
@@ -99,6 +107,35 @@ class Node:
         self.daemons.wait("coredns", lambda: answers(block.node, 53))
         # This proves the whole path: the route, the node's rules for Services, and the API server.
         self.daemons.wait("kube-proxy", lambda: answers(block.service, 443))
+
+    def enforce(self, block: Network, access: Access) -> None:
+        """Have NetworkPolicies enforced on connections that are opened from now on.
+
+        Raises:
+            Missing: A program is missing, or the node does not run.
+        """
+        program("ipset")
+        argv = [
+            str(programs.network_policies()),
+            f"-kubeconfig={access.kubeconfig('policies')}",
+            f"-node={NODE}",
+            f"-services={block.services}",
+        ]
+        self.daemons.start(POLICIES, argv, self.inside())
+        self.daemons.wait(POLICIES, lambda: "KUBE-ROUTER-FORWARD" in self._rules())
+
+    def neglect(self) -> None:
+        """Enforce no NetworkPolicy any more.
+
+        Raises:
+            Missing: The node does not run.
+        """
+        self.daemons.stop(POLICIES)
+        cache.run([*self.inside(), "sh", "-ec", FORGET])
+
+    def _rules(self) -> str:
+        argv = [*self.inside(), program("iptables"), "-S", "FORWARD"]
+        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
     def stop(self) -> None:
         """Remove everything of the node except its logs and images."""

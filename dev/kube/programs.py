@@ -79,6 +79,17 @@ def helm() -> Path:
     return cache.built(f"helm-{HELM}", _recipe("helm", [package]), build, announcement)
 
 
+def network_policies() -> Path:
+    """A program that enforces NetworkPolicies on the node: kube-router's controller of them."""
+    announcement = "building kube-router's controller of NetworkPolicies with go (once, a minute)"
+
+    def build(folder: Path) -> None:
+        _go("network-policies", folder, ["."], "-s -w")
+
+    built = cache.built("network-policies", _recipe("network-policies", []), build, announcement)
+    return built / "network-policies"
+
+
 def kstatus() -> Path:
     """A program that prints what kstatus computes: what Flux, kpt and Helm wait for."""
     announcement = "building kstatus with go (once, half a minute)"

@@ -15,6 +15,7 @@ PACKAGES = {
     "ctr": "containerd",
     "runc": "runc",
     "iptables": "iptables",
+    "ipset": "ipset",
     "conntrack": "conntrack",
     "catatonit": "catatonit",
     "buildah": "buildah",

@@ -23,7 +23,7 @@ def test_missing_packages_make_one_command(monkeypatch: pytest.MonkeyPatch) -> N
         requirements.check([], [])
 
     assert (
-        "programs: apt-get install --no-install-recommends containerd runc iptables conntrack"
-        " catatonit buildah mmdebstrap openssl iproute2 util-linux mount"
+        "programs: apt-get install --no-install-recommends containerd runc iptables ipset"
+        " conntrack catatonit buildah mmdebstrap openssl iproute2 util-linux mount"
         " containernetworking-plugins" in str(missing.value)
     )
