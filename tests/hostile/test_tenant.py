@@ -17,7 +17,7 @@ from kubernetes.client.exceptions import ApiException
 
 from landfall.api.contract import PartitionStatus, Phase
 from landfall.api.status_summary import summarize
-from landfall_operator.api.verbs import MAX_VALUE, PAUSE, PREFIX, Verb
+from landfall_operator.api.verbs import PAUSE, PREFIX, Verb
 from landfall_operator.objects.names import ACCEPT_LEDGER, OPERATOR_ANNOTATION, REVISION_LABEL
 from tests.hostile.evidence import Attack
 from tests.hostile.peers import OwnServer, always, endless, response
@@ -33,6 +33,8 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]
 PARTY = "Tenant"
 MAX_RESOURCE = 192 * 1024
 """Bytes that a tenant's driver may make of the resource, which has a megabyte and a half."""
+MAX_KEPT = 253
+"""Characters of an annotation that a status may keep."""
 SILENT = "own/silent:1"
 
 
@@ -219,7 +221,7 @@ def test_annotations(world: World, tenant: Tenant) -> None:
             texts += [each["message"] for each in status.get("conditions", [])]
             attack.check(all(map(str.isprintable, texts)), f"texts that are not printable: {texts}")
             longest = max(map(len, (status.get("answeredRequests") or {"": ""}).values()))
-            attack.check(longest <= MAX_VALUE, f"a value of {longest} characters in a status")
+            attack.check(longest <= MAX_KEPT, f"a value of {longest} characters in a status")
         attack.check(world.honest.status()["rollout"] == before, "a request to the honest group")
         attack.saw("requests are of the group that has them; texts are cut and printable")
 

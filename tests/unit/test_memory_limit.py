@@ -137,7 +137,7 @@ sink = io.BytesIO()
 orc.write_table(table({"value": [bytes(300 << 20)]}), sink, compression="zstd")
 memory_limit.step_bytes = lambda: 64 << 20
 try:
-    rows = sum(1 for _ in Orc.of({}).rows(sink))
+    rows = sum(1 for _ in Orc.of({}).rows(io.BytesIO(sink.getvalue())))
 except ValueError:
     sys.exit(3)
 print(rows)
