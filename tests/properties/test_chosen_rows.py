@@ -119,3 +119,21 @@ def test_chosen_rows_land_as_copies_of_them(
         )
 
     assert land(chosen=True) == land(chosen=False)
+
+
+@given(chunks(), st.data())
+def test_divided_rows_have_the_offsets_and_weights_of_their_own(
+    given_chunks: list[tuple[pa.RecordBatch, dict[str, list[int]]]], data: st.DataObject
+) -> None:
+    batch, _ = given_chunks[0]
+    order = np.array(data.draw(st.permutations(range(len(batch)))), np.int64)
+    inner = data.draw(st.lists(st.integers(0, len(batch)), max_size=5).map(sorted))
+    bounds = [0, *inner, len(batch)]
+
+    for part, start, end in zip(
+        ChosenRows(batch, order).divided(bounds), bounds[:-1], bounds[1:], strict=True
+    ):
+        alone = ChosenRows(batch, order[start:end])
+        assert part.offsets.tolist() == alone.offsets.tolist()
+        assert part.weights.tolist() == alone.weights.tolist()
+        assert part.taken().equals(alone.taken())

@@ -21,6 +21,7 @@ underscore behind its name.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -30,7 +31,7 @@ import pyarrow.compute as pc
 from landfall.formats import unreadable
 from landfall.formats.options import SortKey
 from landfall.pipeline.decimal_texts import decimal_texts
-from landfall.pipeline.decoders.typed_columns import TIMESTAMP, as_timestamps
+from landfall.pipeline.decoders.typed_columns import TIMESTAMP, as_timestamps, in_timestamps
 from landfall.pipeline.records import HEADERS, Records
 
 KAFKA_TIMESTAMP = pa.timestamp("ms", tz="UTC")
@@ -65,8 +66,8 @@ def coordinates(records: Records) -> list[pa.Array]:
     A Kafka timestamp that ``TIMESTAMP`` cannot hold is null: only dead letters have one.
     """
     rows, tp = len(records), records.topic_partition
-    missing = records.timestamps == -1
-    stamps, _ = as_timestamps(pa.array(records.timestamps, KAFKA_TIMESTAMP, mask=missing))
+    millis = records.timestamps
+    stamps, _ = in_timestamps(millis, 1_000, millis == -1)
     return [
         pa.repeat(tp.topic, rows),
         pa.repeat(np.int32(tp.partition), rows),
@@ -127,23 +128,54 @@ def table(
     Raises:
         ValueError: two declared columns have the same name.
     """
-    arrays = [storable(array, convert) for array in typed.columns]
-    fields = [
-        field.with_type(array.type)
-        for field, array in zip(typed.schema.remove_metadata(), arrays, strict=True)
-    ]
-    if own:
-        names = _renamed(typed.schema.names) if is_enveloped else typed.schema.names
-        fields = [pa.field(name, array.type) for name, array in zip(names, arrays, strict=True)]
-    if is_enveloped:
-        fields += [ENVELOPE.field(name).with_name(f"_{name}") for name in COORDINATES]
-        arrays += coordinates(records)
-    names = [field.name for field in fields]
-    if len(set(names)) < len(names):
+    stored = _stored(typed.schema, convert, is_enveloped=is_enveloped, own=own)
+    names = stored.schema.names
+    if stored.has_duplicates:
         raise ValueError(
             f"{records.topic_partition}: two columns have the same name among {', '.join(names)}"
         )
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+    added = coordinates(records) if is_enveloped else []
+    if stored.changed or own:
+        arrays = typed.columns
+        for i in stored.changed:
+            arrays[i] = _converted(arrays[i], convert)
+        return pa.Table.from_arrays([*arrays, *added], schema=stored.schema)
+    # An object of Python for each of hundreds of columns takes as long as writing a few rows.
+    made = pa.Table.from_batches([typed]).replace_schema_metadata()
+    for i, array in enumerate(added, typed.num_columns):
+        made = made.append_column(stored.schema.field(i), array)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """How typed columns are stored.
+
+    Attributes:
+        schema: of the file.
+        changed: the columns that are stored with another type, by their position.
+        has_duplicates: whether two columns have the same name.
+    """
+
+    schema: pa.Schema
+    changed: Sequence[int]
+    has_duplicates: bool
+
+
+@lru_cache(256)  # hundreds of files have the columns of one topic
+def _stored(typed: pa.Schema, convert: Convert, *, is_enveloped: bool, own: bool) -> _Stored:
+    types = [storable(pa.array([], field.type), convert).type for field in typed]
+    fields = [
+        field.with_type(type_) for field, type_ in zip(typed.remove_metadata(), types, strict=True)
+    ]
+    if own:
+        names = _renamed(typed.names) if is_enveloped else typed.names
+        fields = [pa.field(name, type_) for name, type_ in zip(names, types, strict=True)]
+    if is_enveloped:
+        fields += [ENVELOPE.field(name).with_name(f"_{name}") for name in COORDINATES]
+    changed = [i for i, field in enumerate(typed) if _changes(field.type, convert)]
+    names = [field.name for field in fields]
+    return _Stored(pa.schema(fields), changed, len(set(names)) < len(names))
 
 
 def _renamed(names: Sequence[str]) -> list[str]:

@@ -297,18 +297,19 @@ class Outputs:
             schema: that of the rows, if they have one of their own.
         """
         key = output_key(partition, schema)
-        while len(rows):
+        while True:
             writer = self._open.get(key) or self._begin_object(key, rows, schema)
             room = writer.room_for(rows)
             if room == len(rows):
-                head, rows = rows, rows.part(len(rows), len(rows))
-            else:
-                numbered = rows.numbered()
-                head, rows = numbered.part(0, room), numbered.part(room, len(rows))
+                writer.add(rows)
+                if writer.is_full:
+                    self._seal(key)
+                return
+            numbered = rows.numbered()
             if room:
-                writer.add(head)
-            if len(rows) or writer.is_full:
-                self._seal(key)
+                writer.add(numbered.part(0, room))
+            self._seal(key)
+            rows = numbered.part(room, len(rows))
 
     def count_with(self, keys: Iterable[OutputKey]) -> int:
         """How many objects the slice has with one in each of these outputs, at least."""

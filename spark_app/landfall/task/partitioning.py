@@ -339,7 +339,6 @@ def _split(
         return
     # A stable sort keeps the rows of each output partition in the order of their offsets.
     order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(partitions) + 1))
-    for partition, start, end in zip(partitions, bounds[:-1], bounds[1:], strict=True):
-        if end > start:
-            yield partition, ChosenRows(rows, order[start:end])
+    bounds = np.searchsorted(codes[order], np.arange(len(partitions) + 1)).tolist()
+    parts = ChosenRows(rows, order).divided(bounds)
+    yield from ((name, part) for name, part in zip(partitions, parts, strict=True) if len(part))

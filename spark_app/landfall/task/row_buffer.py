@@ -184,13 +184,16 @@ def _added_by(type_: pa.DataType) -> int:
 
 def _by_schema(runs: Sequence[BufferedRows]) -> list[list[BufferedRows]]:
     found: list[tuple[pa.Schema, list[BufferedRows]]] = []
+    of_batch: dict[int, list[BufferedRows]] = {}  # hundreds of runs have one batch
     for run in runs:
-        schema = run.rows.batch.schema
-        of_schema = next((of for known, of in found if known.equals(schema)), None)
-        if of_schema is None:
-            found.append((schema, [run]))
-        else:
-            of_schema.append(run)
+        batch = run.rows.batch
+        if id(batch) not in of_batch:
+            schema = batch.schema
+            of_schema = next((of for known, of in found if known.equals(schema)), None)
+            if of_schema is None:
+                found.append((schema, of_schema := []))
+            of_batch[id(batch)] = of_schema
+        of_batch[id(batch)].append(run)
     return [of_schema for _, of_schema in found]
 
 

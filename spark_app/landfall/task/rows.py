@@ -8,9 +8,10 @@ so that it copies a payload only once; rows that are buffered are copied, and th
 Only a chunk that goes to one output partition as a whole is buffered without copying.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +36,7 @@ class ChosenRows:
 
     Attributes:
         batch: the batch, as ``Layout.rows`` makes it.
-        positions: which of its rows, increasing; None for all.
+        positions: which of its rows; None for all. Increasing, but for ``divided``.
     """
 
     batch: pa.RecordBatch
@@ -50,13 +51,28 @@ class ChosenRows:
             return ChosenRows(self.batch.slice(start, end - start))
         return ChosenRows(self.batch, self.positions[start:end])
 
+    def divided(self, bounds: Sequence[int]) -> Iterator["ChosenRows"]:
+        """Yield the rows between each two neighbours of ``bounds``, for rows with positions.
+
+        Their offsets and weights are computed once for all of them: a chunk may be divided into
+        hundreds of parts.
+        """
+        assert self.positions is not None, "rows are divided in an order"
+        for start, end in pairwise(bounds):
+            part = ChosenRows(self.batch, self.positions[start:end])
+            before = self.weights[start - 1] if start else 0
+            # This is how ``cached_property`` stores a value, also of a frozen class.
+            part.__dict__["offsets"] = self.offsets[start:end]
+            part.__dict__["weights"] = self.weights[start:end] - before
+            yield part
+
     def numbered(self) -> "ChosenRows":
         """Return the same rows by their positions, so that a part that is buffered is a copy."""
         return (
             ChosenRows(self.batch, np.arange(len(self.batch))) if self.positions is None else self
         )
 
-    @property
+    @cached_property
     def offsets(self) -> Int64s:
         """Their offsets."""
         offsets: Int64s = self.batch.column("offset").to_numpy()
@@ -174,11 +190,8 @@ class Layout:
         typed = _typed(rows)
         if not typed:
             return Block(records, schema=self.schema)
-        return Block(
-            records,
-            pa.RecordBatch.from_arrays([rows.column(n) for n in typed], [n[1:] for n in typed]),
-            self.schema,
-        )
+        columns_of_rows = rows.select(typed).rename_columns([name[1:] for name in typed])
+        return Block(records, columns_of_rows, self.schema)
 
 
 def _typed(rows: pa.RecordBatch) -> list[str]:

@@ -289,6 +289,7 @@ class ParquetEncoder:
         self._writer: pq.ParquetWriter | None = None
         self._schema: RowSchema | None = None
         self._columns = 0
+        self._has_floats = False
         self._row_groups = 0
         self._floats: dict[str, FloatBounds] = {}
 
@@ -307,7 +308,8 @@ class ParquetEncoder:
         self._writer.write_table(table, row_group_size=rows)
         self._row_groups += 1
         chosen = self._parquet.statistics
-        for name, bounds in bounds_of(table) if chosen is not False else ():
+        has_bounds = chosen is not False and self._has_floats
+        for name, bounds in bounds_of(table) if has_bounds else ():
             if not isinstance(chosen, tuple) or name in chosen:
                 self._floats[name] = self._floats.get(name, FloatBounds()) + bounds
         return self._buffer.take()
@@ -329,64 +331,88 @@ class ParquetEncoder:
         return _WRITER_HELD_BYTES + _CHUNK_HELD_BYTES * self._columns * self._row_groups
 
     def _open(self, schema: pa.Schema, first: pa.Table | None = None) -> pq.ParquetWriter:
-        self._columns = len(schema)
-        parquet, is_envelope = self._parquet, schema.equals(ENVELOPE)
         columns = _columns_of(schema)
-        long = [] if first is None or not parquet.spares_long_values else _long_leaves(first)
-        small = _small_leaves(first) if first is not None and parquet.packs_small_columns else {}
-        # Payloads seldom repeat, so a dictionary and minimum and maximum of them
-        # would be wasted work.
-        statistics: Any = [*COORDINATES, "key"] if is_envelope else columns.with_order
-        # Both grow by little from row to row.
-        growing = ["offset", "timestamp"] if is_envelope else columns.growing
-        packed = {*growing, *(path for path, type_ in small.items() if _is_integer(type_))}
-        dictionary: Any = ["topic", "partition", "key"] if is_envelope else columns.paths
-        if long:
-            statistics = [path for path in statistics if path not in long]
-        left_out = {*packed, *long, *small}
-        dictionary = [path for path in dictionary if path not in left_out]
-        chosen = _chosen(parquet.dictionary, dictionary)
-        # Arrow refuses an encoding for a column with a dictionary.
-        with_dictionary = chosen if isinstance(chosen, list) else packed if chosen else ()
-        encoded = {path: _PACKED for path in columns.paths if path in packed - {*with_dictionary}}
-        codec, level = self._compression(columns.paths, small)
-        return pq.ParquetWriter(
-            pa.PythonFile(self._buffer, mode="w"),
-            schema,
-            compression=codec,
-            compression_level=level,
-            use_dictionary=_flag(chosen, columns.paths),
-            column_encoding=encoded or None,
-            write_statistics=_flag(_chosen(parquet.statistics, statistics), columns.paths),
-            write_page_checksum=True,
-            write_page_index=parquet.page_index,
-            data_page_size=parquet.page_bytes,
-            bloom_filter_options=self._bloom_filters(schema, 0 if first is None else len(first)),
-            sorting_columns=self._sorting_columns(schema),
-            store_schema=False,
-        )
+        self._columns, self._has_floats = len(schema), columns.has_floats
+        small, long, rows = (), (), 0
+        if first is not None:
+            rows = len(first)
+            small = _small_columns(first, columns) if self._parquet.packs_small_columns else ()
+            long = _long_leaves(first, columns) if self._parquet.spares_long_values else ()
+        has_filters = bool(self._parquet.bloom_filters)
+        options = _writer_options(self._parquet, columns, small, long, rows if has_filters else 0)
+        return pq.ParquetWriter(pa.PythonFile(self._buffer, mode="w"), schema, **options)
 
-    def _compression(self, paths: Sequence[str], small: Collection[str]) -> tuple[Any, Any]:
-        """What Arrow takes for the codec and its level."""
-        codec, level = self._parquet.codec, self._parquet.level or LEVELS[self._parquet.codec]
-        if not small:
-            return codec.lower(), level
-        if len(small) == len(paths):
-            return Codec.SNAPPY.lower(), None
-        codecs = {path: Codec.SNAPPY if path in small else codec for path in paths}
-        levels = {path: level for path in paths if path not in small}
-        return {path: codec.lower() for path, codec in codecs.items()}, levels
 
-    def _bloom_filters(self, schema: pa.Schema, rows: int) -> Any:
-        # Sized for the rows of the first row group, which are all different at most.
-        names = [name for name in self._parquet.bloom_filters if _has_leaf(schema, name)]
-        return {name: {"ndv": max(rows, _LEAST_VALUES), "fpp": 0.01} for name in names} or None
+@lru_cache(256)  # hundreds of files are written with the same
+def _writer_options(
+    parquet: Parquet, columns: "_Columns", small: tuple[int, ...], long: tuple[str, ...], rows: int
+) -> Mapping[str, Any]:
+    """Return what Arrow's writer is told about a file, except where it goes.
 
-    def _sorting_columns(self, schema: pa.Schema) -> list[pq.SortingColumn] | None:
-        return [
-            pq.SortingColumn(schema.names.index(key.column), key.descending)
-            for key in sort_keys(self._parquet.sort_by, schema)
-        ] or None
+    Args:
+        parquet: the format.
+        columns: those of the file.
+        small: the small columns, by position.
+        long: the leaves with long values, by path.
+        rows: in the first row group; only Bloom filters need it.
+    """
+    paths, schema = columns.paths, columns.schema
+    is_envelope = schema.equals(ENVELOPE)
+    of_small = {path: type_ for i in small for path, type_ in columns.leaves[i].items()}
+    # Payloads seldom repeat, so a dictionary and minimum and maximum of them
+    # would be wasted work.
+    statistics: Any = [*COORDINATES, "key"] if is_envelope else columns.with_order
+    # Both grow by little from row to row.
+    growing = ["offset", "timestamp"] if is_envelope else columns.growing
+    packed = {*growing, *(path for path, type_ in of_small.items() if _is_integer(type_))}
+    dictionary: Any = ["topic", "partition", "key"] if is_envelope else paths
+    if long:
+        statistics = [path for path in statistics if path not in long]
+    left_out = {*packed, *long, *of_small}
+    dictionary = [path for path in dictionary if path not in left_out]
+    chosen = _chosen(parquet.dictionary, dictionary)
+    # Arrow refuses an encoding for a column with a dictionary.
+    with_dictionary = chosen if isinstance(chosen, list) else packed if chosen else ()
+    encoded = {path: _PACKED for path in paths if path in packed - {*with_dictionary}}
+    codec, level = _compression(parquet, paths, of_small)
+    return {
+        "compression": codec,
+        "compression_level": level,
+        "use_dictionary": _flag(chosen, paths),
+        "column_encoding": encoded or None,
+        "write_statistics": _flag(_chosen(parquet.statistics, statistics), paths),
+        "write_page_checksum": True,
+        "write_page_index": parquet.page_index,
+        "data_page_size": parquet.page_bytes,
+        "bloom_filter_options": _bloom_filters(parquet, schema, rows),
+        "sorting_columns": _sorting_columns(parquet, schema),
+        "store_schema": False,
+    }
+
+
+def _compression(parquet: Parquet, paths: Sequence[str], small: Collection[str]) -> tuple[Any, Any]:
+    """What Arrow takes for the codec and its level."""
+    codec, level = parquet.codec, parquet.level or LEVELS[parquet.codec]
+    if not small:
+        return codec.lower(), level
+    if len(small) == len(paths):
+        return Codec.SNAPPY.lower(), None
+    codecs = {path: Codec.SNAPPY if path in small else codec for path in paths}
+    levels = {path: level for path in paths if path not in small}
+    return {path: codec.lower() for path, codec in codecs.items()}, levels
+
+
+def _bloom_filters(parquet: Parquet, schema: pa.Schema, rows: int) -> Any:
+    # Sized for the rows of the first row group, which are all different at most.
+    names = [name for name in parquet.bloom_filters if _has_leaf(schema, name)]
+    return {name: {"ndv": max(rows, _LEAST_VALUES), "fpp": 0.01} for name in names} or None
+
+
+def _sorting_columns(parquet: Parquet, schema: pa.Schema) -> list[pq.SortingColumn] | None:
+    return [
+        pq.SortingColumn(schema.names.index(key.column), key.descending)
+        for key in sort_keys(parquet.sort_by, schema)
+    ] or None
 
 
 def _chosen(option: Any, default: Any) -> Any:
@@ -403,23 +429,27 @@ def _flag(chosen: Any, paths: Sequence[str]) -> Any:
     return bool(chosen) and (chosen == paths or chosen)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """What the writer's options need to know of a schema.
+    """What the writer's options need to know of a schema; there is one for each schema.
 
     Attributes:
+        schema: the schema.
         paths: the leaves, by path.
         with_order: those without a floating point.
         growing: the columns of the offsets and of Kafka's timestamps; none if the rows have none.
         leaves: of each column, the paths and their types.
         widths: of each column, the bytes of a value; None if values differ.
+        has_floats: whether a column is of floating point numbers.
     """
 
+    schema: pa.Schema
     paths: Sequence[str]
     with_order: Sequence[str]
     growing: Sequence[str]
     leaves: Sequence[Mapping[str, pa.DataType]]
     widths: Sequence[float | None]
+    has_floats: bool
 
 
 @lru_cache(64)
@@ -428,11 +458,13 @@ def _columns_of(schema: pa.Schema) -> _Columns:
     leaves = [dict(_leaves(field.name, field.type)) for field in schema]
     types = {path: type_ for column in leaves for path, type_ in column.items()}
     return _Columns(
+        schema,
         list(types),
         [path for path, type_ in types.items() if not pa.types.is_floating(type_)],
         [field.name for field in schema if kinds.get(field.name) == field.type],
         leaves,
         [_width(field.type) for field in schema],
+        any(pa.types.is_floating(field.type) for field in schema),
     )
 
 
@@ -447,18 +479,17 @@ def _is_integer(type_: pa.DataType) -> bool:
     return bool(pa.types.is_int32(type_) or pa.types.is_int64(type_))
 
 
-def _small_leaves(table: pa.Table) -> dict[str, pa.DataType]:
-    """The leaves of small columns, by path: see the module's description."""
-    if len(table) > _SMALL_ROWS:
-        return {}
-    columns = _columns_of(table.schema)
-    found: dict[str, pa.DataType] = {}
-    for i, (width, leaves) in enumerate(zip(columns.widths, columns.leaves, strict=True)):
-        # It takes Arrow 5 us to say the bytes of a column, and 20 to write a small one.
-        size = table.column(i).nbytes if width is None else width * len(table)
-        if size <= _SMALL_COLUMN_BYTES:
-            found.update(leaves)
-    return found
+def _small_columns(table: pa.Table, columns: _Columns) -> tuple[int, ...]:
+    """The small columns, by position: see the module's description."""
+    rows = len(table)
+    if rows > _SMALL_ROWS:
+        return ()
+    # It takes Arrow 5 us to say the bytes of a column, and 20 to write a small one.
+    return tuple(
+        i
+        for i, width in enumerate(columns.widths)
+        if (table.column(i).nbytes if width is None else width * rows) <= _SMALL_COLUMN_BYTES
+    )
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
@@ -475,16 +506,16 @@ def _leaves(path: str, type_: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
         yield path, type_
 
 
-def _long_leaves(table: pa.Table) -> list[str]:
+def _long_leaves(table: pa.Table, columns: _Columns) -> tuple[str, ...]:
     """The leaves in which a text or binary value is longer than ``_LONG_VALUE_BYTES``, by path."""
-    return [
+    return tuple(
         path
-        for i, width in enumerate(_columns_of(table.schema).widths)
+        for i, width in enumerate(columns.widths)
         if width is None and table.column(i).nbytes > _LONG_VALUE_BYTES
         for chunk in table.column(i).chunks
         for path, leaf in _leaf_arrays(table.field(i).name, chunk)
         if _is_long(leaf)
-    ]
+    )
 
 
 def _leaf_arrays(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:

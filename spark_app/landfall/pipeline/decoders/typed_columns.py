@@ -38,6 +38,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -301,11 +302,24 @@ def as_timestamps(array: pa.Array) -> tuple[pa.Array, Sequence[int]]:
     missing = np.asarray(array.is_null())
     if not per_unit:
         return pa.array(values // 1000, pa.int64(), mask=missing).view(TIMESTAMP), ()
+    return in_timestamps(values, per_unit, missing)
+
+
+def in_timestamps(
+    values: Int64s, per_unit: int, missing: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, Sequence[int]]:
+    """Return numbers of ``per_unit`` microseconds since 1970 as ``as_timestamps`` returns times.
+
+    Args:
+        values: the numbers.
+        per_unit: microseconds in one of them.
+        missing: the rows that have none, and are null.
+    """
     most = (2**63 - 1) // per_unit
     outside = (values > most) | (values < -most)
     micros = np.where(outside, 0, values) * per_unit
     made = pa.array(micros, pa.int64(), mask=missing | outside).view(TIMESTAMP)
-    return made, np.flatnonzero(outside).tolist()
+    return made, np.flatnonzero(outside & ~missing).tolist()
 
 
 def _from_text(column: TypedColumn, texts: pa.StringArray) -> tuple[pa.Array, dict[int, str]]:
