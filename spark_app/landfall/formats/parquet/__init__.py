@@ -333,7 +333,9 @@ class ParquetEncoder:
     def _open(self, schema: pa.Schema, first: pa.Table | None = None) -> pq.ParquetWriter:
         columns = _columns_of(schema)
         self._columns, self._has_floats = len(schema), columns.has_floats
-        small, long, rows = (), (), 0
+        small: tuple[int, ...] = ()
+        long: tuple[str, ...] = ()
+        rows = 0
         if first is not None:
             rows = len(first)
             small = _small_columns(first, columns) if self._parquet.packs_small_columns else ()
