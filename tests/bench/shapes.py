@@ -394,9 +394,8 @@ class Reader:
         )
 
 
-def landed(name: str) -> Measured:
+def landed(of: Shape) -> Measured:
     """Land a shape in this process."""
-    of = shapes()[name]()
     gc.set_threshold(GARBAGE_THRESHOLD)
     if of.writer_alone:
         return written_alone(of)
@@ -524,4 +523,4 @@ def table(lines: Sequence[Line]) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(landed(sys.argv[1]))))
+    print(json.dumps(asdict(landed(shapes()[sys.argv[1]]()))))
