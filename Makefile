@@ -112,7 +112,11 @@ docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
 
 # What `make test` runs: everything that needs no server, and on Kafka and S3 the kills and the README's first command.
+# It tries laws with a quarter of their inputs. LAWS are the files of those that `make test-rest` tries with all.
 CORE := $(addprefix tests/,unit properties model sim behaviour integration/test_kills.py integration/test_demo.py)
+
+LAWS = $(shell grep -rlE --include='test_*.py' 'hypothesis|pytest\.mark\.law' $(CORE))
+REST := $(filter-out $(CORE),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 
 ifdef FEATURE
 test: ready
@@ -122,10 +126,10 @@ test: ready .venv/spark.jsa check ## Run the checks, and the tests that need lit
 	@$(PYTEST) $(PARALLEL) -m "not full" $(CORE)
 endif
 
-test-rest: ready tools ## Run the tests that `make test` leaves out: of commands and pages, all servers, Kubernetes, Helm, other programs' readers
-	@$(PYTEST) $(PARALLEL) -m "not full" $(addprefix --ignore=,$(CORE)) tests
+test-rest: export LANDFALL_EXAMPLES = full
+test-rest: ready tools ## Run what `make test` leaves out: laws with all inputs, tests of commands and pages, all servers, Kubernetes, Helm, other programs' readers
+	@$(PYTEST) $(PARALLEL) -m "not full" --only-laws-of "$(CORE)" $(REST) $(LAWS)
 
-test-all: export LANDFALL_EXAMPLES = full
 test-all: ## Run the checks and all tests, as CI does, with all inputs of the laws
 	@$(MAKE) -s test && $(MAKE) -s test-rest
 

@@ -37,6 +37,7 @@ from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Kind, Server
 from tests.support import examples, spark_start
 from tests.support.cluster import Cluster
+from tests.support.examples import without_inputs
 from tests.support.hive import HiveServer
 from tests.support.kafka import Broker
 from tests.support.registry import Registry
@@ -63,6 +64,8 @@ SERVERS = (
 
 LONGEST_GROUPS = ("node", "drivers", "spark")
 """Groups of tests, each for one worker, that take longer than others with more tests."""
+LONGEST_ID = 60
+"""Characters of a parameter in the name of a test: workers send all names to the session."""
 LONGEST_FOLDERS = ("e2e", "integration", "behaviour", "properties", "model")
 """Folders of long tests; tests of other folders follow, so that all workers end together."""
 
@@ -81,12 +84,28 @@ def pytest_configure(config: pytest.Config) -> None:
         _stop_left_behind()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Cut what a test is given in its name: payloads of megabytes are parameters, too."""
+    if not isinstance(val, (str, bytes)) or len(val) <= LONGEST_ID:
+        return None
+    return f"{val[:LONGEST_ID]!a}..{len(val)}"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--only-laws-of", default="", metavar="PATHS", help="run of these paths' tests laws only"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort groups before single tests, and these by folder; inside, the order stays random.
 
     This is the order in which xdist's workers take them, with ``--no-loadscope-reorder``.
     """
-    items.sort(key=_turn)
+    left_out = set(without_inputs(items, map(Path, config.getoption("only_laws_of").split())))
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+    items[:] = sorted((item for item in items if item not in left_out), key=_turn)
 
 
 def pytest_collection_finish() -> None:

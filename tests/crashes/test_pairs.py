@@ -22,6 +22,7 @@ FAILED_ONCE = {
 Row = tuple[str, str, str, str]
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_meets_every_record_is_in_one_object(chunk: int) -> None:
     first = FIRST + chunk * SCHEDULES // CHUNKS

@@ -8,12 +8,14 @@ import pytest
 
 from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from tests.crashes.playing import play_expiry
+from tests.support.examples import share
 
-SCHEDULES, CHUNKS = 24, 3
+SCHEDULES, CHUNKS = share(24), 3
 SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_expires_every_other_record_is_in_one_object(chunk: int) -> None:
     play_expiry(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)

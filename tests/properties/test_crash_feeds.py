@@ -28,6 +28,7 @@ SEARCHED = 250
 """Schedules in one of which a broken rule must show."""
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_each_row_of_each_version_is_landed_once_or_is_parked(chunk: int) -> None:
     play_feeds(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)

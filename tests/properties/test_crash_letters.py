@@ -18,12 +18,14 @@ from landfall.objects import UploadLost
 from landfall.store import Store
 from landfall.store.routed import RoutedStore
 from tests.crashes.playing import play_letters
+from tests.support.examples import share
 
-SCHEDULES, CHUNKS = 90, 3
+SCHEDULES, CHUNKS = share(90), 3
 SEARCHED = 300
 """Schedules in one of which a broken rule must show."""
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_wherever_dead_letters_are_every_record_is_in_one_object(chunk: int) -> None:
     play_letters(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)

@@ -5,6 +5,7 @@ import pytest
 from landfall.driver.landing import recovery
 from landfall.driver.process.loop import Driver
 from tests.crashes.playing import play_losses
+from tests.support.examples import share
 from tests.support.losing_mutants import (
     AsksNobody,
     ReadsOn,
@@ -12,11 +13,12 @@ from tests.support.losing_mutants import (
     TellsNoTask,
 )
 
-SCHEDULES = 40
+SCHEDULES = share(40)
 SEARCHED = 200
 """Schedules in one of which a broken rule must show."""
 
 
+@pytest.mark.law
 def test_whatever_kafka_loses_every_record_is_landed_once_or_nobody_has_it() -> None:
     play_losses(0, SCHEDULES)
 

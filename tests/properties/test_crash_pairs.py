@@ -30,6 +30,7 @@ SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_meets_every_record_is_in_one_object(chunk: int) -> None:
     found = Counter[Feature]()

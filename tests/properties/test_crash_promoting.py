@@ -11,14 +11,16 @@ import pytest
 from landfall.ledger.names import object_names
 from landfall.ledger.replace import rewriting
 from tests.crashes.playing import play_promotions
+from tests.support.examples import share
 
-SCHEDULES, CHUNKS = 24, 3
+SCHEDULES, CHUNKS = share(24), 3
 IN_A_PLACE = re.compile("(_landfall)/([^/]*)/dead-letters@([0-9a-f]{16})/")
 """Which keys are in a place, but for those of copies."""
 FIRST, SEARCHED = 38, 400
 """The first schedule that a broken rule is looked for in, and the last."""
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_is_landed_again_every_record_is_in_one_object(chunk: int) -> None:
     play_promotions(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)

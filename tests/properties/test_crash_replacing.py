@@ -32,6 +32,7 @@ FIRST_SEEDS: dict[type[Driver], int] = {LeavesWhatItGivesUp: 106, SweepsUnknown:
 """Where the search begins for a mutant that few schedules find."""
 
 
+@pytest.mark.law
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_whatever_is_replaced_every_record_is_in_one_object(chunk: int) -> None:
     play_merges(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)

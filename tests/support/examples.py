@@ -1,24 +1,27 @@
 """How many random inputs a law is tried with, and which: at a desk, in CI, in a search.
 
-``LANDFALL_EXAMPLES`` names one of these profiles; by default it is ``full`` in CI and ``desk``
-elsewhere.
+``LANDFALL_EXAMPLES`` names one of these profiles; by default it is ``desk``.
 
 =========== ============== ================= =====================================
 profile     inputs         which             used by
 =========== ============== ================= =====================================
 ``desk``    a quarter      always the same   ``make test``, and ``pytest``
-``full``    all            always the same   CI, and ``make test-all``
+``full``    all            always the same   ``make test-rest``
 ``search``  all            others each time  ``make properties``
 =========== ============== ================= =====================================
 
 A law that wants another number than Hypothesis' hundred says ``settings(max_examples=share(300))``.
-What the crash machine plays is counted by ``share``, too. Tests that break a rule and look for an
-input that shows it search as long in every profile.
+What the crash machine plays is counted by ``share``, too; its tests carry the marker ``law``, for
+``make test-rest`` runs, of the tests that ``make test`` has run, laws only. Tests that break a rule
+and look for an input that shows it search as long in every profile, and run once.
 """
 
 import os
+from collections.abc import Iterable
 from enum import StrEnum
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 VARIABLE = "LANDFALL_EXAMPLES"
@@ -37,7 +40,7 @@ class Profile(StrEnum):
 
 def chosen() -> Profile:
     """The profile of this run."""
-    return Profile(os.environ.get(VARIABLE) or ("full" if os.environ.get("CI") else "desk"))
+    return Profile(os.environ.get(VARIABLE) or Profile.DESK)
 
 
 def share(inputs: int, profile: Profile | None = None) -> int:
@@ -62,3 +65,20 @@ def load() -> None:
     """Let Hypothesis use the profile of this run."""
     settings.register_profile("landfall", settings_of(chosen()))
     settings.load_profile("landfall")
+
+
+def is_law(test: pytest.Item) -> bool:
+    """Whether ``share`` decides how many inputs this test tries."""
+    function = getattr(test, "function", None)
+    is_hypothesis = getattr(function, "is_hypothesis_test", False)
+    return is_hypothesis or test.get_closest_marker("law") is not None
+
+
+def without_inputs(tests: Iterable[pytest.Item], paths: Iterable[Path]) -> list[pytest.Item]:
+    """Of the tests below these absolute paths, return those that are no laws."""
+    below = [path.resolve() for path in paths]
+    return [
+        test
+        for test in tests
+        if not is_law(test) and any(test.path.is_relative_to(path) for path in below)
+    ]

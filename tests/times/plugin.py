@@ -110,6 +110,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Write to a file of this process."""
     folder = Path(os.environ["LANDFALL_TEST_TIMES"])
     folder.mkdir(parents=True, exist_ok=True)
-    lines = (folder / f"{os.getpid()}.jsonl").open("w")
+    lines = (folder / f"{os.getpid()}.jsonl").open("w", buffering=1)
     config.pluginmanager.register(Times(lines), "landfall-times")
     config.add_cleanup(lines.close)

@@ -1,8 +1,20 @@
 """How many random inputs laws are tried with, and which."""
 
-import pytest
+from pathlib import Path
 
-from tests.support.examples import VARIABLE, Profile, chosen, settings_of, share
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import (
+    VARIABLE,
+    Profile,
+    chosen,
+    is_law,
+    settings_of,
+    share,
+    without_inputs,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,8 +43,8 @@ def test_only_a_search_tries_other_inputs_each_time() -> None:
     ("environment", "profile"),
     [
         ({}, Profile.DESK),
-        ({"CI": "true"}, Profile.FULL),
-        ({"CI": "true", VARIABLE: "search"}, Profile.SEARCH),
+        ({"CI": "true"}, Profile.DESK),
+        ({VARIABLE: "search"}, Profile.SEARCH),
         ({VARIABLE: "full"}, Profile.FULL),
     ],
 )
@@ -45,3 +57,20 @@ def test_the_environment_chooses(
         monkeypatch.setenv(name, value)
 
     assert chosen() is profile
+
+
+@pytest.mark.law
+def test_what_is_marked_is_a_law_that_the_rest_tries_again(request: pytest.FixtureRequest) -> None:
+    assert is_law(request.node)
+    assert without_inputs([request.node], [Path(__file__).parent]) == []
+
+
+@given(st.none())
+def test_what_hypothesis_tries_is_a_law(request: pytest.FixtureRequest, nothing: None) -> None:
+    assert is_law(request.node)
+
+
+def test_of_other_tests_the_rest_runs_those_elsewhere(request: pytest.FixtureRequest) -> None:
+    assert not is_law(request.node)
+    assert without_inputs([request.node], [Path(__file__).parent]) == [request.node]
+    assert without_inputs([request.node], [Path(__file__).parents[1] / "audit"]) == []
