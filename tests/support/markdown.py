@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,6 +72,7 @@ def links(page: Path) -> list[str]:
     return re.findall(r"\]\(<?([^)\s>]+)>?\)", text)
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """What GitHub and the site both make of its headings."""
     text = _FENCED.sub("", page.read_text())

@@ -1,9 +1,13 @@
+import argparse
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from landfall import cli
 from landfall.api.spec import Output
+from landfall.cli.parser import parser
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
@@ -22,6 +26,20 @@ spec:
   source: {{kafka: {{bootstrapServers: "localhost:1", topics: [clicks]}}}}
   output: {{url: "file://{root}", format: {format}, codec: None}}
 """
+
+
+@cache
+def made_once() -> argparse.ArgumentParser:
+    return parser()
+
+
+@pytest.fixture(autouse=True)
+def _one_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To make the parser costs more than most commands here, which run more than a thousand times.
+
+    A process makes one; that it is made at all is for tests of ``python -m landfall``.
+    """
+    monkeypatch.setattr(cli, "parser", made_once)
 
 
 class Landed:
