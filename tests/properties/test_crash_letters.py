@@ -77,7 +77,7 @@ def test_a_place_that_refuses_has_not_lost_anything(monkeypatch: pytest.MonkeyPa
     right = RoutedStore._letters
     monkeypatch.setattr(RoutedStore, "_letters", letters)
 
-    falls("a committed upload was lost|the store lost the uploads|too many", first=300)
+    falls("a committed upload was lost|the store lost the uploads|too many", first=360)
 
 
 def test_a_place_that_no_spec_names_has_not_lost_anything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ MUTANTS = [
 FIRST_SEEDS: dict[type[Driver], int] = {
     SweepsThoughFenced: 7_803,
     RepairsUnrecorded: 158,
+    CompletesReplaysFirst: 49,
     TakesItsOwnForAnothers: 52,
     LandsANamesake: 42,
     GivesUpUnasked: 38,
