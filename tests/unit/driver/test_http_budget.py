@@ -41,7 +41,7 @@ def post(board: StatusBoard, revision: str) -> None:
 
 def get(server: ThreadingHTTPServer, path: str) -> bytes:
     url = f"http://{LOCAL}:{server.server_port}{path}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         body: bytes = answer.read()
         return body
 

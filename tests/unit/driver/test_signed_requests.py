@@ -225,7 +225,7 @@ def test_nothing_of_a_body_is_read_before_the_signature_holds(
     server: ThreadingHTTPServer, received: list[Any]
 ) -> None:
     asked = Asked.of(OPEN_PATH, {}, key=new_key(2))
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     connection.putrequest("POST", OPEN_PATH)
     connection.putheader("Authorization", asked.header)
     connection.putheader("Content-Length", "2")  # it never comes

@@ -48,4 +48,4 @@ def test_an_answer_that_drips_ends(dripping: str, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SchemasAway, match=dripping):
         RegistryClient(RegistryOptions((dripping,), None, 0.5)).by_id(7)
 
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 60
