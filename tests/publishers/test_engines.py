@@ -354,6 +354,55 @@ def test_delta_tables_whose_rows_have_deletion_vectors_are_followed(
 
 
 @suite
+def test_iceberg_tables_follow_merges_unless_spark_has_deleted_rows(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """Every engine reads each row once after a merge; rows that Spark deletes stay deleted."""
+    landed, places = Landed(tmp_path), TablePlaces(tmp_path)
+    table = PublishedOrders(TablePlaces(tmp_path / "asked"), "Iceberg", engines, topic="clicks")
+    table.places = places
+    context = landed.context("Iceberg", places.options("Iceberg"))
+    built = partial(publisher, context.group, context.entry, context.store)
+
+    def land() -> None:
+        landed.land(CLICKS).settle()
+        built().publish(context.follower())
+
+    def merge(*numbers: int) -> None:
+        found = [*_landed(landed.sample)]
+        retire = [RetiringObject(found[n].landed_slot, found[n].landed) for n in numbers]
+        made = ParquetMerge(landed.sample, tuple(retire), landed.sample.state.applied_through)
+        made.record().complete().retired()
+
+    def offsets() -> list[object]:
+        query = "select _offset from {t} order by _offset"
+        found = [row["_offset"] for row in table.spark(query)]
+        assert [row["_offset"] for row in table.duckdb(query)] == found
+        assert [row["_offset"] for row in table.ask("polars", query)] == found
+        return found
+
+    for _ in range(4):
+        land()
+    merge(0, 1)
+    built().publish(context.follower())
+    assert offsets() == [*range(40)]
+    assert len(table.spark("select file_path from {t}.files")) == 3
+    assert [row["operation"] for row in table.spark("select operation from {t}.snapshots")][-1] == (
+        "replace"
+    )
+    table.spark("alter table {t} set tblproperties ('write.delete.mode' = 'merge-on-read')")
+    table.spark("delete from {t} where _offset = 27")
+    assert offsets() == [n for n in range(40) if n != 27]
+    merge(2, 3)
+
+    with pytest.raises(Stalled, match=r"others have deleted rows. `landfall publish --rebuild`"):
+        built().publish(context.follower())
+
+    built().reset(context.follower())
+    assert offsets() == [*range(40)]
+
+
+@suite
 def test_iceberg_tables_are_partitioned_by_a_date(engines: Engines, tmp_path: Path) -> None:
     columns = [*COLUMNS, {"name": "day", "type": "Date"}]
     options = {"partitionBy": ["day"]}

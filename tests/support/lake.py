@@ -145,7 +145,7 @@ class Landed:
     def publisher(self, tables: Tables, store: Store | None = None) -> TablePublisher:
         """A publisher with a cursor of its own, as a process has."""
         cursor = Cursor.of(store or self.store, (GROUP, LANE), "lake", "a catalog")
-        follows = isinstance(tables, DeltaTables)
+        follows = isinstance(tables, DeltaTables | IcebergTables)
         return TablePublisher(self.follower, cursor, tables, table_of, follows_replacements=follows)
 
     def context(self, kind: str, options: Mapping[str, object], **spec: Any) -> Context:

@@ -37,7 +37,7 @@ _PACKAGES: Mapping[str, str] = {
 """What types need that is an extra of the same name."""
 
 _FOLLOW_REPLACEMENTS = frozenset(
-    {"Success", "Hive", "Glue", "Delta", "Kafka", "Webhook", "OpenLineage", "Airflow"}
+    {"Success", "Hive", "Glue", "Delta", "Iceberg", "Kafka", "Webhook", "OpenLineage", "Airflow"}
 )
 """Types whose destinations stay right when objects take the place of others."""
 _TABLES_OF_FILES = frozenset({"Iceberg", "Delta", "Hive", "Glue"})

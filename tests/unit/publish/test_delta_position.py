@@ -6,13 +6,15 @@ from typing import Any, cast
 
 import pytest
 
+from landfall.publish import table_position
 from landfall.publish.delta import position as delta_position
-from landfall.publish.delta.position import DeltaPosition, PositionUnknown, position_of, properties
+from landfall.publish.delta.position import PositionUnknown, position_of, properties
+from landfall.publish.table_position import TablePosition
 
 ROOT = "s3://lake/out"
 
 
-def of(**said: Any) -> DeltaPosition:
+def of(**said: Any) -> TablePosition:
     """The position that a table has by its newest commit."""
     commit = {f"landfall/{name.replace('_', '-')}": value for name, value in said.items()}
     commits = [{"version": 3, "landfall/root": ROOT, **commit}]
@@ -28,7 +30,7 @@ def test_a_commit_of_our_own() -> None:
 
     found = position_of(cast("delta_position.Commits", [commit]), "landfall", ROOT)
 
-    assert found == DeltaPosition(7, frozenset({"a", "b"}))
+    assert found == TablePosition(7, frozenset({"a", "b"}))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_a_commit_of_somebody_else(through: object, left_out: object) -> None:
 
 
 def test_keys_that_unpack_to_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delta_position, "MAX_KEYS_BYTES", 1_000)
+    monkeypatch.setattr(table_position, "MAX_KEYS_BYTES", 1_000)
 
     with pytest.raises(PositionUnknown, match="more than 0 MiB"):
         of(through="7", left_out=packed(b'["' + b"a" * 1_000_000 + b'"]'))

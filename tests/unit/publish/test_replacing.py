@@ -19,11 +19,11 @@ from landfall.ledger import Finalize, Horizon
 from landfall.ledger.replace.replacement_lists import NewObject, RetiringObject
 from landfall.publish import Stretch
 from landfall.publish.building import publisher, replacement_problems
-from landfall.publish.catalog.options import StepPublisher
 from landfall.publish.events import EventKind, Events
 from landfall.publish.events.airflow import extra
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
+from landfall.publish.steps import StepPublisher
 from landfall.publish.tables import Next
 from tests.support.carried_out import WholeMerge
 from tests.support.event_ledger import EventLedger
@@ -413,7 +413,7 @@ def test_an_event_says_what_retired_and_what_took_its_place() -> None:
     [
         ("Delta", {"table": "file:///t/{topic}"}, True),
         ("Webhook", {"url": "http://unused"}, True),
-        ("Iceberg", {"table": "a.b", "properties": {}}, False),
+        ("Iceberg", {"table": "a.b", "properties": {}}, True),
         ("examples.plugins.object_index:ObjectIndex", {"file": "index.db"}, False),
     ],
 )

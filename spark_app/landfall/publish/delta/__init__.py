@@ -41,9 +41,7 @@ from landfall.publish.delta.files import (
     partition_value,
 )
 from landfall.publish.delta.position import (
-    NONE,
     Commits,
-    DeltaPosition,
     PositionUnknown,
     position_of,
     properties,
@@ -60,6 +58,7 @@ from landfall.publish.table_names import (
     destination,
     path_in_table,
 )
+from landfall.publish.table_position import NONE, TablePosition
 from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
 
 MAX_TRIES = 20
@@ -327,9 +326,9 @@ class DeltaTables:
         except TableNotFoundError:
             return None
 
-    def _position(self, loaded: DeltaTable | None) -> DeltaPosition:
+    def _position(self, loaded: DeltaTable | None) -> TablePosition:
         if loaded is None:
-            return DeltaPosition()
+            return TablePosition()
         try:
             return position_of(Commits(loaded), self.application, self.root)
         except Stalled as error:
@@ -415,7 +414,7 @@ class DeltaTables:
         return bool(columns.widened or columns.added)
 
     def _changes(
-        self, loaded: DeltaTable, stretch: Stretch, position: DeltaPosition
+        self, loaded: DeltaTable, stretch: Stretch, position: TablePosition
     ) -> FileChanges:
         """What a stretch changes in a table as it is now.
 

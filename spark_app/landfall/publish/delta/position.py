@@ -6,20 +6,14 @@ the search goes on from that version: what was published later is not in the tab
 the log's history has been cleaned up, the version of the application transaction is left.
 """
 
-import base64
-import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-import msgspec
-
-from landfall import untrusted_json
 from landfall.errors import Reason, Stalled
+from landfall.publish.table_position import TablePosition, pack, unpack
 
-NONE = -1
-"""The position of a table that has nothing."""
 _FIRST_LOOK = 8
 """How many commits are looked at first; most often the newest one suffices."""
 
@@ -54,47 +48,18 @@ class Commits:
             yield from self.table.history()[_FIRST_LOOK:]
 
 
-MAX_KEYS_BYTES = 64 << 20
-"""How many bytes of keys a commit may name, unpacked: hundreds of thousands."""
-
-
-@dataclass(frozen=True)
-class DeltaPosition:
-    """Where a table is.
-
-    Attributes:
-        through: the slot through which it has everything.
-        left_out: keys of objects before it that were not added, because they retire later; None if
-            the commit does not say.
-    """
-
-    through: int = NONE
-    left_out: frozenset[str] | None = frozenset()
-
-
 def properties(
     application: str, root: str, through: int, left_out: Collection[str]
 ) -> dict[str, str]:
     """What a commit says of the position of its table."""
-    keys = zlib.compress(msgspec.json.encode(sorted(left_out))) if left_out else b""
     return {
         f"{application}/through": str(through),
         f"{application}/root": root,
-        f"{application}/left-out": base64.b64encode(keys).decode(),
+        f"{application}/left-out": pack(left_out),
     }
 
 
-def _left_out(text: str | None) -> frozenset[str] | None:
-    if not text:
-        return None if text is None else frozenset()
-    unpacker = zlib.decompressobj()
-    keys = unpacker.decompress(base64.b64decode(text), MAX_KEYS_BYTES)
-    if not unpacker.eof:
-        raise ValueError(f"keys that end early, or have more than {MAX_KEYS_BYTES >> 20} MiB")
-    return untrusted_json.decode(keys, type=frozenset[str])
-
-
-def position_of(commits: Commits, application: str, root: str) -> DeltaPosition:
+def position_of(commits: Commits, application: str, root: str) -> TablePosition:
     """The position of a table.
 
     Args:
@@ -109,7 +74,7 @@ def position_of(commits: Commits, application: str, root: str) -> DeltaPosition:
     for commit in _ancestors(commits):
         through = commit.get(f"{application}/through")
         if through is None and commit.get("version") == 0:
-            return DeltaPosition()
+            return TablePosition()
         if through is None:
             continue
         if (found := commit.get(f"{application}/root", root)) != root:
@@ -118,15 +83,15 @@ def position_of(commits: Commits, application: str, root: str) -> DeltaPosition:
                 f"it follows the ledger in {found}; publish what is in {root} to another table",
             )
         try:
-            return DeltaPosition(int(through), _left_out(commit.get(f"{application}/left-out")))
-        except (ValueError, TypeError, zlib.error, msgspec.MsgspecError) as error:
+            return TablePosition(int(through), unpack(commit.get(f"{application}/left-out")))
+        except (ValueError, TypeError) as error:
             raise PositionUnknown(
                 Reason.DESTINATION_CONFLICT,
                 f"a commit in its log names no position of this publisher: {error}; publish it anew"
                 " with landfall publish --rebuild",
             ) from error
     known = commits.table.transaction_version(application)
-    return DeltaPosition() if known is None else DeltaPosition(known, left_out=None)
+    return TablePosition() if known is None else TablePosition(known, left_out=None)
 
 
 def _ancestors(commits: Commits) -> Iterator[Mapping[str, Any]]:

@@ -6,24 +6,31 @@ if the table is as it was loaded. pyiceberg's own retries are off, because they 
 again to a table that somebody else has changed (apache/iceberg-python, issue 3320).
 
 A column that a file has and the table has not is added to the table first, by a commit of its own.
-Files need no field ids: the table's name mapping finds columns by name. ``iceberg_position`` says
-where a table is that others change as well. ``iceberg_copies`` says which files are not taken as
-they are. Earlier versions took them, so that a table of theirs is looked through once, and is
-marked by the property ``landfall.timestamps`` if it has none.
+Files need no field ids: the table's name mapping finds columns by name.
+
+Where objects were replaced, the same commit removes the old files and adds the new ones, if the
+files that the table has allow it (``replaced_files``). A snapshot whose rows have only moved, as by
+a merge, is a ``replace``, which streams skip; new objects of the same stretch are in a snapshot
+after it, in the same commit.
+
+``position`` finds out where a table is that other engines change, too. ``copies`` makes copies of
+files that cannot be taken as they are. Earlier versions took them, so a table of theirs is looked
+through once, and is marked by the property ``landfall.timestamps`` if it has none.
 """
 
+import logging
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from landfall.api.spec import TopicSpecs
 from landfall.errors import DestinationAway, Reason, Stalled
 from landfall.ledger.names.object_names import parse_key
 from landfall.pipeline.decoders.options import read_options
-from landfall.publish import Stretch
+from landfall.publish import Stretch, VisibleObject
 from landfall.publish.context import Context
 from landfall.publish.iceberg.catalog import Connection, file_properties
 from landfall.publish.iceberg.copies import Copies
@@ -51,9 +58,19 @@ from landfall.publish.iceberg.partitions import (
     present,
     table_of_columns,
 )
+from landfall.publish.iceberg.position import (
+    position,
+    position_key,
+    position_properties,
+    positions,
+)
+from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
 from landfall.publish.s3_access import s3_access
 from landfall.publish.table_names import TableNames, check_parquet, destination
+from landfall.publish.table_position import TablePosition
 from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
+
+log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2
 """The latest version of Iceberg's table format whose manifests pyiceberg writes."""
@@ -136,6 +153,8 @@ class TableSettings:
 class Iceberg:
     """Publishes to tables of an Iceberg catalog."""
 
+    follows_replacements = True
+
     @staticmethod
     def of(options: Mapping[str, object], context: Context) -> TablePublisher:
         """Build the publisher; see ``PublisherType``."""
@@ -161,7 +180,14 @@ class Iceberg:
         named = tuple(catalog.get(name, "") for name in ("name", "type", "uri", "warehouse"))
         cursor = context.cursor(destination(context, *named, read.table))
         choice = read.choice(context.url(""))
-        return TablePublisher(context.follower, cursor, tables, names.of_object, choice=choice)
+        return TablePublisher(
+            context.follower,
+            cursor,
+            tables,
+            names.of_object,
+            follows_replacements=True,
+            choice=choice,
+        )
 
 
 def _check_warehouse(catalog: Mapping[str, str], context: Context) -> None:
@@ -198,7 +224,7 @@ class IcebergTables:
     def through(self, table: str) -> int:
         """See ``Tables``."""
         with self.connection.errors("read", table):
-            return self._position(self._load(table))
+            return self._position(self._load(table)).through
 
     def append(self, table: str, after: Next) -> int:
         """See ``Tables``."""
@@ -208,15 +234,17 @@ class IcebergTables:
         with self.connection.errors("append to", table):
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
-                stretch = after(self._position(loaded))
-                if not stretch.objects:
-                    return self._position(loaded)
+                position = self._position(loaded)
+                stretch = after(position.through)
+                if not stretch.objects and not stretch.replaced:
+                    return position.through
                 # What has just been created or changed may be ahead of this position: look again.
                 if loaded is None:
                     self._create(table, stretch)
                     continue
-                with suppress(CommitFailedException):  # somebody has changed the table
-                    if self._append(loaded, stretch, made):
+                changes = self._changes(loaded, stretch, position)
+                with suppress(CommitFailedException):  # another client has changed the table
+                    if self._change(loaded, stretch, changes, position, made):
                         return stretch.through
         raise _contended(table)
 
@@ -241,7 +269,8 @@ class IcebergTables:
                 with suppress(CommitFailedException):
                     if not is_empty:
                         self._check_is_own(loaded)
-                    if self._append(loaded, stretch, made, empties=not is_empty):
+                    changes = FileChanges(stretch.objects)
+                    if self._change(loaded, stretch, changes, None, made):
                         return
         raise _contended(table)
 
@@ -262,9 +291,9 @@ class IcebergTables:
         loaded.metadata.properties.update(_IN_MEMORY)
         return loaded
 
-    def _position(self, loaded: Any) -> int:
+    def _position(self, loaded: Any) -> TablePosition:
         if loaded is None:
-            return NONE
+            return TablePosition()
         root, own = f"{self.key}.root", self.url("")
         if loaded.properties.get(root, own) != own:
             raise Stalled(
@@ -298,35 +327,111 @@ class IcebergTables:
                 properties={**_CREATED, **_MARKED, **self.settings.properties},
             )
 
-    def _append(
-        self, loaded: Any, stretch: Stretch, made: dict[str, str], *, empties: bool = False
-    ) -> bool:
-        """Append the files of a stretch; False if only columns were added or renamed for them.
+    def _changes(self, loaded: Any, stretch: Stretch, position: TablePosition) -> FileChanges:
+        """Return what a stretch changes in a table as it is now.
 
-        ``made`` has the copies of earlier tries, by the files they are of. With ``empties``, the
-        same commit removes everything else.
+        Raises:
+            Stalled: DESTINATION_CONFLICT, another engine has changed it so that a REPLACE cannot be
+                followed.
+        """
+        retired = [o.upload.key for each in stretch.replaced for o in each.retired]
+        try:
+            files = self._files_of(loaded, retired) if retired and loaded is not None else {}
+            return file_changes(stretch, position.through, position.left_out, files)
+        except CannotFollow as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {'.'.join(loaded.name())}: {error}. `landfall publish --rebuild` fills the "
+                "table again, with the new objects and without what others have changed",
+            ) from None
+
+    def _files_of(self, loaded: Any, keys: Sequence[str]) -> dict[str, TableFile]:
+        """Return the files that a table has of objects, by key.
+
+        Raises:
+            CannotFollow: rows of the table are deleted by their values.
+        """
+        wanted = {self.url(key): key for key in keys}
+        try:
+            tasks = [*loaded.scan().plan_files()]
+        except ValueError as error:  # pyiceberg reads no equality deletes
+            raise CannotFollow(f"others have deleted rows by their values: {error}") from None
+        return {
+            wanted[task.file.file_path]: TableFile(task.file.file_path, bool(task.delete_files))
+            for task in tasks
+            if task.file.file_path in wanted
+        }
+
+    def _change(
+        self,
+        loaded: Any,
+        stretch: Stretch,
+        changes: FileChanges,
+        position: TablePosition | None,
+        made: dict[str, str],
+    ) -> bool:
+        """Change the files of a table; False if only columns were added or renamed for them.
+
+        Args:
+            loaded: the table.
+            stretch: what is followed.
+            changes: of the table's files.
+            position: of the table; None to remove everything that it has.
+            made: has the copies of earlier tries, by the files they are of.
         """
         reserved = reserved_columns(loaded.schema())
         if reserved and self.settings.schema_evolution == "Add":
             self._rename(loaded, reserved)
             return False
-        urls = [self.url(each.landed.upload.key) for each in stretch.objects]
-        files = []
-        if urls:
-            io = self.connection.file_io(urls[0])
-            if not empties:
-                self._check_timestamps(loaded, io)
-            files = [*data_files(Copies.of(io, loaded, made), loaded.metadata, urls)]
-        if new := [each for each in files if isinstance(each, NewColumns)]:
+        files = self._data_files(loaded, changes.add, made, checks_times=position is not None)
+        if new := [each for each in files.values() if isinstance(each, NewColumns)]:
             self._add_columns(loaded, new)
             return False
-        slots = f"{stretch.after + 1}-{stretch.through}"
+        removed = frozenset(each.path for each in changes.remove)
+        moves_rows = bool(removed) and removed <= changes.moved_out
+        moved = [each for key, each in files.items() if key in changes.moved_in]
+        summary = {"landfall.slots": f"{stretch.after + 1}-{stretch.through}"}
+        if changes.passed_over:
+            summary["landfall.passedOver"] = ",".join(map(str, changes.passed_over))
+        reached = TablePosition(stretch.through, changes.left_out)
         with loaded.transaction() as transaction:
-            if empties:
+            if position is None and loaded.metadata.current_snapshot_id is not None:
                 _delete_all(transaction)
             _set_mapping(transaction)
-            self._add(transaction, stretch.through, files, {"landfall.slots": slots})
+            if position is not None and moves_rows and len(moved) < len(files):
+                # Streams skip a snapshot that replaces, so what is new is in one of its own.
+                before = replace(position, through=stretch.after)
+                self._add(transaction, before, _Snapshot(moved, summary, removed, moves_rows))
+                new = [each for key, each in files.items() if key not in changes.moved_in]
+                self._add(transaction, reached, _Snapshot(new, summary))
+            else:
+                snapshot = _Snapshot([*files.values()], summary, removed, moves_rows)
+                self._add(transaction, reached, snapshot)
+        if changes.passed_over:
+            log.warning(
+                "replacement passed over",
+                extra={"table": ".".join(loaded.name()), "slots": [*changes.passed_over]},
+            )
         return True
+
+    def _data_files(
+        self,
+        loaded: Any,
+        objects: Sequence[VisibleObject],
+        made: dict[str, str],
+        *,
+        checks_times: bool,
+    ) -> dict[str, Any]:
+        """Return what objects are in a table, by key; see ``data_files``."""
+        if not objects:
+            return {}
+        keys = [each.landed.upload.key for each in objects]
+        urls = [self.url(key) for key in keys]
+        io = self.connection.file_io(urls[0])
+        if checks_times:
+            self._check_timestamps(loaded, io)
+        found = data_files(Copies.of(io, loaded, made), loaded.metadata, urls)
+        return dict(zip(keys, found, strict=True))
 
     def _check_timestamps(self, loaded: Any, io: Any) -> None:
         """Raise Stalled if the table has files with milliseconds that an earlier version added."""
@@ -357,28 +462,39 @@ class IcebergTables:
                 "publish it anew",
             )
 
-    def _add(
-        self, transaction: Any, through: int, files: Sequence[Any], summary: Mapping[str, str]
-    ) -> None:
-        """Add a snapshot with files and a position, and the properties that go with it."""
+    def _add(self, transaction: Any, position: TablePosition, snapshot: "_Snapshot") -> None:
+        """Add a snapshot with a position, and the properties that go with it."""
         group, lane = self.lane
         properties = transaction.table_metadata.properties
-        named = {"landfall.group": group, "landfall.lane": lane, **positions(self.key, through)}
-        update = transaction.update_snapshot({**named, **summary})
+        left_out = position.left_out or frozenset()
+        named = {
+            "landfall.group": group,
+            "landfall.lane": lane,
+            **positions(self.key, position.through, left_out),
+            **snapshot.summary,
+        }
+        update = transaction.update_snapshot(named)
         merges = properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
         appending = update.merge_append() if merges else update.fast_append()
-        if any(each.spec_id != transaction.table_metadata.default_spec_id for each in files):
-            from landfall.publish.iceberg.append import AppendBySpec  # noqa: PLC0415  # an extra
+        default = transaction.table_metadata.default_spec_id
+        if snapshot.removed or any(each.spec_id != default for each in snapshot.files):
+            from landfall.publish.iceberg.changing import ChangeFiles  # noqa: PLC0415  # an extra
 
-            appending = AppendBySpec.of(transaction, {**named, **summary})
+            appending = ChangeFiles.of(
+                transaction, named, snapshot.removed, moves_rows=snapshot.moves_rows
+            )
         with appending as append:
-            for each in files:
+            for each in snapshot.files:
                 append.append_data_file(each)
-        snapshot = transaction.table_metadata.current_snapshot()
+        added = transaction.table_metadata.current_snapshot()
         root = {f"{self.key}.root": self.url("")}
         marked = {} if _TIMESTAMPS in properties else _MARKED
         transaction.set_properties(
-            {**position_properties(self.key, through, snapshot), **root, **marked}
+            {
+                **position_properties(self.key, position.through, left_out, added),
+                **root,
+                **marked,
+            }
         )
 
     def _add_columns(self, loaded: Any, new: Sequence[NewColumns]) -> None:
@@ -416,6 +532,23 @@ class IcebergTables:
                     update.rename_column((old,), new)
 
 
+@dataclass(frozen=True)
+class _Snapshot:
+    """What a snapshot changes.
+
+    Attributes:
+        files: that are added, each a ``DataFile``.
+        summary: lines for its summary.
+        removed: the paths of files that are removed.
+        moves_rows: whether the added files have just the rows of the removed ones.
+    """
+
+    files: Sequence[Any]
+    summary: Mapping[str, str]
+    removed: frozenset[str] = frozenset()
+    moves_rows: bool = False
+
+
 def _set_mapping(transaction: Any) -> None:
     """Have the table's name mapping find the columns of landed files, if it does not yet."""
     metadata = transaction.table_metadata
@@ -441,78 +574,3 @@ def _texts(values: Mapping[str, str | int | float | bool]) -> dict[str, str]:
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in values.items()
     }
-
-
-# Where in the ledger an Iceberg table is, whatever else is done to the table.
-#
-# A commit that appends files sets the position as a property of the table, and in the summary of
-# its snapshot. The snapshot decides: if a table is rolled back to an earlier one, its rows are
-# those of the newest ancestor with a position, while the property stays. What other engines commit
-# on top, such as compacted files, has no position of ours in its summary, but has ours among its
-# ancestors.
-#
-# =======================================================  ====================================
-# the ancestors of the current snapshot                    the position
-# =======================================================  ====================================
-# one has a position                                       that of the newest such
-# none has, and the property is not set                    none: -1
-# none has: older ones have expired, and so has the        the property's
-# snapshot that set the property, which is no newer
-# none has, and the first of them is the table's first     none: -1
-# none has, and the snapshot that set the property is      unknown: the table was rolled back
-# known, or newer than the current one                     beyond it, or replaced
-# =======================================================  ====================================
-#
-# Whether an ancestor has expired is not always to be seen: pyiceberg makes the oldest snapshot that
-# it keeps one without a parent.
-
-NONE = -1
-"""The position of a table that has nothing."""
-
-
-def position_key(group: str, lane: str) -> str:
-    """The name of the position, in properties and in summaries."""
-    return f"landfall.{group}.{lane}.through"
-
-
-def positions(key: str, through: int) -> Mapping[str, str]:
-    """The part of a snapshot's summary that is its position."""
-    return {key: str(through)}
-
-
-def position_properties(key: str, through: int, snapshot: Any) -> Mapping[str, str]:
-    """The properties that are set together with a ``Snapshot``."""
-    return {
-        key: str(through),
-        f"{key}.snapshot": str(snapshot.snapshot_id),
-        f"{key}.sequence": str(snapshot.sequence_number),
-    }
-
-
-def position(metadata: Any, key: str) -> int:
-    """The position of a table, by its ``TableMetadata``.
-
-    Raises:
-        Stalled: DESTINATION_CONFLICT, it is unknown.
-    """
-    known = {each.snapshot_id: each for each in metadata.snapshots}
-    current = oldest = known.get(metadata.current_snapshot_id)
-    at = current
-    while at is not None:
-        found = at.summary.additional_properties.get(key) if at.summary else None
-        if found is not None:
-            return int(found)
-        oldest, at = at, known.get(at.parent_snapshot_id)
-    if key not in metadata.properties or current is None or oldest is None:
-        return NONE
-    if oldest.parent_snapshot_id is None and oldest.sequence_number == 1:
-        return NONE
-    snapshot = int(metadata.properties.get(f"{key}.snapshot", NONE))
-    sequence = int(metadata.properties.get(f"{key}.sequence", NONE))
-    if snapshot in known or (current.sequence_number or 0) < sequence:
-        raise Stalled(
-            Reason.DESTINATION_CONFLICT,
-            "the table was replaced, or rolled back to a snapshot whose position in the ledger has "
-            "expired; roll it forward, or publish it anew with landfall publish --rebuild",
-        )
-    return int(metadata.properties[key])

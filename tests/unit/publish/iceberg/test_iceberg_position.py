@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from landfall.errors import Stalled
-from landfall.publish.iceberg import NONE, position
+from landfall.publish.iceberg.position import position
+from landfall.publish.table_position import NONE
 from tests.support.lake import CLICKS, Lake, iceberg_lake
 from tests.support.work import lines_run
 
@@ -157,7 +158,7 @@ def snapshot(number: int, parent: int | None, through: int | None = None) -> Any
     ],
 )
 def test_the_newest_ancestor_with_a_position_decides(found: Any, expected: int) -> None:
-    assert position(found, KEY) == expected
+    assert position(found, KEY).through == expected
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_a_long_history_is_gone_through_once() -> None:
     def lines(length: int) -> int:
         many = [snapshot(number, number - 1) for number in range(1, length)]
         found = metadata(length - 1, snapshot(0, None, 4), *many)
-        assert position(found, KEY) == 4
+        assert position(found, KEY).through == 4
         return lines_run(lambda: position(found, KEY))
 
     assert lines(20_000) < 11 * lines(2_000)

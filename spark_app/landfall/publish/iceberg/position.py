@@ -1,0 +1,90 @@
+"""Where in the ledger an Iceberg table is, whatever else is done to the table. Pure.
+
+A commit that appends files sets the position as a property of the table, and in the summary of its
+snapshot. The snapshot decides: if a table is rolled back to an earlier one, its rows are those of
+the newest ancestor with a position, while the property stays. What other engines commit on top,
+such as compacted files, has no position of ours in its summary, but has ours among its ancestors.
+
+=======================================================  ====================================
+the ancestors of the current snapshot                    the position
+=======================================================  ====================================
+one has a position                                       that of the newest such
+none has, and the property is not set                    none: -1
+none has: older ones have expired, and so has the        the property's
+snapshot that set the property, which is no newer
+none has, and the first of them is the table's first     none: -1
+none has, and the snapshot that set the property is      unknown: the table was rolled back
+known, or newer than the current one                     beyond it, or replaced
+=======================================================  ====================================
+
+Whether an ancestor has expired is not always to be seen: pyiceberg makes the oldest snapshot that
+it keeps one without a parent.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from landfall.errors import Reason, Stalled
+from landfall.publish.table_position import NONE, TablePosition, pack, unpack
+
+
+def position_key(group: str, lane: str) -> str:
+    """The name of the position, in properties and in summaries."""
+    return f"landfall.{group}.{lane}.through"
+
+
+def positions(key: str, through: int, left_out: Collection[str] = ()) -> Mapping[str, str]:
+    """Return the part of a snapshot's summary that is its position; see ``TablePosition``."""
+    return {key: str(through), f"{key}.left-out": pack(left_out)}
+
+
+def position_properties(
+    key: str, through: int, left_out: Collection[str], snapshot: Any
+) -> Mapping[str, str]:
+    """Return the properties that are set together with a ``Snapshot``."""
+    return {
+        **positions(key, through, left_out),
+        f"{key}.snapshot": str(snapshot.snapshot_id),
+        f"{key}.sequence": str(snapshot.sequence_number),
+    }
+
+
+def position(metadata: Any, key: str) -> TablePosition:
+    """Return the position of a table, by its ``TableMetadata``.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, it is unknown, or no position: any client that may write to
+            the table may have written it.
+    """
+    known = {each.snapshot_id: each for each in metadata.snapshots}
+    current = oldest = known.get(metadata.current_snapshot_id)
+    at = current
+    while at is not None:
+        found = at.summary.additional_properties if at.summary else {}
+        if key in found:
+            return _read(found, key)
+        oldest, at = at, known.get(at.parent_snapshot_id)
+    if key not in metadata.properties or current is None or oldest is None:
+        return TablePosition()
+    if oldest.parent_snapshot_id is None and oldest.sequence_number == 1:
+        return TablePosition()
+    snapshot = int(metadata.properties.get(f"{key}.snapshot", NONE))
+    sequence = int(metadata.properties.get(f"{key}.sequence", NONE))
+    if snapshot in known or (current.sequence_number or 0) < sequence:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            "the table was replaced, or rolled back to a snapshot whose position in the ledger has "
+            "expired; roll it forward, or publish it anew with landfall publish --rebuild",
+        )
+    return _read(metadata.properties, key)
+
+
+def _read(texts: Mapping[str, str], key: str) -> TablePosition:
+    try:
+        return TablePosition(int(texts[key]), unpack(texts.get(f"{key}.left-out")))
+    except ValueError as error:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            f"{key} names no position of this publisher: {error}; publish it again with landfall "
+            "publish --rebuild",
+        ) from error

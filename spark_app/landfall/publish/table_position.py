@@ -1,0 +1,58 @@
+"""How far a table follows a ledger, and which objects it was never given. Pure.
+
+A table keeps this together with its rows, in a form of its destination's. Keys are packed into
+text, since a pass may leave out thousands.
+"""
+
+import base64
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import msgspec
+
+from landfall import untrusted_json
+
+NONE = -1
+"""The position of a table that has nothing."""
+MAX_KEYS_BYTES = 64 << 20
+"""How many bytes of keys a table may name, unpacked: hundreds of thousands."""
+
+
+@dataclass(frozen=True)
+class TablePosition:
+    """Where a table is.
+
+    Attributes:
+        through: the slot through which it has everything.
+        left_out: keys of objects before it that were not added, because they retire later; None if
+            the table does not say.
+    """
+
+    through: int = NONE
+    left_out: frozenset[str] | None = frozenset()
+
+
+def pack(keys: Collection[str]) -> str:
+    """Return keys as text: empty for none, otherwise base64 of a compressed JSON array."""
+    packed = zlib.compress(msgspec.json.encode(sorted(keys))) if keys else b""
+    return base64.b64encode(packed).decode()
+
+
+def unpack(text: str | None) -> frozenset[str] | None:
+    """Return the keys that ``pack`` made a text of; None for None.
+
+    Raises:
+        ValueError: it is no such text, or has too many keys: any client that may write to the table
+            may have written it.
+    """
+    if not text:
+        return None if text is None else frozenset()
+    unpacker = zlib.decompressobj()
+    try:
+        keys = unpacker.decompress(base64.b64decode(text), MAX_KEYS_BYTES)
+        if not unpacker.eof:
+            raise ValueError(f"keys that end early, or have more than {MAX_KEYS_BYTES >> 20} MiB")
+        return untrusted_json.decode(keys, type=frozenset[str])
+    except (TypeError, zlib.error, msgspec.MsgspecError) as error:
+        raise ValueError(str(error)) from error
