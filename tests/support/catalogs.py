@@ -20,8 +20,9 @@ from landfall.publish.catalog import (
     TableName,
     Values,
 )
-from landfall.publish.catalog.options import StepPublisher, TableOptions, step_publisher
+from landfall.publish.catalog.options import TableOptions, step_publisher
 from landfall.publish.catalog.step import PartitionStep
+from landfall.publish.steps import StepPublisher
 from tests.support.hive import HiveServer
 from tests.support.lake import Landed
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.publish import Published, Publisher, Stretch
-from landfall.publish.catalog.options import StepPublisher
 from landfall.publish.context import Context
 from landfall.publish.following import Follower
+from landfall.publish.steps import StepPublisher
 
 PLAYED = "tests.support.played_publisher:ToFile"
 

@@ -1,107 +1,21 @@
 """The options that catalogs of files have in common, and what is built from them."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
 
 import msgspec
 
 from landfall.api.spec import ColumnSource, GroupSpec, TopicSpecs
-from landfall.errors import Stalled
-from landfall.publish import Published, Stretch
 from landfall.publish.catalog import Catalog, Storage
 from landfall.publish.catalog.files import FILES_OF_COLUMNS, STORAGES, WHOLE_VALUE, ColumnsOf
 from landfall.publish.catalog.layout import Layout
 from landfall.publish.catalog.naming import Naming
 from landfall.publish.catalog.step import FinishedOnly, PartitionStep
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor, Position
-from landfall.publish.following import Follower
+from landfall.publish.steps import StepPublisher
 from landfall.publish.table_names import destination
-
-# Publishes by steps of which each may be taken twice, such as adding a partition to a table.
-#
-# A step is taken for each stretch of the ledger, and the cursor moves on after it. A publisher that
-# is killed in between, or two at once, take it again, which leaves the destination as it was. Where
-# that is not so, as with a message, the destination gets it again, with the same id.
-
-
-class Step(Protocol):
-    """What is done for a stretch.
-
-    ``objects`` has what took the place of others, and nothing that retires.
-    """
-
-    def take(self, stretch: Stretch) -> int:
-        """Do it, and return how many objects it concerned.
-
-        Raises:
-            Retry: the destination does not answer, or the outcome is unknown; again is safe.
-            Stalled: somebody has to change something.
-        """
-        ...
-
-    def preview(self, stretch: Stretch) -> Iterator[str]:
-        """What ``take`` would do, one line for each thing."""
-        ...
-
-
-@dataclass(frozen=True)
-class StepPublisher:
-    """Publishes by steps; see ``Publisher``.
-
-    Attributes:
-        context: what the publisher is built from.
-        cursor: the hint at the position.
-        step: what is done for each stretch. It sees published topics only.
-        goes_on: whether steps behind one that stalled are taken all the same, as those of other
-            tables; the position stays before it, so they are taken again.
-    """
-
-    context: Context
-    cursor: Cursor
-    step: Step
-    goes_on: bool = False
-
-    def publish(self, follower: Follower) -> Published:
-        """See ``Publisher``."""
-        done = Published(self.cursor.read().through)
-        stalled: Stalled | None = None
-        for stretch in follower.remaining(done.through):
-            try:
-                objects = self.step.take(self._published(stretch))
-            except Stalled as error:
-                if not self.goes_on:
-                    raise
-                stalled = stalled or error
-            if stalled is None:
-                self.cursor.write(Position(stretch.through))
-                done.objects, done.through = done.objects + objects, stretch.through
-                done.slots += stretch.through - stretch.after
-        if stalled is not None:
-            raise stalled
-        return done
-
-    def position(self) -> int:
-        """See ``Publisher``."""
-        return self.cursor.read().through
-
-    def preview(self, follower: Follower) -> Iterator[str]:
-        """See ``Publisher``."""
-        for stretch in follower.remaining(self.cursor.read().through):
-            yield from self.step.preview(self._published(stretch))
-
-    def reset(self, follower: Follower) -> None:  # noqa: ARG002  # of the protocol
-        """See ``Publisher``."""
-        self.cursor.write(Position())
-
-    def _published(self, stretch: Stretch) -> Stretch:
-        """The stretch with what belongs to published topics."""
-        objects = (o for o in stretch.objects if self.context.object_name(o.landed.upload.key))
-        finished = (each for each in stretch.finished if self.context.is_published(each.topic))
-        return replace(stretch, objects=tuple(objects), finished=tuple(finished))
-
 
 _OURS = ("landfall.", "external")
 """What the names of properties begin with that are not the user's."""

@@ -17,7 +17,7 @@ from landfall.publish.catalog import TableName
 from landfall.publish.catalog.hive import part_name
 from landfall.publish.catalog.hive_types import columns_of, fits, hive_type, together
 from landfall.publish.catalog.naming import Naming
-from landfall.publish.catalog.options import StepPublisher
+from landfall.publish.steps import StepPublisher
 from tests.support.catalogs import MemoryCatalog, Warehouse, memory_warehouse, parquet_of
 from tests.support.lake import CLICKS, ORDERS, Landed
 from tests.support.sample_ledger import replace_header
