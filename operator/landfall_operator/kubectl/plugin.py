@@ -32,8 +32,8 @@ IN_THE_POD: Mapping[str, str] = {
     "reset": "land a topic partition from another offset on",
     "publish": "publish what landed; --dry-run says what would be, --rebuild fills tables anew",
     "replay-dead-letters": "land dead letters again, through the present decoder",
-    "promote-backfill": "put what a backfill has landed in the place of what is live",
-    "undo": "bring back objects of which others took the place",
+    "promote-backfill": "replace live objects with those that a backfill has landed",
+    "undo": "bring back objects that a merge or a backfill has replaced",
 }
 """Commands that run in the driver's pod, with what they do."""
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")

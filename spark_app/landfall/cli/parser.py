@@ -54,7 +54,7 @@ exit codes:
   7  a check had nothing to check: no ledger, no such topic, or nothing landed
   8  audit found no fault, and could not check everything
   9  stopped before the end that was given; run it again to land the rest
- 10  a request, such as undo or promote, was refused; nothing was recorded
+ 10  a request, such as undo or skip, was refused; nothing was recorded
 """
 
 COMMANDS: Mapping[str, Mapping[str, str]] = {

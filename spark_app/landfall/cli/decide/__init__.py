@@ -146,16 +146,16 @@ def _promote(new: NewCommand) -> None:
     command = _verb(
         new,
         "promote-backfill",
-        "put what a backfill has landed in the place of what is live",
+        "replace live objects with those that a backfill has landed",
         """\
-Put what a backfill has landed in the place of the live objects of the same ranges, by one record of
-the ledger, REPLACE: compare them first, with `landfall backfill compare`. Its objects are copied
+Replace the live objects of some ranges with those that a backfill has landed of them, by one record
+of the ledger, REPLACE: compare them first, with `landfall backfill compare`. Its objects are copied
 into the live root, under new names. The old ones retire, and are kept for
 spec.tuning.retainReplaced: until then `landfall undo` of the slot that this prints takes it back.
 Without a running driver, it is recorded here and carried out by the next one.
 
-The live group must have run the generation that the backfill was landed by. If something else took
-the place of the live objects since `backfill plan`, it is refused: make another plan.
+The live group must have run the generation that the backfill was landed by. If the live
+objects were replaced by something else since `backfill plan`, it is refused: make another plan.
 `kubectl landfall promote` is about a rollout; this command is called promote-backfill there, too.
 """,
         """\
@@ -172,14 +172,14 @@ def _undo(new: NewCommand) -> None:
     command = _verb(
         new,
         "undo",
-        "bring back objects of which others took the place",
+        "bring back objects that a merge or a backfill has replaced",
         """\
 Bring back the objects that the REPLACE in a slot of the ledger has retired, as by compaction. They
-are copied from where they are kept (spec.tuning.retainReplaced), and get new names. What took their
-place retires, and is kept in turn: an undoing can be undone. `landfall log --kind replace` lists
-the slots, `landfall locate` of a record in a new object names its own, as does `landfall cat` of an
-object that has retired. Without a running driver, an undoing is recorded here and carried out by
-the next one.
+are copied from where they are kept (spec.tuning.retainReplaced), and get new names. What had
+replaced them retires, and is kept in turn: an undoing can be undone. `landfall log --kind replace`
+lists the slots, `landfall locate` of a record in a new object names its own, as does `landfall cat`
+of an object that has retired. Without a running driver, an undoing is recorded here and carried out
+by the next one.
 
 If the same output partitions were replaced again since, the answer says which slot to undo first.
 What was undone is no obstacle. Of a merge, some output partitions can be undone, and the others

@@ -155,7 +155,7 @@ _ABOUT_BACKFILL = """\
 Land ranges of topics again, by the present GROUP.yaml, beside what is landed: after bad code was
 deployed, or for another format. The live group goes on meanwhile. What a backfill lands is in a
 root of its own below _landfall/, where no reader looks. Compare it with what is live, and promote
-it: then it takes the place of that, and `landfall undo` brings that back.
+it: then it replaces that, and `landfall undo` brings that back.
 
   plan      choose the ranges, and write them down
   run       land them, or go on where it was stopped
@@ -164,7 +164,7 @@ it: then it takes the place of that, and `landfall undo` brings that back.
   land      plan, run and compare in one command, for a job that is started again
   discard   delete what it landed
 
-`landfall promote-backfill` puts it in the place of what is live.
+`landfall promote-backfill` replaces what is live with it.
 """
 
 
