@@ -92,6 +92,7 @@ LATER = frozenset(
         *(f"spec.upgrade.{field}" for field in ("shadow", "canary", "trialTimeout")),
         "spec.output.columns",
         "spec.decode.timestamp.source",
+        "spec.decode.values",
         "spec.decode.registry.timeout",
         "spec.decode.key.registry.timeout",
         "spec.decode.key.columns.nullable",
