@@ -5,6 +5,7 @@ whole group does behind these policies is in ``test_hostile.py``.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,8 @@ def test_who_may_connect(node: Cluster) -> None:
     kubectl = kubernetes.Cluster(Path(kubeconfig)).kubectl
     for namespace in (TENANT, SYSTEM, OTHER, WATCHING):
         kubectl("create", "namespace", namespace)
-        eventually(lambda ns=namespace: kubectl("-n", ns, "get", "sa", "-o", "name"), bool)
+        accounts = ("-n", namespace, "get", "serviceaccounts", "-o", "name")
+        eventually(partial(kubectl, *accounts), bool)
     (of_chart,) = of_kind("NetworkPolicy", rendered({}))
     operator = dict(of_chart["spec"]["podSelector"]["matchLabels"])
     executor = names.selector(GROUP, "executor")
