@@ -1,8 +1,8 @@
 """Judges the content of a store: records and objects in, findings out. Pure: no I/O, no clock.
 
 ``chain`` checks a ledger slot by slot, ``objects`` compares the objects that it names with the
-visible ones, ``stored`` the schemas and specs that it names with their hashes, ``part_lists`` the
-lists of files, ``replacements`` what takes the place of others, ``leases`` counts what others'
+visible ones, ``stored`` the schemas, the specs and the lists of files that it names with their
+hashes, ``replacements`` what replaces others, ``leases`` counts what others'
 workers do, ``load_records`` checks what publishers keep, ``coverage`` and ``payloads`` compare what
 was read back with what was committed and with Kafka, and ``locate`` finds what became of one
 offset. The invariants are checked here a second time on purpose, instead of by the code that

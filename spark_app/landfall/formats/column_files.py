@@ -1,11 +1,13 @@
 """What the formats of files of columns, ``Parquet`` and ``Orc``, have in common."""
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 
-from landfall.formats import Block, text, unreadable
+from landfall.formats import Block, Row, text, unreadable
 from landfall.formats.columns import (
     ENVELOPE,
     Convert,
@@ -16,6 +18,8 @@ from landfall.formats.columns import (
     wrong_timestamps,
 )
 from landfall.formats.options import SortKey
+from landfall.formats.typed_rows import batch_rows
+from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
 
@@ -29,6 +33,7 @@ class ColumnFiles:
         is_typed: whether columns are typed, so that neither keys nor headers are needed.
         wrong: which times readers of the format cannot hold.
         error: what is said of these.
+        kind: the name of the format, for messages.
         leaf: makes a column without inner types storable.
     """
 
@@ -37,6 +42,7 @@ class ColumnFiles:
     is_typed: bool
     wrong: ClassVar[unreadable.Wrong]
     error: ClassVar[str]
+    kind: ClassVar[str]
     leaf: ClassVar[Convert] = as_leaf
 
     @property
@@ -65,6 +71,31 @@ class ColumnFiles:
     def refuse_columns(self, columns: pa.RecordBatch) -> Mapping[int, str]:
         """Return errors by row for rows with values that readers cannot hold."""
         return unreadable.refused(columns, type(self).wrong, self.error)
+
+    def batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        """Read all columns of a file, which can be read at any place; raises as Arrow does."""
+        raise NotImplementedError
+
+    def rows(self, stream: BinaryIO) -> Iterator[Row]:
+        """Read an object back; raises ValueError if it is damaged.
+
+        A row of typed columns is given as JSON, with binary values in base64.
+        """
+        # The footer comes last and a stream from a store cannot seek, hence the temporary file.
+        with tempfile.TemporaryFile() as file:
+            shutil.copyfileobj(stream, file)
+            number = 0
+            try:
+                with bounded():
+                    batches = self.batches(file)
+                for batch in steps(batches):
+                    for row in batch_rows(batch):
+                        yield row
+                        number += 1
+            except (pa.ArrowException, OSError) as error:
+                raise ValueError(
+                    f"damaged {type(self).kind} file, at row {number} or later: {error}"
+                ) from error
 
     def table(self, block: Block) -> pa.Table:
         """Return a block as the columns of the file, sorted if that is asked for."""

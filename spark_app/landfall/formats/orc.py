@@ -40,7 +40,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, unreadable
+from landfall.formats import Block, Encoder, unreadable
 from landfall.formats.column_files import Buffer, ColumnFiles
 from landfall.formats.columns import (
     ENVELOPE,
@@ -58,7 +58,6 @@ from landfall.formats.merged_columns import (
 )
 from landfall.formats.merging import ReadRange
 from landfall.formats.options import Options, SortKey
-from landfall.formats.typed_rows import batch_rows
 from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
@@ -97,6 +96,7 @@ class Orc(ColumnFiles):
     is_typed: bool = False
     wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_orc
     error: ClassVar[str] = unreadable.ORC_ERROR
+    kind: ClassVar[str] = "ORC"
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Orc":
@@ -127,24 +127,10 @@ class Orc(ColumnFiles):
         """Return an encoder for a new object."""
         return OrcEncoder(self)
 
-    def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back; raises ValueError if it is damaged.
-
-        A row of typed columns is given as JSON, with binary values in base64.
-        """
-        # The footer comes last and a stream from a store cannot seek, hence the temporary file.
-        with tempfile.TemporaryFile() as file:
-            shutil.copyfileobj(stream, file)
-            number = 0
-            try:
-                with bounded():
-                    found = orc.ORCFile(file)
-                for stripe in steps(map(found.read_stripe, range(found.nstripes))):
-                    for row in batch_rows(stripe):
-                        yield row
-                        number += 1
-            except (pa.ArrowException, OSError) as error:
-                raise ValueError(f"damaged ORC file, at row {number} or later: {error}") from error
+    def batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        """Read all columns of a file; raises as Arrow does."""
+        found = orc.ORCFile(file)
+        return map(found.read_stripe, range(found.nstripes))
 
     def sorted_by(self, column: str) -> "Orc":
         """Return the format whose rows are sorted by a column."""

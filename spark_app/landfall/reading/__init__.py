@@ -5,8 +5,8 @@ partition and time, and a ``Scan`` gives their URLs, or their rows as Arrow. Whi
 visible at a slot follows from the ledger alone (``landfall.publish``), so the same slot gives the
 same rows to every reader at any time, and a driver that lands meanwhile changes nothing.
 
-``files`` chooses, ``times`` reads the times of output partitions, ``specs`` knows how objects were
-made, ``objects`` fetches them, ``rows`` makes rows of them, ``manifests`` lists them for others.
+``files`` chooses, also by the times of output partitions, ``specs`` knows how objects were made,
+ ``objects`` fetches them, ``rows`` makes rows of them, ``manifests`` lists them for others.
 Readers import no Kafka client and no Spark; ``pyspark_landfall`` makes this a source of Spark.
 """
 

@@ -63,7 +63,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, Row, unreadable
+from landfall.formats import Block, Encoder, unreadable
 from landfall.formats.column_files import Buffer, ColumnFiles
 from landfall.formats.columns import (
     COORDINATES,
@@ -85,7 +85,6 @@ from landfall.formats.merged_columns import (
 from landfall.formats.merging import NotMergeableError, ReadRange
 from landfall.formats.options import Options, SortKey
 from landfall.formats.parquet.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
-from landfall.formats.typed_rows import batch_rows
 from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
@@ -137,6 +136,7 @@ class Parquet(ColumnFiles):
     spares_long_values: bool = True
     wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_parquet
     error: ClassVar[str] = unreadable.PARQUET_ERROR
+    kind: ClassVar[str] = "Parquet"
     leaf: ClassVar[Convert] = in_micros
 
     @classmethod
@@ -189,26 +189,11 @@ class Parquet(ColumnFiles):
         """Return an encoder for a new object."""
         return ParquetEncoder(self)
 
-    def rows(self, stream: BinaryIO) -> Iterator[Row]:
-        """Read an object back; raises ValueError if it is damaged.
-
-        A row of declared columns is given as JSON, with binary values in base64.
-        """
-        # The footer comes last and a stream from a store cannot seek, hence the temporary file.
-        with tempfile.TemporaryFile() as file:
-            shutil.copyfileobj(stream, file)
-            number = 0
-            try:
-                with bounded():
-                    parquet = pq.ParquetFile(file, page_checksum_verification=True)
-                for batch in steps(parquet.iter_batches(_READ_ROWS)):
-                    for row in batch_rows(batch):
-                        yield row
-                        number += 1
-            except (pa.ArrowException, OSError) as error:
-                raise ValueError(
-                    f"damaged Parquet file, at row {number} or later: {error}"
-                ) from error
+    def batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
+        """Read all columns of a file; raises as Arrow does."""
+        parquet = pq.ParquetFile(file, page_checksum_verification=True)
+        batches: Iterator[pa.RecordBatch] = parquet.iter_batches(_READ_ROWS)
+        return batches
 
     def sorted_by(self, column: str) -> "Parquet":
         """Return the format whose rows are sorted by a column."""
