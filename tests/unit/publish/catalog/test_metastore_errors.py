@@ -17,7 +17,8 @@ from landfall.errors import DestinationAway, DestinationDenied, Stalled
 from landfall.publish.building import publisher
 from landfall.publish.catalog import Changed, Partition, Table, TableName
 from landfall.publish.catalog.glue import GlueTables
-from landfall.publish.catalog.hive import Metastore, ThriftClient
+from landfall.publish.catalog.hive import Metastore
+from landfall.publish.catalog.thrift_client import ThriftClient
 from tests.support.examples import share
 from tests.support.lake import CLICKS, Landed
 
