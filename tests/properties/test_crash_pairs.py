@@ -6,7 +6,6 @@ Each of the tests after the first breaks one rule that only matters where two fe
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from landfall.driver.replacing.grace_period import GracePeriod
 from landfall.landed.pieces import Counting
 from landfall.lane.replacements import read_replaced
 from landfall.publish.tables import TablePublisher
-from tests.crashes.merging import MergeSchedule
 from tests.crashes.pairs import Feature, played
 from tests.crashes.playing import play_pairs
 from tests.support import merged
@@ -49,20 +47,6 @@ def _waits_for_no_publisher(patch: Patch) -> None:
         init(self, **{**arguments, "positions": {}})
 
     patch.setattr(GracePeriod, "__init__", alone)
-
-
-def _deletes_at_once(patch: Patch) -> None:
-    """Old objects are deleted as soon as the new ones are visible, while folders are listed.
-
-    That they are deleted too early is not looked for: a listing must show it.
-    """
-    patch.setattr(MergeSchedule, "_too_early", lambda *_: ())
-    init: Callable[..., None] = GracePeriod.__init__
-
-    def at_once(self: GracePeriod, **arguments: Any) -> None:
-        init(self, **{**arguments, "keep": timedelta(0)})
-
-    patch.setattr(GracePeriod, "__init__", at_once)
 
 
 def _a_trial_ends_early(patch: Patch) -> None:
@@ -123,7 +107,6 @@ def _reads_nothing_new(patch: Patch) -> None:
     [
         (_reads_what_retired, "by the ledger these rows count twice", 2),
         (_reads_nothing_new, "by the ledger these rows counted, and do not", 9),
-        (_deletes_at_once, "who lists for a moment misses", 9),
         (_a_trial_ends_early, "trial-.*lacks", 2),
         (_a_trial_lands_on, "trial-.*too much", 2),
         (_a_trial_gives_up, "trial-.*is not landed", 2),

@@ -27,6 +27,7 @@ from landfall.driver.core.background import Notifier
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer
+from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.http.status import DriverProgress
 from landfall.driver.process.loop import Driver
 from landfall.driver.replacing.compacting import planner_of
@@ -35,7 +36,8 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import ObjectStat, Upload
-from landfall.store.memory import MemoryStore, Operation
+from landfall.store import Store
+from landfall.store.memory import MemoryStore, NoFaults, Operation, Plan
 from landfall.task import Batch
 from landfall.task.merging import Merged, MergeResult, MergeShare, merge_share
 from tests.support.compaction_scene import Inline
@@ -205,8 +207,8 @@ class SortedKeys(dict[str, Any]):
 class YearStore(MemoryStore):
     """A store in memory that lists quickly; each page of a thousand keys counts as a request."""
 
-    def __init__(self, clock: Callable[[], datetime]) -> None:
-        super().__init__(clock=clock)
+    def __init__(self, clock: Callable[[], datetime], plan: Plan | None = None) -> None:
+        super().__init__(plan or NoFaults(), clock=clock)
         self.sorted = SortedKeys()
         self._objects = self.sorted
 
@@ -226,8 +228,8 @@ class YearStore(MemoryStore):
 class YearRunner(FakeRunner):
     """Lands rows by the hours of their event times, and merges as tasks do."""
 
-    def __init__(self, world: "World") -> None:
-        super().__init__(world.store, slots=8)
+    def __init__(self, world: "World", store: Store | None = None) -> None:
+        super().__init__(store or world.store, slots=8)
         self._world = world
 
     def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
@@ -302,7 +304,7 @@ class World:
 
     def __init__(self, late: Late, days: int, compact: Mapping[str, Any] | None) -> None:
         self.now = BEGIN
-        self.store = YearStore(lambda: self.now)
+        self.store = self.new_store()
         self.log = FakeLog()
         self.times = {TopicPartition(TOPIC, p): list[datetime]() for p in range(PARTITIONS)}
         self.landed_bytes = self.merges = self.merged_bytes = self.late_rows = 0
@@ -314,6 +316,13 @@ class World:
         kind = {"apiVersion": "landfall.dev/v1alpha1", "kind": "ConsumerGroup"}
         self.group = parse_group({**kind, "metadata": metadata, "spec": spec})
         self._write_log()
+
+    def new_store(self) -> YearStore:
+        """The store that everything is in."""
+        return YearStore(lambda: self.now)
+
+    def happen(self, driver: Driver) -> None:
+        """What happens while a driver waits, beside the arrival of records: nothing here."""
 
     def pool(self, threads: int, name: str) -> Executor:
         """See ``Background``: everything is done at once, in the driver's thread."""
@@ -336,8 +345,12 @@ class World:
             self._next, arrived = next(self._arrivals), True
         if arrived:
             self._write_log()
-        if self.now >= self._stop_at and self._driver is not None:
+        if self._driver is None:
+            return
+        if self.now >= self._stop_at:
             self._driver.stop("release")
+        else:
+            self.happen(self._driver)
 
     def _write_log(self) -> None:
         self.log.write(TOPIC, *(len(times) for times in self.times.values()))
@@ -351,7 +364,8 @@ class World:
         before, began = self.store.requests.total(), time.process_time()
         name = f"w{next(self._names)}"
         lane = Lane(self.store, self.group.metadata.name, LANE, new_pool=lambda _: Inline())
-        writer = LaneWriter.open(lane, OpenRequest(name, 1, "test"), lambda: self.now)
+        spec = store_spec(self.store, self.group, LANE)
+        writer = LaneWriter.open(lane, OpenRequest(name, 1, "test", spec=spec), lambda: self.now)
         deps = DriverDeps(
             self.store,
             Observer(self.log, HOUR),
@@ -407,7 +421,12 @@ class World:
 
 def a_year(profile: str, days: int = 365, compact: Mapping[str, Any] | None = COMPACT) -> Year:
     """Play a profile for so many days, with another driver each month."""
-    world, months = World(PROFILES[profile](days), days, compact), list[Month]()
+    return played(profile, World(PROFILES[profile](days), days, compact), days)
+
+
+def played(profile: str, world: World, days: int) -> Year:
+    """Play a world for so many days, with another driver each month."""
+    months = list[Month]()
     for end in [*range(MONTH_DAYS, days, MONTH_DAYS), days]:
         world.run(BEGIN + DAY * end)
         months.append(world.month())
