@@ -98,7 +98,7 @@ def test_check_names_the_faults_of_the_file_that_has_them_as_json(
     assert "unknown option field" in messages
 
 
-def test_a_command_that_is_misspelt_is_told_which_one_was_meant() -> None:
+def test_a_command_that_is_misspelt_gets_a_suggestion() -> None:
     said = landfall("stauts", "group.yaml")
 
     assert said.code == ExitCode.USAGE
