@@ -29,7 +29,7 @@ def count_rows(file: dict[str, Any]) -> int:
     overwrites its own, and one that is too late nothing of the worker who has the file now.
     """
     bucket, _, key = file["url"].removeprefix("s3://").partition("/")
-    # Only the version that was taken: if the file was written anew, that has a number of its own.
+    # Only the version that was taken: if the file was written again, that has a number of its own.
     version = boto3.client("s3").get_object(Bucket=bucket, Key=key, IfMatch=f'"{file["etag"]}"')
     return len(gzip.decompress(version["Body"].read()).splitlines())
 

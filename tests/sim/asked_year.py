@@ -24,7 +24,7 @@ from landfall.driver.requests.pending_requests import PendingRequest
 from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger.names import object_names
-from landfall.store.fault_injection import Call, Fault, Operation
+from landfall.store.memory import Call, Fault, Operation
 from tests.sim.late_year import (
     BEGIN,
     COMPACT,

@@ -277,12 +277,12 @@ def test_what_somebody_has_overwritten_is_not_retired(scene: BackfillScene) -> N
 
 def test_a_group_whose_tables_cannot_follow_is_refused(scene: BackfillScene) -> None:
     scene.land()
-    scene.spec = {"publish": [{"name": "lake", "type": "Iceberg", "options": {}}]}
+    scene.spec = {"publish": [{"name": "lake", "type": "BigQuery", "options": {}}]}
 
     answer = scene.session().carry_out(asked(), take_over=False)
 
     assert answer.outcome is Outcome.REFUSED
-    assert "publish[0].type: Iceberg cannot follow" in answer.message
+    assert "publish[0].type: BigQuery cannot follow" in answer.message
 
 
 def test_a_side_lane_keeps_its_dead_letters_until_they_are_promoted() -> None:

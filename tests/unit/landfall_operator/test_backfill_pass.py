@@ -209,7 +209,7 @@ def is_promoted(scene: Scene) -> None:
 
 def test_its_pods_inherit_labels_of_the_group() -> None:
     scene = Scene(replace(SITE, inherited=("team",)))
-    scene.has_group(resource(labels={"team": "web"}))
+    scene.has_group(resource(2, labels={"team": "web"}))
     scene.apply()
     scene.passes(2)
     executor = json.loads(
