@@ -79,5 +79,5 @@ with DAG(
             print(f"nothing was left: {error}")  # noqa: T201  # for the log of the task
 
     files = take()
-    # A teardown runs whatever becomes of the tasks before it, and does not make a run succeed.
+    # A teardown runs whether or not the tasks before it failed, and does not make a run succeed.
     process.expand(file=files) >> give_back(files).as_teardown(setups=files)
