@@ -1,15 +1,15 @@
-"""Publishers: what landed, made visible elsewhere, such as in the tables of a catalog.
+"""Publishers: make landed objects visible elsewhere, such as in the tables of a catalog.
 
-A publisher follows the ledger. Each slot of it is the first to call some objects visible, which is
-one and the same for every reader at every time (``ledger.fold_applied``). So a **position** in the
-ledger, a slot through which everything is published, says exactly which objects those are, and the
-publisher moves from position to position. ``following`` reads the objects between two positions,
-``cursor`` keeps a position as a hint, ``tables`` and ``steps`` take one step after the other.
+A publisher follows the ledger. Each slot makes certain objects visible, the same ones for every
+reader at every time (``ledger.fold_applied``). So a **position** in the ledger, a slot through
+which everything is published, identifies exactly these objects, and the publisher moves from
+position to position. ``following`` reads the objects between two positions, ``cursor`` stores a
+position as a hint, ``tables`` and ``steps`` take one step after another.
 
-A destination makes each step exactly once by a transaction of its own: it keeps, in the same
-transaction as the rows, the position through which it has them, and leaves out what it has. So any
-number of publishers may run at once, be killed or be frozen at any place, and the hint may be old:
-that costs work, never a row (``tests/model/publishing.py``). Landing waits for no publisher, and a
+A destination applies each step exactly once by a transaction of its own: in the same transaction as
+the rows it stores the position through which it has them, and it skips what it has. So any number
+of publishers may run at once, be killed or be frozen at any place, and the hint may be old: that
+costs work, never a row (``tests/model/publishing.py``). Landing waits for no publisher, and a
 publisher waits for no other.
 """
 
@@ -29,11 +29,11 @@ class VisibleObject:
     """A data object that is visible.
 
     Attributes:
-        slot: the first slot that calls it visible.
-        landed: the object, as it was decided last.
+        slot: the first slot that makes it visible.
+        landed: the object, by its latest record.
         time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
-        decided: the slot of the record that landed its rows: by the spec of whoever owned the lane
-            then it was made. Merges and copies keep it.
+        decided: the slot of the record that landed its rows: it was made by the spec of the driver
+            that owned the lane then. Merges and copies keep it.
     """
 
     slot: int
@@ -65,19 +65,18 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedObjects:
-    """Data objects that have retired, and those that have taken their place.
+    """Data objects that were replaced, and the new ones.
 
     Attributes:
-        slot: the first slot that calls the new ones visible; from it on the old ones are gone.
+        slot: the first slot that makes the new ones visible; from this slot the old ones are gone.
         record: the slot of the REPLACE, under which copies of the old ones are kept for a time.
         retired: the old ones.
         objects: the new ones.
         time: of the last COMMIT up to ``slot``, ISO 8601 in UTC.
-        groups: the keys of old and new objects, those together whose rows come from the same
-            offsets.
-        changes_rows: whether the new ones may have other rows than the old ones, as those of a
-            backfill may.
-        appeared: for old ones that became visible since ``Stretch.read_after``, in which slot.
+        groups: the keys of old and new objects, grouped by the offsets that their rows come from.
+        changes_rows: whether the rows of the new ones may differ from the old ones, as after a
+            backfill.
+        appeared: the slot of each old one that became visible since ``Stretch.read_after``.
     """
 
     slot: int
@@ -92,23 +91,25 @@ class ReplacedObjects:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What is between two positions.
+    """The part of the ledger between two positions.
 
-    An object may become visible and retire in the same stretch: ``net`` is what is left.
+    An object may become visible and be replaced in the same stretch: ``net`` is what is left.
 
     Attributes:
         after: the position before it; -1 for the start.
         through: the position after it.
-        objects: data objects that slots after ``after`` call visible, in the order of the slots.
+        objects: data objects that became visible in slots after ``after``, in the order of the
+            slots.
         finished: times up to which topics are complete, in the order of the slots.
         time: when slot ``through`` was written, ISO 8601 in UTC.
         horizons: up to when (ms) each topic is complete at ``after``.
-        replaced: what took the place of what in slots after ``after``, in the order of the slots.
-            In one slot it comes after all of ``objects``, of which none are new ones.
-        read_after: the position from which the ledger was read for it, in one or several stretches.
-        left_out: objects that slots after ``read_after`` call visible, and that are not among
-            ``objects`` because they retire after ``through``.
-        leaves_out: whether any objects retire after ``through``, as far as the ledger was read.
+        replaced: replacements recorded in slots after ``after``, in the order of the slots. Within
+            a slot they follow all of ``objects``, which has none of the new ones.
+        read_after: the position from which the ledger was read, in one or several stretches.
+        left_out: objects that became visible after ``read_after``, and are not in ``objects``
+            because they are replaced after ``through``.
+        leaves_out: whether any objects are replaced after ``through``, as far as the ledger was
+            read.
     """
 
     after: int
@@ -123,9 +124,9 @@ class Stretch:
     leaves_out: bool = False
 
     def net(self) -> "Stretch":
-        """The same with what is left at its end: ``objects`` has new ones, and none that retired.
+        """The stretch as of its end: ``objects`` has the new ones, and none that was replaced.
 
-        ``replaced`` stays, for what retired and became visible before the stretch.
+        ``replaced`` stays, for old objects that became visible before the stretch.
         """
         if not self.replaced:
             return self
@@ -137,7 +138,7 @@ class Stretch:
 
 @dataclass
 class Published:
-    """What a pass has done.
+    """The result of a pass.
 
     Attributes:
         through: the position after it.
@@ -163,7 +164,7 @@ class Publisher(Protocol):
 
         Raises:
             Retry: the destination or the store does not answer, or the outcome is unknown.
-            Stalled: somebody has to change something; what is published is kept.
+            Stalled: a user has to change something; what is published is kept.
         """
         ...
 
@@ -176,7 +177,7 @@ class Publisher(Protocol):
         ...
 
     def preview(self, follower: "Follower") -> Iterator[str]:
-        """What ``publish`` would do now, one line for each step, without doing any.
+        """Describe what ``publish`` would do now, one line for each step, without doing any.
 
         Raises:
             Retry, Stalled: as ``publish``.
@@ -184,9 +185,9 @@ class Publisher(Protocol):
         ...
 
     def reset(self, follower: "Follower") -> None:
-        """Make the next ``publish`` publish everything anew, from the start of the ledger.
+        """Make the next ``publish`` publish everything again, from the start of the ledger.
 
-        Tables are refilled, and hold the old rows until then; what cannot be taken back, such as a
+        Tables are refilled and keep the old rows until then; what cannot be undone, such as a
         message, is published again.
 
         Raises:
@@ -199,7 +200,7 @@ class PublisherType(Protocol):
     """The class behind a built-in name or the import path of a plug-in.
 
     One that knows ``Stretch.replaced`` has the attribute ``follows_replacements``, which is true.
-    Without it, a spec that lets objects be replaced is refused.
+    Without it, a spec that allows replacements is refused.
     """
 
     def of(self, options: Mapping[str, object], context: "Context") -> Publisher:

@@ -34,12 +34,12 @@ _PACKAGES: Mapping[str, str] = {
     "BigQuery": "google.cloud.bigquery",
     "OpenLineage": "openlineage",
 }
-"""What types need that is an extra of the same name."""
+"""Packages that types need, from an extra of the same name."""
 
 _FOLLOW_REPLACEMENTS = frozenset(
     {"Success", "Hive", "Glue", "Delta", "Iceberg", "Kafka", "Webhook", "OpenLineage", "Airflow"}
 )
-"""Types whose destinations stay right when objects take the place of others."""
+"""Types whose destinations stay correct when objects are replaced."""
 _TABLES_OF_FILES = frozenset({"Iceberg", "Delta", "Hive", "Glue"})
 """Types whose tables consist of the landed files, which they and their readers look into."""
 _READABLE = ("s3", "file")

@@ -1,9 +1,9 @@
 """BigQuery: landed files are loaded into tables by load jobs, each file exactly once.
 
-BigQuery keeps no position with the rows of a load, but it runs one job for an id. ``loads`` says
-what is decided before a job is submitted, ``chain`` keeps it beside the ledger, ``running`` brings
-a job to its end, ``tables`` decides loads of a table, ``warehouse`` and ``staging`` speak to
-Google's services, ``kinds`` finds files of one schema, ``options`` reads the options.
+BigQuery keeps no position with the rows of a load, but it runs one job per id. ``loads`` defines
+what is decided before a job is submitted, ``chain`` stores it next to the ledger, ``running``
+completes a job, ``tables`` decides the loads of a table, ``warehouse`` and ``staging`` call
+Google's services, ``kinds`` groups files by schema, ``options`` reads the options.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 @dataclass(frozen=True)
 class Services:
-    """What is outside: BigQuery, the place where it finds objects, and times."""
+    """Outside services: BigQuery, the place where it finds objects, and times."""
 
     warehouse: Warehouse
     staging: Staging
@@ -160,7 +160,7 @@ class BigQuery:
         return Services(warehouse, staging, Schedule())
 
     def _credentials(self) -> Any:
-        """Those of the secret; None for those of the machine."""
+        """Return the credentials of the secret; None for those of the machine."""
         google_auth: Any = google.auth
         ref = self._context.entry.secret_ref
         if ref is None and self._options.endpoint.startswith("http://"):
@@ -172,7 +172,7 @@ class BigQuery:
         try:
             return google_auth.load_credentials_from_file(path, scopes=_SCOPES)[0]
         except (google.auth.exceptions.GoogleAuthError, ValueError, OSError) as error:
-            # Only the type is said: the text may quote the file.
+            # Only the type is named: the text may quote the file.
             raise Stalled(
                 Reason.SPEC_INVALID,
                 f"BigQuery: the key {BIGQUERY_KEY} of secret {ref.name!r} is no file of "

@@ -1,6 +1,6 @@
-"""Keeps the chains of loads beside the ledger, as values that are created once.
+"""Stores the chains of loads next to the ledger, as values that are created once.
 
-Keys, behind the prefix of what publishers keep::
+Keys, after the prefix of the publishers' values::
 
     <publisher>/begin.json                          the beginning of all chains
     <publisher>/<digest of a table>/<n:010d>-intent.json
@@ -35,9 +35,9 @@ class Chains:
         self._begin: Begin | None = None
 
     def begin(self, after: int | None = None) -> Begin | None:
-        """The beginning of all chains; None if nobody has decided it and ``after`` is None.
+        """Return the beginning of all chains; None if it is undecided and ``after`` is None.
 
-        The first that asks with a slot decides that the chains follow it.
+        The first caller with a slot decides that the chains follow it.
 
         Raises:
             Retry: the store does not answer.
@@ -79,7 +79,7 @@ class Chain:
         last = keys[-1] if keys else self._seen
         if not last:
             return Head(0, None, Outcome(0, Position(self.begin.after)))
-        # The outcome of this load may come later, and sorts behind the intent.
+        # The outcome of this load may come later, and sorts after the intent.
         self._seen = last
         body = self._slots.read(last) or b""
         if last.endswith(_INTENT):
@@ -101,7 +101,7 @@ class Chain:
             self._delete_before(outcome.number - KEPT_LOADS + 1)
 
     def _delete_before(self, number: int) -> None:
-        # Whoever creates one of them again finds the id of its job used.
+        # A publisher that creates one of them again finds the id of its job used.
         end = f"{self._prefix}{number:010d}"
         old = [stat.key for stat in self._slots.list_after(self._prefix) if stat.key < end]
         if old:

@@ -1,4 +1,4 @@
-"""Which objects fit into one load: those of one format and one schema.
+"""Groups objects that fit into one load: of one format and one schema.
 
 The schema is read from the object itself: the header of an Avro file, the footer of a Parquet file.
 Lines of JSON have none.
@@ -51,9 +51,9 @@ class Kinds:
         self._kind = lru_cache(100_000)(self._kind_of)
 
     def of(self, objects: Sequence[LoadedObject]) -> list[str]:
-        """What each object has in common with those that one job may load with it.
+        """Return for each object the kind that it shares with all that one job may load with it.
 
-        An object that cannot be read is like no other: its job will say what is wrong.
+        An object that cannot be read is a kind of its own: its job reports the problem.
 
         Raises:
             Retry: the store does not answer.
@@ -152,7 +152,7 @@ def _long(stream: io.BytesIO) -> int:
 
 
 class _Ranges(io.RawIOBase):
-    """An object as a file of which only what is needed is read."""
+    """A file over an object that reads only the ranges that are needed."""
 
     def __init__(self, slots: Slots, each: LoadedObject) -> None:
         self._slots, self._object, self._at = slots, each, 0

@@ -1,9 +1,9 @@
-"""The chain of loads of a table: what is persisted, and what follows from it. Pure.
+"""The chain of loads of a table: the records, and what follows from them. Pure.
 
-A load is an INTENT, which says what is loaded, and an OUTCOME. Loads are numbered from 1, and each
-record says everything that is known after it, so the last one is enough. The id of the job of load
-``n`` depends on the chain and on ``n`` only, and load ``n + 1`` is decided when that job is at its
-end: whoever decides something else about load ``n`` finds its id used
+A load is an INTENT, which names the objects to load, and an OUTCOME. Loads are numbered from 1, and
+each record contains everything that is known after it, so the last one is enough. The id of the job
+of load ``n`` depends on the chain and on ``n`` only, and load ``n + 1`` is decided once that job
+has ended: a publisher that decides something else about load ``n`` finds its id used
 (``tests/model/loading.py``).
 """
 
@@ -56,9 +56,9 @@ class LoadedObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """What a table has: every object through a slot, and some that come later.
+    """The content of a table: every object through a slot, and some later ones.
 
-    ``held`` are objects that no later load takes along, because a job failed on them.
+    ``held`` are objects that later loads leave out, because a job failed on them.
     """
 
     through: int
@@ -67,9 +67,9 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Why loads fail: what the last job said, how many failed in a row, and when the last did.
+    """Why loads fail: the last job's message, how many failed in a row, and when the last did.
 
-    ``passes`` says that it comes right by itself.
+    ``passes`` means that it passes by itself.
     """
 
     message: str
@@ -78,7 +78,7 @@ class Trouble(msgspec.Struct, frozen=True):
     time: datetime
 
     def is_over(self, now: datetime) -> bool:
-        """Whether it is time for the next load."""
+        """Return whether it is time for the next load."""
         pause = min(_MIN_PAUSE * (1 << min(self.failures - 1, 10)), _MAX_PAUSE)
         return now >= self.time + pause
 
@@ -91,7 +91,7 @@ class Begin(msgspec.Struct, frozen=True):
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What a load is about. Without objects it is a reset: the next load replaces all rows.
+    """A load to be done. Without objects it is a reset: the next load replaces all rows.
 
     Attributes:
         table: ``project.dataset.table``.
@@ -102,7 +102,7 @@ class Intent(msgspec.Struct, frozen=True):
         replaces: whether it replaces all rows.
         creates: whether it makes the table if there is none.
         project: that runs the job.
-        location: where it runs. Ids of jobs are those of a project and a location.
+        location: where it runs. Ids of jobs belong to a project and a location.
         time: when it was written.
         trouble: why loads before it failed, while objects are held.
     """
@@ -147,7 +147,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one load: objects and bytes. One object is loaded whatever its size."""
+    """Limits of one load: objects and bytes. A single object is loaded at any size."""
 
     objects: int
     bytes: int
@@ -176,7 +176,7 @@ def job_id(begin: Begin, table: str, number: int) -> str:
 
 
 def is_forgotten(intent: Intent, now: datetime) -> bool:
-    """Whether the id of the job may have been used and forgotten."""
+    """Return whether the id of the job may have been used and forgotten."""
     return now - intent.time > FORGOTTEN_AFTER
 
 
@@ -221,7 +221,7 @@ def failed(
     trouble = Trouble(message, passes, (earlier.failures if earlier else 0) + 1, now)
     before = intent.before
     if passes and before.held and earlier:
-        # What the held objects need is still said.
+        # The problem of the held objects is still reported.
         trouble = Trouble(earlier.message, earlier.passes, trouble.failures, now)
     if not passes:
         ids = named or tuple(each.id for each in intent.objects)

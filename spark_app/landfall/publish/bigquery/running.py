@@ -1,6 +1,6 @@
-"""Runs the job of a load that is decided, to its end.
+"""Runs the job of a decided load to its end.
 
-What is done depends on the load and on the state of its job alone: whoever comes by goes on.
+What is done depends on the load and on the state of its job alone: any publisher can continue.
 """
 
 import time
@@ -24,7 +24,7 @@ from landfall.publish.bigquery.warehouse import (
 )
 
 LABEL = "landfall_load"
-"""The label of a job that says what it loads."""
+"""The label of a job that contains a digest of what it loads."""
 _FIRST_POLL, _LAST_POLL = 0.2, 10.0
 _SHOWN = 3
 
@@ -33,9 +33,9 @@ class Staging(Protocol):
     """Where BigQuery finds the objects."""
 
     def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
-        """The URIs of objects, after they are there.
+        """Make the objects available to BigQuery, and return their URIs.
 
-        Copies are those of a chain, by its id: nobody else deletes them.
+        Copies belong to a chain, by its id: no other chain deletes them.
 
         Raises:
             Retry: a store does not answer.
@@ -97,11 +97,11 @@ class Runner:
     problem_of: Callable[[LoadedObject], str] = lambda _: ""
 
     def finish(self, chain: Chain, intent: Intent) -> Outcome:
-        """Bring the job of a load to its end, and record how it ended.
+        """Run the job of a load to its end, and record the outcome.
 
         Raises:
-            Retry: it is not at its end, or nobody answers.
-            Stalled: BigQuery refuses the job, or nobody can know whether it ran.
+            Retry: it has not ended, or a service does not answer.
+            Stalled: BigQuery refuses the job, or whether it ran cannot be known.
         """
         job, refused = _ref(chain, intent), None
         state = self.warehouse.find(job)
@@ -215,7 +215,7 @@ def _ref(chain: Chain, intent: Intent) -> JobRef:
 
 
 def _message(intent: Intent, state: JobState, named: tuple[ObjectId, ...]) -> str:
-    """What a job says about its failure, with the objects that it is about."""
+    """Return a job's message about its failure, with the objects concerned."""
     objects, count = _named(named or [each.id for each in intent.objects])
     which = "object" if named or count == 1 else f"one of {count} objects"
     hint = ""

@@ -52,7 +52,7 @@ class InPlace:
         return uris
 
     def release(self, chain: str, objects: Iterable[LoadedObject]) -> None:
-        """See ``Staging``: they are nobody's copies."""
+        """See ``Staging``: there are no copies to delete."""
 
 
 class CopiedToBucket:
@@ -108,7 +108,7 @@ class Bucket:
         return f"gs://{self._name}/{self._prefix}{name}"
 
     def has(self, name: str) -> bool:
-        """Whether there is an object."""
+        """Return whether an object exists."""
         with translated_errors(self.uri(name)):
             return bool(self._bucket.blob(self._prefix + name).exists(**self._call))
 
@@ -133,7 +133,7 @@ class Bucket:
 
 
 class _Checked:
-    """A stream whose last bytes come only if all of them are as the ledger says."""
+    """A stream that returns its last bytes only if all of them match the ledger."""
 
     def __init__(self, stream: BinaryIO, each: LoadedObject) -> None:
         self._stream, self._object = stream, each

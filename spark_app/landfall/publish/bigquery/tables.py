@@ -1,11 +1,11 @@
-"""Tables of BigQuery: each load is decided in the table's chain, then done by one job.
+"""Tables of BigQuery: each load is decided in the table's chain, then run by one job.
 
-A table that is gone is loaded again from the start. A load makes a table only then, so a table that
-is dropped while a load runs is noticed, and not begun in the middle.
+A table that is gone is loaded again from the start. Only such a load creates a table, so a table
+dropped while a load runs is noticed, and not started in the middle.
 
 Objects of one schema are loaded together: BigQuery takes the schema of a load from the last file by
 name ("Loading Avro data from Cloud Storage", "Schema auto-detection"). Objects that a job failed on
-are held, and the others of the table go on.
+are held; loading continues with the table's other objects.
 """
 
 import threading
@@ -33,18 +33,18 @@ from landfall.publish.tables import Next
 MAX_AHEAD = 10_000
 """So many objects are loaded while one before them is held."""
 KindsOf = Callable[[Sequence[LoadedObject]], Sequence[str]]
-"""What each object has in common with those that one job may load with it."""
+"""Returns for each object the kind that it shares with all that one job may load with it."""
 
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """What is decided with a load.
+    """Settings recorded with a load.
 
     Attributes:
         project: that runs the jobs.
         limits: of one load.
         kinds_of: see there.
-        start: finds the slot that the first loads follow, when nobody has decided it.
+        start: finds the slot that the first loads follow, while it is undecided.
     """
 
     project: str
@@ -110,7 +110,7 @@ class LoadedTables:
         return self.chains.of(self.begin(), table)
 
     def begin(self) -> Begin:
-        """The beginning of the publisher's chains; decided now if nobody has.
+        """Return the beginning of the publisher's chains; decide it now if it is undecided.
 
         Raises:
             Retry, Stalled: as of ``Chains.begin``, and of finding the start.
@@ -176,9 +176,9 @@ class LoadedTables:
 
 
 def _new(after: Next, position: Position) -> tuple[list[LoadedObject], int]:
-    """The next objects that a table has not, and the slot through which these are all.
+    """Return the next objects that a table lacks, and the slot through which these are all.
 
-    Where all of a stretch that it has not are held, it goes on to the next one.
+    If all that it lacks of a stretch are held, the search continues with the next stretch.
     """
     ahead, held = {*position.ahead}, {*position.held}
     new, through = list[LoadedObject](), position.through

@@ -1,8 +1,8 @@
-"""What a publisher needs of BigQuery: a protocol, and it by Google's client.
+"""What a publisher needs of BigQuery: a protocol, and its implementation by Google's client.
 
 A job runs once for its id: a second request with the same id gets 409 ("Already Exists: Job …"),
-whatever it says and however the first one ended. So after any answer, or none, a job is looked up
-by its id, and goes on from its state. Sources: BigQuery API v2, ``jobs.insert``, ``jobs.get``,
+with any content and however the first one ended. So after any answer, or none, the job is looked up
+by its id, and handled by its state. Sources: BigQuery API v2, ``jobs.insert``, ``jobs.get``,
 ``Job``; "Troubleshoot BigQuery", error table.
 """
 
@@ -57,14 +57,14 @@ class JobRef:
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """What a load job is asked to do.
+    """The request for a load job.
 
     Attributes:
         table: ``project.dataset.table``.
         uris: ``gs://`` of the objects.
         format: ``AVRO``, ``PARQUET`` or ``NEWLINE_DELIMITED_JSON``.
         replaces: whether the rows of the table are replaced.
-        creates: whether the table is made if there is none.
+        creates: whether the table is created if there is none.
         labels: of the job.
     """
 
@@ -81,12 +81,12 @@ class JobState:
     """The state of a job.
 
     Attributes:
-        is_over: whether it is at its end.
+        is_over: whether it has ended.
         is_load: whether it is a load job, not one that only uses up an id.
         labels: that it was submitted with.
         rows: that it loaded.
         reason: of its failure, as BigQuery calls it; empty if it did not fail.
-        message: everything that it says about its failure.
+        message: all its messages about the failure.
     """
 
     is_over: bool
@@ -98,7 +98,7 @@ class JobState:
 
 
 class Warehouse(Protocol):
-    """What a publisher needs of BigQuery.
+    """The calls to BigQuery that a publisher makes.
 
     Every method raises ``Retry`` if BigQuery does not answer, and ``Stalled`` if it refuses.
     """
@@ -108,7 +108,7 @@ class Warehouse(Protocol):
         ...
 
     def exists(self, table: str) -> bool:
-        """Whether there is a table."""
+        """Return whether a table exists."""
         ...
 
     def submit(self, job: JobRef, load: LoadRequest) -> None:
@@ -190,7 +190,7 @@ class BigQueryWarehouse:
 
     def submit(self, job: JobRef, load: LoadRequest) -> None:
         """See ``Warehouse``."""
-        # Whatever is answered, the job may be there: only looking it up shows it.
+        # After any answer the job may exist: only looking it up shows it.
         with self._looked_up(job), translated_errors(f"table {load.table}: job {job.id}"):
             self._client.load_table_from_uri(
                 list(load.uris),

@@ -1,12 +1,12 @@
 """Tables of files in a catalog, such as a Hive metastore: folders become partitions of tables.
 
 A table is external: its location is the folder of a topic, and each folder below it is a partition
-with values of its own. Readers list the folder, so an object in a partition that is there needs no
-more. ``naming`` says which table and partition an object belongs to, ``hive_types``, ``storage``
-and ``files`` what the table looks like, ``step`` does it. Each catalog is one module that
-implements ``Catalog``: ``landfall.publish.catalog.hive``, ``landfall.publish.catalog.glue``.
+with values of its own. Readers list the folder, so an object in an existing partition needs no
+more. ``naming`` maps an object to its table and partition, ``hive_types``, ``storage`` and
+``files`` define the table, ``step`` publishes. Each catalog is one module that implements
+``Catalog``: ``landfall.publish.catalog.hive``, ``landfall.publish.catalog.glue``.
 
-Nothing is ever taken away: not a table, a partition, a column or an object.
+Nothing is ever deleted: not a table, a partition, a column or an object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 Columns = Mapping[str, str]
 """Types as Hive writes them, such as ``array<string>``, by name in lower case, in order."""
 Values = tuple[str, ...]
-"""What a partition is found by: a value for each of the table's keys."""
+"""The values that identify a partition, one for each of the table's keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ class Partition:
 
 
 class Changed(Exception):  # noqa: N818  # the name is the state
-    """Somebody else has changed the table since it was loaded."""
+    """Another client has changed the table since it was loaded."""
 
 
 class Catalog(Protocol):
     """The tables of a catalog.
 
     Every method raises ``Retry`` if the catalog does not answer or the outcome is unknown; each may
-    be called again. ``Stalled``, with the name of the table, says that somebody must act.
+    be called again. ``Stalled``, with the name of the table, means that a user must act.
     """
 
     def load(self, name: TableName) -> Table | None:
@@ -119,11 +119,11 @@ class Catalog(Protocol):
         ...
 
     def partitions(self, table: Table, values: Sequence[Values]) -> list[Partition]:
-        """Those of these partitions that exist."""
+        """Return those of these partitions that exist."""
         ...
 
     def add(self, table: Table, partitions: Sequence[Partition]) -> None:
-        """Add those partitions that do not exist; others stay as they are."""
+        """Add those partitions that do not exist; existing ones stay as they are."""
         ...
 
     def widen(self, table: Table, partitions: Sequence[Partition], columns: Columns) -> None:

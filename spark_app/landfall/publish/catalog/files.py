@@ -1,10 +1,11 @@
 """The columns of landed objects.
 
-Files of columns say themselves which they have. Where columns are declared, all objects of a topic
-and a generation have the same ones, so the footer of one is read. With columns from the payloads'
-schema every object may have others.
+Columnar files contain their schema. Where columns are declared, all objects of a topic and a
+generation have the same ones, so the footer of one is read. With columns from the payloads' schema
+they may differ in every object.
 
-``STORAGES`` is how Hive reads the files of each format, and its columns if it has none inside.
+``STORAGES`` defines how Hive reads the files of each format, and the columns of formats without a
+schema.
 
 Source: Hive's language manual, "Hive SerDe" and "Row Formats", and AWS Glue's and Athena's lists of
 SerDes. JSON is read by the class that every Hive since 0.12 and Athena have; in Spark it is in a
@@ -58,7 +59,7 @@ STORAGES: Mapping[str, Storage] = {
         classification="avro",
     ),
     "Json": Storage(_TEXT_INPUT, _TEXT_OUTPUT, JSON_SERDE, classification="json"),
-    # One column that is the whole line, whatever is in it.
+    # One column that is the whole line, with any content.
     "Text": Storage(
         _TEXT_INPUT,
         _TEXT_OUTPUT,
@@ -82,24 +83,24 @@ WHOLE_VALUE: Mapping[str, Columns] = {
 }
 """The columns of formats whose payloads have none that Hive knows of."""
 FILES_OF_COLUMNS = frozenset({"Parquet", "Orc"})
-"""Formats whose files say in their footers which columns they have."""
+"""Formats whose files name their columns in the footer."""
 
 
 _READERS = 8
 """Footers that are read at once: each is a request or two to the store."""
 _MAX_REMEMBERED = 10_000
 _TAIL_BYTES = 64 * 1024
-"""What is read of a file at first: most footers are in it."""
+"""Bytes read from the end of a file at first: they contain most footers."""
 
 
 @dataclass
 class ColumnsOf:
-    """The columns of objects, of which few are read.
+    """The columns of objects, found by reading few of them.
 
     Attributes:
         store: has the objects.
         spec_of: the spec of a topic.
-        columns: the columns of all objects, if the user says which; else none.
+        columns: the columns of all objects, if the user declares them; else none.
     """
 
     store: Store
@@ -170,7 +171,7 @@ class ColumnsOf:
 
 
 class _Remote(io.RawIOBase):
-    """A file in a store, of which the end is read at once and the rest as it is asked for."""
+    """A file in a store: reads the end at once and the rest on demand."""
 
     def __init__(self, store: Store, key: str, size: int) -> None:
         super().__init__()

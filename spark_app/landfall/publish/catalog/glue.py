@@ -7,14 +7,15 @@
 | ``endpoint`` | AWS's | URL of the service, such as that of a VPC endpoint |
 | ``scheme`` | ``s3`` | of locations in S3 |
 
-The others are those of ``landfall.publish.catalog.options``. Credentials are those of the secret,
-``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and maybe ``AWS_SESSION_TOKEN``; without one, those
-that landing uses (``spec.output.s3``).
+The other options are in ``landfall.publish.catalog.options``. Credentials come from the secret,
+``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and maybe ``AWS_SESSION_TOKEN``; without one,
+landing's are used (``spec.output.s3``).
 
-A table is changed only as the version that was loaded (``VersionId``): Glue refuses others with
-ConcurrentModificationException. Old versions are not kept, because each hour could make one.
+A table is changed only if it still has the version that was loaded (``VersionId``): otherwise Glue
+answers ConcurrentModificationException. Old versions are not kept, because each hour could make
+one.
 
-Source: AWS Glue Web API, "Table API" and "Partition API"; limits are those of the requests there.
+Source: AWS Glue Web API, "Table API" and "Partition API", with the limits of requests.
 """
 
 import time
@@ -47,7 +48,7 @@ _KEYS = {
 
 
 class GlueOptions(TableOptions, frozen=True, kw_only=True):
-    """Options of ``Glue``, beside those of every catalog of files."""
+    """Options of ``Glue``, in addition to those of every catalog of files."""
 
     region: str = ""
     catalog_id: str = ""
@@ -72,7 +73,7 @@ class Glue:
 
 
 class _Client:
-    """A client of Glue that is made anew every few minutes, with credentials as they are then."""
+    """A client of Glue that is recreated every few minutes, with the credentials of that time."""
 
     def __init__(self, options: GlueOptions, context: Context) -> None:
         self._options, self._context = options, context
@@ -133,7 +134,7 @@ _OF_INPUT = (
     "Parameters",
     "TargetTable",
 )
-"""What TableInput has of Table."""
+"""The fields of Table that TableInput has."""
 _OF_PARTITION = ["Values", "LastAccessTime", "StorageDescriptor", "Parameters", "LastAnalyzedTime"]
 _DENIED = (
     "AccessDenied",
@@ -152,7 +153,7 @@ _STALLED = (
 _ABSENT, _EXISTS, _CHANGED = "EntityNotFound", "AlreadyExists", "ConcurrentModification"
 
 
-class _Answer(Exception):  # noqa: N818  # what Glue says
+class _Answer(Exception):  # noqa: N818  # Glue's term
     """Glue's error code, which the caller knows about."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -170,11 +171,11 @@ class GlueTables:
         *,
         creates_databases: bool = False,
     ) -> None:
-        """Ask nothing yet.
+        """Send no request yet.
 
         Args:
             client: a client of Glue, with the credentials as they are now.
-            catalog_id: the account; that of the credentials if empty.
+            catalog_id: the account; if empty, the one that owns the credentials.
             creates_databases: whether databases that do not exist are created.
         """
         self._client, self._creates_databases = client, creates_databases
@@ -317,7 +318,7 @@ class GlueTables:
             detail = each.get("ErrorDetail", {})
             code, message = detail.get("ErrorCode", ""), detail.get("ErrorMessage", "")
             if code.startswith((_EXISTS, _ABSENT)):
-                continue  # somebody was first; what is there is looked at
+                continue  # another client was first; its result is looked at
             values = each.get("PartitionValues") or each.get("PartitionValueList") or ()
             named = f"table {table.name}: partition {'/'.join(values)}: {code}: {message}"
             if code.startswith(_STALLED):

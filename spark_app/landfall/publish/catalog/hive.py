@@ -6,14 +6,14 @@
 | ``scheme`` | ``s3a`` | of locations in S3, as the engines that read know it |
 | ``timeoutSeconds`` | 60 | how long to wait for a connection, and again for an answer |
 
-The others are those of ``landfall.publish.catalog.options``.
+The other options are in ``landfall.publish.catalog.options``.
 
-A table is changed only if nobody changed it since it was loaded: the metastore checks that the
-property ``landfall.revision`` is as it was (HIVE-26882; Hive 2.3.10, 3.1.4, 4.0 and later). Older
-ones ignore the condition, so that of two changes at once the last one counts, and a column that is
-lost by that is added again with the next object that has it.
+A table is changed only if it is as it was loaded: the metastore checks that the property
+``landfall.revision`` is as it was (HIVE-26882; Hive 2.3.10, 3.1.4, 4.0 and later). Older ones
+ignore the condition, so of two concurrent changes the last one wins, and a column lost by that is
+added again with the next object that has it.
 
-Source: hive_metastore.thrift of Hive 2.3 and 4.0, of which only methods are called that both have.
+Source: hive_metastore.thrift of Hive 2.3 and 4.0; only methods that both have are called.
 """
 
 import copy
@@ -36,7 +36,7 @@ _MAX_TIMEOUT = 3600
 
 
 class HiveOptions(TableOptions, frozen=True, kw_only=True):
-    """Options of ``Hive``, beside those of every catalog of files."""
+    """Options of ``Hive``, in addition to those of every catalog of files."""
 
     metastore: str | list[str]
     scheme: str = "s3a"
@@ -249,7 +249,7 @@ class Metastore:
 
 
 def _is_external(table_type: str, parameters: Mapping[str, str]) -> bool:
-    """Whether dropping a table leaves its files alone."""
+    """Return whether dropping a table leaves its files alone."""
     is_external = _is_set(parameters, "EXTERNAL") or table_type == "EXTERNAL_TABLE"
     # Hive 4 makes of a managed table without transactions an external one with this property.
     return is_external and not _is_set(parameters, "external.table.purge")
@@ -284,7 +284,7 @@ def _field(name: str, type_: str) -> Any:
 
 
 def _with_columns(found: Sequence[Any], columns: Columns) -> list[Any]:
-    """Columns as they were found, with their comments, and behind them those that are new."""
+    """Return columns as they were found, with their comments, followed by the new ones."""
     there = {column.name for column in found}
     return [*found, *(_field(name, t) for name, t in columns.items() if name not in there)]
 

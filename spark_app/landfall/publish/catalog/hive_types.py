@@ -33,7 +33,7 @@ _SIMPLE = {
     pa.date32(): "date",
 }
 _WIDER = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
-"""Types, each of which readers also find in files with one before it."""
+"""Types in order of width: readers also read a type from files with one before it."""
 _INNER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -80,7 +80,7 @@ def hive_type(type_: pa.DataType) -> str:  # noqa: PLR0911  # a table
 
 
 def fits(found: str, wanted: str) -> bool:
-    """Whether a column of the type ``wanted`` can be read from files with the type ``found``."""
+    """Return whether files with the type ``found`` can be read as the type ``wanted``."""
     if found == wanted:
         return True
     return any(
@@ -90,10 +90,10 @@ def fits(found: str, wanted: str) -> bool:
 
 
 def together(several: Iterable[Columns]) -> Columns:
-    """The columns that several files have together.
+    """Return the union of the columns of several files.
 
     Raises:
-        ValueError: two have different types for a column, of which none is the wider one.
+        ValueError: two have different types for a column, and neither is the wider one.
     """
     made: dict[str, str] = {}
     for columns in several:

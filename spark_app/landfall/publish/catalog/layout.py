@@ -1,4 +1,4 @@
-"""What the tables and partitions of a group are to be like, and whether they are."""
+"""The desired tables and partitions of a group, and checks of existing ones."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Layout:
-    """What tables and partitions are to be like.
+    """The desired tables and partitions.
 
     Attributes:
         context: the group and its store.
@@ -40,7 +40,7 @@ class Layout:
         scheme: of URLs, instead of ``s3``.
         properties: of tables that are created.
         storage: of tables that are created, by format.
-        skips_other_folders: whether objects in other folders than the route's are left out.
+        skips_other_folders: whether objects in folders other than the route's are skipped.
     """
 
     context: Context
@@ -53,7 +53,7 @@ class Layout:
     skips_other_folders: bool = False
 
     def is_published(self, key: str) -> bool:
-        """Whether an object's topic is one that is published."""
+        """Return whether an object's topic is published."""
         return self.context.object_name(key) is not None
 
     def placed(self, each: VisibleObject, name: ObjectName) -> Placed | None:
@@ -117,7 +117,7 @@ class Layout:
         return f"{self.scheme}://{found.removeprefix('s3://')}" if found[:5] == "s3://" else found
 
     def check(self, table: Table, placed: Sequence[Placed]) -> None:
-        """Return if a table that was found is one for these objects.
+        """Return if an existing table is suitable for these objects.
 
         Raises:
             ValueError: it is not; the message says why.

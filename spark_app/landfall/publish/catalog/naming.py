@@ -1,8 +1,8 @@
-"""Which table and partition an object belongs to: a function of its key alone. Pure.
+"""Maps an object to its table and partition: a function of its key alone. Pure.
 
-A table's name comes from a template; what is put into it is in lower case, with an underscore for
-each character that the name of a table cannot have. Partitions are folders ``name=value``, and a
-value is what the router has escaped (``landfall.pipeline.route``).
+A table's name comes from a template; its values are in lower case, with an underscore for each
+character that a table's name cannot have. Partitions are folders ``name=value``, and the router has
+escaped the value (``landfall.pipeline.route``).
 """
 
 import re
@@ -26,13 +26,13 @@ _TOPIC, _FOLDER = "topic", "folder:"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an object belongs.
+    """The table and partition of an object.
 
     Attributes:
         table: the table.
         folder: of the table, relative to the output root.
         keys: names of the partition's folders, in order, in lower case.
-        values: the values behind them.
+        values: the values after them.
         directory: of the partition, relative to the output root.
     """
 
@@ -102,7 +102,7 @@ class Naming:
         return tuple(folder.partition("=")[0].lower() for folder in folders)
 
     def place(self, name: ObjectName, keys: tuple[str, ...]) -> Place:
-        """Where an object belongs.
+        """Return the table and partition of an object.
 
         Args:
             name: the parts of its key.

@@ -18,7 +18,7 @@ from landfall.publish.steps import StepPublisher
 from landfall.publish.table_names import destination
 
 _OURS = ("landfall.", "external")
-"""What the names of properties begin with that are not the user's."""
+"""Prefixes of properties that users may not set."""
 
 
 class TableOptions(
@@ -31,13 +31,13 @@ class TableOptions(
         table: template of the table's name.
         tables: names of tables by topic, instead of the template.
         create_table: whether tables that do not exist are created.
-        create_database: whether databases that do not exist are.
+        create_database: whether databases that do not exist are created.
         table_properties: of tables that are created.
-        columns: types as Hive writes them by name, instead of what the objects have.
-        serde: class that reads the files, instead of that of the format.
+        columns: Hive types by column name, instead of the objects' types.
+        serde: class that reads the files, instead of the format's.
         serde_properties: its parameters.
         partitions: when a folder becomes one: with its first object, or once it is complete.
-        other_folders: what to do about objects in folders of an earlier route.
+        other_folders: how to treat objects in folders of an earlier route.
     """
 
     database: str = "default"
@@ -56,14 +56,14 @@ class TableOptions(
 def step_publisher(
     options: TableOptions, context: Context, catalog: Catalog, scheme: str, where: tuple[str, ...]
 ) -> StepPublisher:
-    """A publisher that keeps the tables of a catalog.
+    """Return a publisher for the tables of a catalog.
 
     Args:
-        options: what tables are to be like.
+        options: how tables are created.
         context: what the publisher is built from.
         catalog: has the tables.
         scheme: of locations in S3.
-        where: what makes the destination another one, beside the names of tables.
+        where: what identifies the destination, in addition to the names of tables.
 
     Raises:
         ValueError: an option is wrong, or does not fit the group.

@@ -1,23 +1,23 @@
 """Makes the folders of landed objects partitions of tables: one step for each stretch.
 
-Everything is added if it is not there, so a step may be taken any number of times, by any number of
-publishers at once. A table gets the property ``landfall.<group>.<lane>.whole`` once everything that
-was visible when it was found without is in it. So a table that is new, or was dropped and is made
-again, first gets everything from the ledger's start; what is visible later is a step of its own.
+Everything is added if it is absent, so a step may be taken any number of times, by any number of
+publishers at once. Once the initial backfill of a table is complete, it gets the property
+``landfall.<group>.<lane>.whole``. So a table that is new, or was dropped and recreated, first gets
+everything from the ledger's start; later objects come with later steps.
 
 Columns are only ever added: to the table first, then to those partitions that have an object with
 the column. So a partition has the columns of all its objects, and readers find null in others.
 
-Folders stay when objects in them are replaced, and so do their partitions. An object that takes the
-place of others may be the first of its folder, which then becomes a partition.
+Folders stay when objects in them are replaced, and so do their partitions. A replacement may be the
+first object of its folder, which then becomes a partition.
 
-A table that cannot be published holds up no other: the step goes on with the others, and raises the
-error at its end.
+A table that cannot be published does not block the rest: the step continues with the other tables,
+and raises the error at its end.
 
-Option ``partitions: WhenFinished`` adds partitions of complete hours and days only.
-Which objects a stretch adds is then decided by ``Stretch.finished``: those whose period it makes
-complete, which are listed in the store, and those that come into complete ones late. Whatever is
-added twice is added once, so a listing may see objects that a later slot calls visible.
+Option ``partitions: WhenFinished`` adds partitions of complete hours and days only. Which objects a
+stretch adds is then decided by ``Stretch.finished``: those whose period it completes, which are
+listed in the store, and late ones of complete periods. Adding is idempotent, so a listing may
+contain objects that a later slot makes visible.
 """
 
 import time
@@ -122,7 +122,7 @@ class FinishedOnly:
 
 
 def _seen(key: str, size: int, finished: Finished) -> VisibleObject:
-    """An object that was listed, of which nothing but key and size is looked at."""
+    """Return a listed object; only its key and size are used."""
     landed = LandedObject(Upload(key, "", (Part("", size),), ""), ObjectKind.DATA, 0, 0, 0, 0)
     return VisibleObject(finished.slot, landed, finished.time)
 
@@ -136,7 +136,7 @@ _ATTEMPTS = 20
 
 @dataclass
 class _Known:
-    """A table as it was found, and the columns of those of its partitions that were."""
+    """A table as it was found, and the columns of the partitions that were found."""
 
     table: Table
     until: float
@@ -149,12 +149,12 @@ class PartitionStep:
 
     Attributes:
         catalog: has the tables.
-        layout: what tables and partitions are to be like.
+        layout: the desired tables and partitions.
         new_follower: follows the ledger from its start.
-        mark: the property of tables that have everything that was visible before.
+        mark: the property of tables whose initial backfill is complete.
         create_tables: whether tables that do not exist are created.
-        finished_only: chooses the objects of complete periods, if others are to wait.
-        now: seconds of a clock that only goes on.
+        finished_only: chooses the objects of complete periods, if incomplete ones are to wait.
+        now: seconds of a monotonic clock.
     """
 
     catalog: Catalog
@@ -172,7 +172,7 @@ class PartitionStep:
     def take(self, stretch: Stretch) -> int:
         """See ``Step``."""
         if stretch.after < self._through:
-            self._known.clear()  # somebody starts anew, or the last step failed
+            self._known.clear()  # a publisher starts again, or the last step failed
         self._through = stretch.through
         failed: dict[TableName, Stalled] = {}
         by_table = self._by_table(self._chosen(stretch), failed)
@@ -217,7 +217,7 @@ class PartitionStep:
         return {name: placed for name, placed in found.items() if name not in failed}
 
     def _is_new(self, name: TableName, placed: list[Placed]) -> bool:
-        """Whether a table has to be filled from the ledger's start; it exists then."""
+        """Return whether a table has to be filled from the ledger's start; it exists then."""
         known = self._known.get(name)
         if known is not None and self.now() < known.until:
             return False
@@ -306,7 +306,7 @@ class PartitionStep:
             missing = [each for each in batch if each.values not in there]
             if missing:
                 self.catalog.add(table, missing)
-                # Somebody else may have been first, with another location or fewer columns.
+                # Another client may have been first, with another location or fewer columns.
                 found += self.catalog.partitions(table, [each.values for each in missing])
             self.layout.check_partitions(table, batch, found)
             known.partitions |= {each.values: frozenset(each.columns) for each in found}
@@ -332,7 +332,7 @@ class PartitionStep:
             self.catalog.widen(table, found, table.columns)
             known.partitions |= {each.values: frozenset(table.columns) for each in found}
             loaded = self.catalog.load(table.name)
-            # Nothing says whether somebody widened the partitions meanwhile, to later columns.
+            # Another client may have widened the partitions meanwhile, to later columns.
             if loaded is None or loaded.columns.keys() == table.columns.keys():
                 return
             known.table = loaded
@@ -340,7 +340,7 @@ class PartitionStep:
 
 @contextmanager
 def _collected(name: TableName, failed: dict[TableName, Stalled]) -> Iterator[None]:
-    """Keep what is wrong with a table, so that others go on."""
+    """Keep the error of a table, so that the step continues with the other tables."""
     try:
         yield
     except Stalled as error:

@@ -1,7 +1,7 @@
-"""Calls of a Hive metastore over Thrift, and what its errors mean.
+"""Calls of a Hive metastore over Thrift, and the meaning of its errors.
 
-A connection is made when it is needed, and anew after every error, at the first address that
-answers. Thrift's own protocol is used without SASL and without TLS.
+A connection is opened on demand, and again after every error, to the first address that answers.
+Thrift's own protocol is used without SASL and without TLS.
 """
 
 import struct
@@ -20,7 +20,7 @@ _MAX_BYTES = 256 * 2**20
 _IDLE_SECONDS = 30.0
 """After so long a connection is not used again: what is in between may have forgotten it."""
 _GARBAGE = (EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, struct.error)
-"""What Thrift's generated code raises for an answer that is none, beside its own errors."""
+"""Exceptions of Thrift's generated code for a malformed answer, in addition to its own errors."""
 _DENIED = (
     "AccessControlException",
     "Permission denied",
@@ -30,7 +30,7 @@ _DENIED = (
 
 
 class Refused(Exception):  # noqa: N818  # the name is the state
-    """The metastore answers that it could not; nothing says whether somebody must act."""
+    """The metastore answers that it failed; whether a user must act is unknown."""
 
 
 class ThriftClient:
