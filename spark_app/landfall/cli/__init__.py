@@ -3,8 +3,8 @@
 Rooms hold the commands: ``author`` (a group file is made and tried), ``land``, ``feeds`` (the files
 of feeds), ``decide`` (what happens to records), ``look`` (groups and ledgers), ``objects`` (what
 has landed). The ``__init__`` of a room has the arguments of its commands and imports nothing heavy;
-the modules beside it are their code, and ``parser.COMMANDS`` says which. ``text`` is how they
-print.
+the modules next to it are their code, and ``parser.COMMANDS`` maps commands to them. ``text`` is
+how they print.
 
 The rules that a check applies are in ``landfall.checks`` and ``landfall_audit``; the modules here
 read the store and print. Results go to standard output, everything about the run itself (progress,
@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # one per 
     An unexpected error is not caught: Python prints its traceback and exits with 1.
     """
     parsed = parser().parse_args(argv)
-    # Before NumPy is imported, which starts a thread per core for matrices that nobody multiplies:
-    # the process of a local run is forked, and must have one thread until then.
+    # Before NumPy is imported, which starts a thread per core for matrix products that Landfall
+    # never computes: the process of a local run is forked, and must have one thread until then.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if parsed.code.startswith("landfall_audit."):

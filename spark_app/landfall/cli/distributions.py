@@ -1,8 +1,8 @@
 """Commands that come with distributions of their own: ``landfall audit`` and ``landfall migrate``.
 
-What runs in pods needs neither. Where such a distribution is installed, it adds its command, with
-its arguments and help; elsewhere the command says what to install. Nothing of it is imported here
-by name, so the wheel of ``landfall`` is complete without it.
+Pods need neither. Where such a distribution is installed, it adds its command, with its arguments
+and help; elsewhere the command names the distribution to install. Nothing of it is imported here by
+name, so the wheel of ``landfall`` is complete without it.
 """
 
 import argparse
@@ -35,11 +35,11 @@ examples:
 
 
 def add_commands(new: NewCommand, nested: Nested) -> None:
-    """Add the commands of distributions that are installed, and say of others what to install.
+    """Add the commands of installed distributions; a missing one's names its package.
 
     Args:
         new: adds a command.
-        nested: what adds commands below one, given its subparsers.
+        nested: adds commands below one, given its subparsers.
     """
     for name, summary in SUMMARIES.items():
         if find_spec(f"landfall_{name}"):

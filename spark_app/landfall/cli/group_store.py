@@ -1,4 +1,4 @@
-"""What every command that examines a group needs: the group, its store and its ledger."""
+"""Opens a group for commands that examine it: the group, its store and its ledger."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -61,7 +61,7 @@ class GroupStore:
 
     @cached_property
     def specs(self) -> TopicSpecs:
-        """What holds for each topic of the group."""
+        """The effective spec of each topic of the group."""
         return TopicSpecs.of(self.group.spec)
 
     @property

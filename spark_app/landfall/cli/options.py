@@ -11,7 +11,7 @@ from landfall.cli.values import wait
 NewCommand = Callable[[str, str, str], argparse.ArgumentParser]
 """Adds a command, given its name, its summary and its description."""
 Nested = Callable[[Any], NewCommand]
-"""What adds commands below one, given its subparsers."""
+"""Adds commands below one, given its subparsers."""
 
 WAYS = """
 With --driver, or inside a driver's pod, the running driver is asked. Otherwise the ledger is

@@ -1,4 +1,4 @@
-"""What words of the command line mean: numbers, times, offsets. Imports nothing heavy.
+"""Parses values of the command line: numbers, times, offsets. Imports nothing heavy.
 
 Each function raises ``argparse.ArgumentTypeError`` if the text is no such value.
 """
@@ -126,7 +126,7 @@ def position(text: str) -> "int | str":
 
 
 def start(text: str) -> Any:
-    """The value of ``startingOffsets`` that an argument says."""
+    """Return the value of ``startingOffsets`` for an argument."""
     if text in {"Earliest", "Latest"}:
         return text
     found = end(text)

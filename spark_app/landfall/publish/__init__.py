@@ -144,7 +144,7 @@ class Published:
         through: the position after it.
         slots: that were read.
         objects: that were published, in these slots.
-        refilled: tables that had less than the cursor says.
+        refilled: tables that had less than the cursor records.
     """
 
     through: int

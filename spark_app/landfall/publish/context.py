@@ -1,4 +1,4 @@
-"""What a publisher is built from, beside its options."""
+"""Inputs of a publisher besides its options."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from landfall.store import Store
 
 @dataclass(frozen=True)
 class Context:
-    """What a publisher is built from, beside its options.
+    """Inputs of a publisher in addition to its options.
 
     Attributes:
         group: the resource.
@@ -40,7 +40,7 @@ class Context:
         return Follower(lane, advanced=advanced)
 
     def cursor(self, destination: str) -> Cursor:
-        """The hint at the position in a destination, named by what makes it another one."""
+        """Return the hint at the position in a destination with this identity."""
         lane = self.group.metadata.name, self.lane
         return Cursor.of(self.store, lane, self.name, destination)
 
@@ -50,7 +50,7 @@ class Context:
         return name if self.is_published(name.topic) else None
 
     def is_published(self, topic: str) -> bool:
-        """Whether the topic is one of ``topics``."""
+        """Return whether the topic is one of ``topics``."""
         return self.entry.selects(topic)
 
     def url(self, key: str) -> str:

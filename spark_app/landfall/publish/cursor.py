@@ -18,12 +18,13 @@ class Position:
     """Where a publisher is.
 
     Attributes:
-        through: the last slot of which everything is published, but for ``lacking``; -1 for none.
-        tables: for each table, the last of these slots that calls objects of it visible, or says
-            that some have retired.
-        emptied: where the ledger ended when everything was taken out of the tables; what had
-            retired by then is in none of them. -1 if that was never done.
-        lacking: of tables that could not be brought up to ``through``, a slot before all that they
+        through: the last slot through which everything is published, except for ``lacking``; -1 for
+            none.
+        tables: for each table, the last of these slots that makes objects of it visible, or
+            replaces some.
+        emptied: where the ledger ended when all tables were emptied; they contain nothing that was
+            replaced by then. -1 if that was never done.
+        lacking: for tables that could not be brought up to ``through``, a slot before all that they
             lack.
     """
 
@@ -39,7 +40,7 @@ class Position:
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is persisted; the names of the fields are the format."""
+    """The persisted form; the names of the fields are the format."""
 
     through: int
     tables: dict[str, int]
@@ -51,8 +52,8 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
 class Cursor:
     """The position of one publisher.
 
-    It belongs to a destination, named by whatever makes it another one: a publisher that is pointed
-    elsewhere begins anew.
+    It belongs to a destination, named by all that identifies it: a publisher that is pointed
+    elsewhere starts again.
     """
 
     def __init__(self, slots: Slots, key: str, destination: str) -> None:

@@ -1,7 +1,7 @@
-"""Which output partitions are complete, and which of what became visible is late.
+"""Finds complete output partitions, and objects that became visible late.
 
-``Stretch.finished`` says up to which event time a topic is complete. The routes of the group say
-which directories that makes complete: hours and days with ``dt={date}/hr={hour}``, days with
+``Stretch.finished`` has the event time up to which a topic is complete. The routes of the group
+decide which directories that makes complete: hours and days with ``dt={date}/hr={hour}``, days with
 ``dt={date}``, none where the pattern names no date. ``landfall.pipeline.calendar`` has the rules.
 """
 

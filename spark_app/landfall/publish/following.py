@@ -20,7 +20,7 @@ MAX_OBJECTS = 5_000
 
 
 class Follower:
-    """Follows the ledger of a lane; keeps where it is, so that going on costs one listing."""
+    """Follows the ledger of a lane; keeps its position, so that continuing costs one listing."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class Follower:
         self._check_reached(after)
 
     def remaining(self, after: int) -> Iterator[Stretch]:
-        """The stretches without objects that retire before the end of the ledger.
+        """Return the stretches without objects that are replaced before the end of the ledger.
 
-        What has retired is deleted, so whoever opens the objects follows these. ``objects`` has
-        new ones, as ``Stretch.net`` says, and ``replaced`` all that retired, whether it was among
-        the objects of an earlier stretch or left out.
+        Replaced objects get deleted, so readers of the objects use these stretches. ``objects`` has
+        the new ones, as in ``Stretch.net``, and ``replaced`` all old ones, whether among the
+        objects of an earlier stretch or left out.
 
         Raises:
             Stalled, Retry: as ``stretches``.
@@ -110,7 +110,7 @@ class Follower:
             appeared = {key: slot for key, slot in appeared.items() if key in (retired or ())}
 
     def _is_cut(self, stretch: Stretch) -> bool:
-        """Whether a stretch ends because it is full, perhaps not where the ledger does."""
+        """Return whether a stretch ends because it is full, perhaps before the ledger does."""
         return _count(stretch.objects, stretch.replaced) >= self._max_objects
 
     def _retired_after(self, position: int) -> set[str]:
@@ -122,7 +122,7 @@ class Follower:
         return {landed.upload.key for each in replaced for landed in each.retired}
 
     def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
-        """What a slot says is replaced."""
+        """Return the replacements that a slot applies."""
         time = state.last_commit_time or ""
         for slot, _ in visible.replacements:
             record, listed = self._made_in.replace(slot)
@@ -194,7 +194,7 @@ class Follower:
         except Stalled as error:
             if begun < 0 or error.reason is not Reason.LEDGER_BROKEN:
                 raise
-            # What followed may have been rolled up since, as in ``Lane.follow``.
+            # The following slots may have been rolled up since, as in ``Lane.follow``.
             reached, self._state = self._state.seq, State()
             for state, visible in self._lane.folded(self._state):
                 self._reach(state)
@@ -208,7 +208,7 @@ class Follower:
 
 @dataclass
 class _Gathered:
-    """What was read of a stretch."""
+    """The part of a stretch that was read."""
 
     after: int
     horizons: Mapping[str, int]

@@ -1,11 +1,11 @@
-"""Decides what an exception of a destination's library means: wait, or somebody must act.
+"""Classifies exceptions of a destination's library: wait, or a user must act.
 
-A publisher tries again what passes by itself: a network that fails, a server that is overloaded, a
+A publisher retries what passes by itself: a network that fails, a server that is overloaded, a
 commit that lost a race. Libraries raise the same classes for what never passes, such as a table of
-a format version that they cannot write. So the list below names what passes, and any other error
-is tried again a few times only: the same one ``REPEATS`` times in a row is a
-``DestinationConflict`` with the library's own text. A publisher tries that again every minute, so
-that an error which passes after all is forgotten with the first success.
+a format version that they cannot write. So the list below names what passes, and any other error is
+retried a few times only: the same one ``REPEATS`` times in a row is a ``DestinationConflict`` with
+the library's own text. A publisher tries that again every minute, so that an error which passes
+after all is forgotten with the first success.
 
 =====================================================  ==================================
 the error, or one that it was raised ``from``          becomes
@@ -73,9 +73,9 @@ _PASSING_TEXT = re.compile(
     r"|temporar(y|ily) (failure|unavailable)",
     re.IGNORECASE,
 )
-"""Texts of errors that pass, for libraries whose one class of error says nothing, as delta-rs."""
+"""Texts of errors that pass, for libraries with one class for all errors, such as delta-rs."""
 _VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
-"""What differs between two texts of the same error: numbers, digests, addresses, ids."""
+"""The varying parts in texts of the same error: numbers, digests, addresses, ids."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class LibraryErrors:
         Args:
             attempt: what failed, such as ``append to lake.orders``; errors are counted by it.
             error: the exception.
-            message: what to say of it, without secrets.
+            message: the message for it, without secrets.
         """
         if is_denied(error):
             return DestinationDenied(message)
@@ -113,7 +113,7 @@ class LibraryErrors:
 
 
 def is_denied(error: BaseException) -> bool:
-    """Whether an error is about credentials or permissions."""
+    """Return whether an error is about credentials or permissions."""
     return any(
         isinstance(each, PermissionError) or _status(each) in _DENIED_STATUSES
         for each in _causes(error)
@@ -121,7 +121,7 @@ def is_denied(error: BaseException) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether an error is known to pass by itself, or one that it was raised from."""
+    """Return whether an error, or one that it was raised from, is known to pass by itself."""
     causes = [*_causes(error)]
     if any(_LASTING & _names(each) for each in causes):
         return False

@@ -1,6 +1,6 @@
-"""Which files leave a table and which enter it, where objects were replaced. Pure.
+"""Decides which files leave a table and which enter it when objects were replaced. Pure.
 
-Others may have changed the table before a REPLACE is followed, such as by a compaction or by a
+Other writers may have changed the table before a REPLACE is followed, such as by a compaction or a
 DELETE. So the files that the table has now decide, for each group of old and new objects whose rows
 come from the same offsets:
 
@@ -8,14 +8,14 @@ come from the same offsets:
 of the old files that were ever in the table     the group
 ===============================================  ===============================================
 all are in it, or none ever was                  is followed: old files leave, new ones enter
-none is in it, and the new files have just the   is passed over: the table has the rows already,
-rows of the old ones                             in files of others; the new ones do not enter
+none is in it, and the new files have just the   is skipped: the table has the rows already, in
+rows of the old ones                             files of other writers; the new ones do not enter
 some are in it; or a row of one is deleted; or   cannot be followed: rows would be there twice, or
 none is, and the new files have other rows       come back
 ===============================================  ===============================================
 
 An old file was never in the table if it became visible after the table's position, or was left out
-when the table got there, because it was known by then that it would retire.
+when the table got there, because its replacement was known by then.
 """
 
 from collections import defaultdict
@@ -46,15 +46,15 @@ class TableFile:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """What is to be done to a table.
+    """Changes to be made to a table.
 
     Attributes:
         add: objects that enter.
         remove: files that leave.
-        left_out: keys of objects before the new position that the table does not have, because they
-            retire later.
-        passed_over: slots of REPLACEs of which something was passed over, sorted.
-        moved_in: keys of objects that enter with just the rows of files that leave.
+        left_out: keys of objects before the new position that the table lacks, because they are
+            replaced later.
+        passed_over: slots of REPLACEs that were passed over, at least in part, sorted.
+        moved_in: keys of objects that enter with exactly the rows of files that leave.
         moved_out: the paths of these files.
     """
 
@@ -67,7 +67,7 @@ class FileChanges:
 
 
 class CannotFollow(Exception):  # noqa: N818  # the name is the state
-    """Others have changed the table so that a REPLACE cannot be followed."""
+    """Other writers have changed the table so that a REPLACE cannot be followed."""
 
 
 def file_changes(
@@ -76,14 +76,13 @@ def file_changes(
     left_out: Collection[str] | None,
     files: Mapping[str, TableFile],
 ) -> FileChanges:
-    """What a stretch changes in a table.
+    """Return the changes of a stretch to a table.
 
     Args:
         stretch: the next one of the table.
         position: of the table.
-        left_out: keys of objects before the position that never were in the table; None if it is
-            not known.
-        files: of the objects that retire, those that the table has, by key.
+        left_out: keys of objects before the position that never were in the table; None if unknown.
+        files: files of the replaced objects that the table has, by key.
 
     Raises:
         CannotFollow: with the reason.
@@ -119,11 +118,11 @@ def file_changes(
 
 
 def _moves_rows(stretch: Stretch, group: frozenset[str], files: Mapping[str, TableFile]) -> bool:
-    """Whether the table has after a stretch just the rows of a group that it has before it.
+    """Return whether a stretch leaves the table's rows of a group as they are.
 
     An object that became visible in the stretch has rows that the table does not have. If there is
-    none, and no range was landed again, the only rows that differ are duplicates, which a merge has
-    left out or its undoing brought back: by these the numbers of rows differ.
+    none, and no range was landed again, the only rows that differ are duplicates, which a merge
+    left out or its undo restored: by these the numbers of rows differ.
     """
     replaced = [each for each in stretch.replaced if any(group & g for g in each.groups)]
     if any(each.changes_rows for each in replaced):
@@ -155,7 +154,7 @@ def _check_is_rewritten(
     *,
     knows_all: bool,
 ) -> None:
-    """Return if others have rewritten all old files of a group, and the new ones are not needed."""
+    """Return if other writers rewrote all old files of a group, and the new ones are not needed."""
     replaced = [each for each in stretch.replaced if any(group & g for g in each.groups)]
     made = {key for each in replaced for key in _new(each)}
     old = {o.upload.key for each in replaced for o in each.retired} & group

@@ -1,7 +1,7 @@
-"""How libraries of tables reach the bucket that ``spec.output.s3`` describes.
+"""Gives table libraries access to the bucket that ``spec.output.s3`` describes.
 
-They get the credentials that landing uses, as they are at the time, whatever these come from: a
-secret, a profile, an assumed role. So whoever keeps a client asks again before they expire.
+They get the credentials that landing uses at the time, from any origin: a secret, a profile, an
+assumed role. So a caller that keeps a client asks again before they expire.
 """
 
 import os
@@ -26,7 +26,7 @@ MAX_AGE_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class S3Access:
-    """What a client of S3 needs; empty text for what is not set.
+    """Settings of an S3 client; empty text for unset ones.
 
     Attributes:
         endpoint: URL of the store; AWS if empty.
@@ -115,7 +115,7 @@ def s3_access(settings: S3) -> S3Access:
 
 
 def landed_files(output: Output) -> tuple[fs.FileSystem, str]:
-    """What reads landed files at random, and the path of the output root in it.
+    """Return a random-access reader of landed files, and the path of the output root in it.
 
     Raises:
         StoreDenied, StoreAway: as ``s3_access``.
@@ -139,7 +139,7 @@ def landed_files(output: Output) -> tuple[fs.FileSystem, str]:
 
 
 def _is_address(endpoint: str | None) -> bool:
-    """Whether a host is an address, which has no names below it, as botocore decides."""
+    """Return whether a host is an address, which has no subdomains, as botocore decides."""
     host = urlsplit(endpoint or "").hostname or ""
     try:
         ip_address(host)

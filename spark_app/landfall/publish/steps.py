@@ -1,8 +1,8 @@
-"""Publishes by steps of which each may be taken twice, such as adding a partition to a table.
+"""Publishes by steps that may each be repeated, such as adding a partition to a table.
 
-A step is taken for each stretch of the ledger, and the cursor moves on after it. A publisher that
-is killed in between, or two at once, take it again, which leaves the destination as it was. Where
-that is not so, as with a message, the destination gets it again, with the same id.
+A step is taken for each stretch of the ledger, then the cursor advances. A publisher that is killed
+in between, or two at once, repeat it, which leaves the destination as it was. Where that is not so,
+as with a message, the destination gets it again, with the same id.
 """
 
 from collections.abc import Iterator
@@ -17,22 +17,22 @@ from landfall.publish.following import Follower
 
 
 class Step(Protocol):
-    """What is done for a stretch.
+    """Applies a stretch to a destination.
 
-    ``objects`` has what took the place of others, and nothing that retires.
+    ``objects`` includes replacements, and has nothing that is replaced.
     """
 
     def take(self, stretch: Stretch) -> int:
-        """Do it, and return how many objects it concerned.
+        """Apply the stretch, and return how many objects it concerned.
 
         Raises:
             Retry: the destination does not answer, or the outcome is unknown; again is safe.
-            Stalled: somebody has to change something.
+            Stalled: a user has to change something.
         """
         ...
 
     def preview(self, stretch: Stretch) -> Iterator[str]:
-        """What ``take`` would do, one line for each thing."""
+        """Describe what ``take`` would do, one line for each change."""
         ...
 
 
@@ -43,9 +43,9 @@ class StepPublisher:
     Attributes:
         context: what the publisher is built from.
         cursor: the hint at the position.
-        step: what is done for each stretch. It sees published topics only.
-        goes_on: whether steps behind one that stalled are taken all the same, as those of other
-            tables; the position stays before it, so they are taken again.
+        step: applied to each stretch. It sees published topics only.
+        goes_on: whether steps after one that stalled are taken all the same, such as those for
+            other tables; the position stays before it, so they are repeated.
     """
 
     context: Context

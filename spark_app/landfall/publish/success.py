@@ -1,12 +1,12 @@
 """Marks the directories of complete hours and days by an empty object, ``_SUCCESS``.
 
-That is what Secor's finalizer does, and what Hadoop's jobs leave in a directory that they have
-written (``mapreduce.fileoutputcommitter.marksuccessfuljobs``). Readers such as Spark, Hive and
-Trino take no object for data whose name begins with ``_`` or ``.``.
+Secor's finalizer does the same, and Hadoop's jobs leave it in a directory that they have written
+(``mapreduce.fileoutputcommitter.marksuccessfuljobs``). Readers such as Spark, Hive and Trino ignore
+objects whose names begin with ``_`` or ``.``.
 
-A marker is created if it is absent, and nobody deletes one. So any number of publishers may do the
-same at once, or again. The cursor keeps the directories that have data and are not complete yet;
-without it, the ledger is read from its start, which gives the same ones.
+A marker is created if it is absent, and never deleted. So any number of publishers may do this at
+once, or again. The cursor keeps the directories that have data and are not complete yet; without
+it, the ledger is read from its start, which gives the same ones.
 """
 
 import re
@@ -27,8 +27,8 @@ from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
 
 KEPT_PERIODS = 100
-"""Before anything of a topic is complete, of each unit only the directories of so many periods are
-remembered, the latest ones, or as many as ``lookback`` says.
+"""Until anything of a topic is complete, only the directories of the latest periods are remembered:
+so many of each unit, or as many as ``lookback``.
 """
 MAX_PARSED = 50_000
 """Directories whose periods are kept, so that they are not parsed for every stretch."""
@@ -90,7 +90,7 @@ class SuccessPublisher:
 
     @property
     def details(self) -> str:
-        """What the status says beside the position."""
+        """Details in the status besides the position."""
         return f"{self.late} objects came late since this driver started" if self.late else ""
 
     def publish(self, follower: Follower) -> Published:
@@ -125,7 +125,7 @@ class SuccessPublisher:
         self.cursor.write(Position())
 
     def _read(self, stretch: Stretch, known: Mapping[str, int]) -> "_Found":
-        """What a stretch adds to the directories that are open, and which are to be marked."""
+        """Return the directories that a stretch opens, and those to be marked."""
         objects = [o for o in stretch.objects if self.context.object_name(o.landed.upload.key)]
         folders = {folder: slot for folder, slot in known.items() if self._name(folder)}
         late = list(self._calendars.late(replace(stretch, objects=tuple(objects))))
@@ -168,7 +168,7 @@ class SuccessPublisher:
         return self._calendars.of(topic).recent(unit, until, self.options.lookback)
 
     def _forget(self, found: "_Found", ends: Mapping[tuple[str, str], list[int]]) -> None:
-        """Drop the oldest directories of topics of which nothing was ever complete."""
+        """Drop the oldest directories of topics that never had a complete period."""
         kept = max(KEPT_PERIODS, self.options.lookback)
         bounds = {
             key: sorted(distinct)[-kept]
@@ -211,5 +211,5 @@ def _folder(name: ObjectName, period: Period) -> str:
 
 
 def _parsed(folder: str) -> ObjectName:
-    """The parts of a directory as those of an object in it."""
+    """Return the parts of a directory as an object name's."""
     return parse_key(f"{folder}/0_0_{0:020d}")

@@ -1,8 +1,8 @@
-"""Which table a topic's objects belong to, by a template such as ``lake.{topic}``.
+"""Maps topics to tables by a template such as ``lake.{topic}``.
 
-A template may name ``{generation}`` as well, that of the object. What a table's name may not hold
-becomes ``_``. Two topics that would share a table by that are refused; with a template without
-``{topic}`` all topics share one on purpose.
+A template may name ``{generation}`` as well, the object's. Characters that a table's name may not
+contain become ``_``. Two topics that would share a table by that are refused; with a template
+without ``{topic}`` all topics share one on purpose.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ class TableNames:
     """Names tables after topics.
 
     Attributes:
-        context: says which topics are published.
+        context: has the published topics.
         template: of the names, with namespaces before dots.
         lower: whether names have lower case letters only.
     """
@@ -91,7 +91,7 @@ class TableFolders:
     """Names tables by the URLs of their folders.
 
     Attributes:
-        context: says which topics are published.
+        context: has the published topics.
         template: of the URLs, such as ``s3://lake/tables/{topic}``.
     """
 
@@ -203,7 +203,7 @@ def _filled(template: str, topic: str, generation: int) -> str:
 
 
 def destination(context: Context, *parts: str) -> str:
-    """What makes a destination another one: its parts, and the topics that are published to it."""
+    """Return the identity of a destination: its parts, and the topics published to it."""
     entry = context.entry
     named = json.dumps([entry.type, *parts, *(f"topic {topic}" for topic in entry.topics)])
     return hashlib.sha256(named.encode()).hexdigest()
@@ -220,13 +220,13 @@ def _shared(first: str, second: str, table: str) -> str:
     )
 
 
-# What a Delta table calls a landed file, and which folders a table may have.
+# Names of landed files in a Delta table, and the folders that a table may have.
 #
 # A file outside of the table's folder is named by its absolute URI, which some engines cannot read.
 # One inside of it is named by its path relative to the folder, which all can. But VACUUM deletes
-# what is in the folder and not in the table: objects that are yet to be published, that were left
-# out, or that others have compacted. It passes over folders whose names begin with ``_``, so landed
-# objects may be in the table's folder below such a folder only (ADR 0049).
+# files that are in the folder and not in the table: objects that are yet to be published, that were
+# left out, or that another engine compacted. It skips folders whose names begin with ``_``, so
+# landed objects may be in the table's folder below such a folder only (ADR 0049).
 
 HIDDEN = re.compile(r"_(?!delta_|change_data)[A-Za-z0-9_.-]+")
 """Names of folders that VACUUM passes over. Those that it does not, begin in the same way: Delta's
@@ -263,7 +263,7 @@ def absolute(table: str, path: str) -> str:
 
 
 def below(folder: str, url: str) -> str | None:
-    """What of a URL is below a folder; None if it is not in it."""
+    """Return the part of a URL below a folder; None if it is not in it."""
     above, inside = f"{_normal(folder)}/", _normal(url)
     return inside.removeprefix(above) if inside.startswith(above) else None
 

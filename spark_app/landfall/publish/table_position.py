@@ -21,12 +21,12 @@ MAX_KEYS_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class TablePosition:
-    """Where a table is.
+    """The position of a table.
 
     Attributes:
         through: the slot through which it has everything.
-        left_out: keys of objects before it that were not added, because they retire later; None if
-            the table does not say.
+        left_out: keys of objects before it that were not added, because they are replaced later;
+            None if the table does not record them.
     """
 
     through: int = NONE

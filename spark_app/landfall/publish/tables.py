@@ -1,13 +1,13 @@
 """Publishes objects to the tables of a destination, each object exactly once.
 
-A table keeps its position, and changes it in the same transaction as its rows. That alone decides
-what is new for it. The cursor in the store saves reading the ledger from its start, and knows for
-each table the last slot with objects of it: a table whose position is before that was dropped, or
-put back to an earlier state, and is filled again from its own position on.
+A table stores its position, and changes it in the same transaction as its rows. That position alone
+decides what is new for it. The cursor in the store saves reading the ledger from its start, and
+knows for each table the last slot with objects of it: a table whose position is before that was
+dropped, or restored to an earlier state, and is filled again from its own position.
 
-Where objects were replaced, a table that can follow takes the old ones out and the new ones in, in
-one transaction. Another one stalls, until it is published anew: what had retired when it was
-emptied was never in it since, so that it takes in what took the place of that.
+Where objects were replaced, a table that can follow replacements removes the old ones and adds the
+new ones in one transaction. A table that cannot stalls until it is rebuilt: after a rebuild it
+never loads objects that were replaced before, and loads their replacements.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ from landfall.publish.cursor import Cursor, Position
 from landfall.publish.following import Follower
 
 Next = Callable[[int], Stretch]
-"""What comes next for a table, by its position."""
+"""Returns the next stretch for a table, by its position."""
 TableOf = Callable[[LandedObject], str | None]
 """The name of an object's table; None if it belongs to none."""
 
@@ -48,14 +48,14 @@ class Tables(Protocol):
         """Append what comes next for a table, if there is anything; returns its position then.
 
         The table is read, and ``after`` is asked by the position that it has now. The objects and
-        the new position become part of the table in one transaction, which fails if anybody changed
-        the table since it was read; then it is read again. A table that does not exist is created.
-        Where replacements are followed, the same transaction takes out what ``replaced`` retires,
-        as far as the table has it. Of objects that retire, none are among ``objects``.
+        the new position become part of the table in one transaction, which fails if the table
+        changed since it was read; then it is read again. A table that does not exist is created.
+        Where replacements are followed, the same transaction removes the old objects of
+        ``replaced``, as far as the table has them. None of them are among ``objects``.
 
         Raises:
             Retry: the destination does not answer, or the outcome is unknown; again is safe.
-            Stalled: the objects do not fit the table, and somebody has to change something.
+            Stalled: the objects do not fit the table, and a user has to change something.
         """
         ...
 
@@ -75,11 +75,11 @@ class Tables(Protocol):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which objects are published to tables at all.
+    """The choice of objects that are published to tables.
 
     Attributes:
-        start: the first slot whose objects are.
-        skip: keys of objects that are not.
+        start: the first slot whose objects are published.
+        skip: keys of objects that are not published.
     """
 
     start: int = 0
@@ -93,7 +93,7 @@ class ChoiceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", 
     skip: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] = ()
 
     def choice(self, root: str) -> Choice:
-        """What the options choose; ``root`` is the URL of the output root."""
+        """Return the choice by the options; ``root`` is the URL of the output root."""
         start = 0 if self.start_at == "Beginning" else self.start_at
         return Choice(start, skipped(self.skip, root))
 
@@ -105,9 +105,9 @@ def skipped(objects: Iterable[str], root: str) -> frozenset[str]:
 
 @dataclass
 class _Failures:
-    """Tables that could not be brought up to date while the others were.
+    """Tables that could not be brought up to date while the remaining ones were.
 
-    The cursor moves on all the same: it knows the last slot of each table, so that the next pass
+    The cursor advances all the same: it knows the last slot of each table, so that the next pass
     begins with what they lack.
     """
 
@@ -117,10 +117,10 @@ class _Failures:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Go on after an error of one table.
+        """Continue after an error of one table.
 
         Raises:
-            Retry: nor did the table before it answer: the destination is away.
+            Retry: nor did the preceding tables answer: the destination is away.
         """
         try:
             yield
@@ -136,7 +136,7 @@ class _Failures:
             self.unanswered = 0
 
     def check(self) -> None:
-        """Raise what is wrong, if anything is: first what somebody must act on."""
+        """Raise an error if there is any, first one that a user must act on."""
         for error in sorted(self.found, key=lambda error: not isinstance(error, Stalled)):
             raise error
 
@@ -153,7 +153,7 @@ class TablePublisher:
         tables: where to.
         table_of: which table an object belongs to.
         workers: how many tables are appended to at once; ``tables`` must be thread-safe for it.
-        follows_replacements: whether ``tables`` take out what retires.
+        follows_replacements: whether ``tables`` remove replaced objects.
         choice: which objects are published at all.
     """
 
@@ -268,7 +268,7 @@ class TablePublisher:
         for stretch in follower.remaining(-1):
             for table, part in self._by_table(stretch, -1).items():
                 known = objects.setdefault(table, {})
-                # They may have retired since the ledger was read for an earlier stretch.
+                # They may have been replaced since the ledger was read for an earlier stretch.
                 for key in (o.upload.key for each in part.replaced for o in each.retired):
                     known.pop(key, None)
                 known |= {each.landed.upload.key: each for each in part.objects}
@@ -315,7 +315,7 @@ class TablePublisher:
         return None if landed.upload.key in self.choice.skip else self.table_of(landed)
 
     def _retired_by_table(self, replaced: ReplacedObjects) -> dict[str, ReplacedObjects]:
-        """What retired of each table; what took its place is among the objects of the stretch."""
+        """Return the replaced objects of each table; the new ones are in the stretch's objects."""
         found: dict[str, list[LandedObject]] = {}
         for landed in replaced.retired:
             if table := self._table(landed):
@@ -339,7 +339,7 @@ class TablePublisher:
             Whether there was anything to append; another publisher may have been first.
 
         Raises:
-            Stalled: DESTINATION_CONFLICT, it may have objects that have retired, and cannot follow.
+            Stalled: DESTINATION_CONFLICT, it may have replaced objects, and cannot follow.
         """
         last = part.at.tables.get(table, -1)
         wanted = max(last, _last_slot(part.stretch))
@@ -348,12 +348,12 @@ class TablePublisher:
         def following(position: int) -> Stretch:
             nonlocal found, is_more
             follows = part.stretch.replaced or part.stretch.leaves_out
-            # What was left out since the table's position, only its own stretches tell.
+            # Only the table's own stretches show what was left out since its position.
             if position < last or (follows and position < part.stretch.read_after):
                 stretch = self._missed(table, position, part)
             else:
                 stretch = _after(part.stretch, position)
-            if position < 0:  # the table has nothing, so nothing of it has retired
+            if position < 0:  # the table has nothing, so nothing of it was replaced
                 stretch = replace(stretch, replaced=())
             if stretch.replaced and not self.follows_replacements:
                 raise _cannot_follow(table, stretch)
@@ -366,7 +366,7 @@ class TablePublisher:
         return found
 
     def _missed(self, table: str, position: int, until: "_Part") -> Stretch:
-        """The first objects of a table behind a position, and through where these are all."""
+        """Return the first objects of a table after a position, and through where these are all."""
         through, emptied = until.stretch.through, until.at.emptied
         for stretch in self.new_follower().remaining(position):
             part = self._by_table(stretch, emptied).get(table)
@@ -385,14 +385,14 @@ class _Part:
 
 
 def _after(part: Stretch, position: int) -> Stretch:
-    """What of a part is behind a position."""
+    """Return the content of a part after a position."""
     objects = tuple(o for o in part.objects if o.slot > position)
     replaced = tuple(each for each in part.replaced if each.slot > position)
     return replace(part, after=position, objects=objects, replaced=replaced)
 
 
 def _through(part: Stretch, position: int) -> Stretch:
-    """What of a part is not behind a position."""
+    """Return the content of a part up to a position."""
     if part.through <= position:
         return part
     later = [each for each in part.replaced if each.slot > position]

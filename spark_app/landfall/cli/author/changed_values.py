@@ -26,7 +26,8 @@ def changed_values(spec: "GroupSpec", path: str = "spec") -> Iterator[tuple[str,
     """Yield the path of each field of the spec that reads changed values, and how they change.
 
     Args:
-        spec: the group's spec, or that of some topics. Of one that is wrong, that is what is said.
+        spec: the group's spec, or the spec of some topics. For an invalid spec, the error is
+            yielded.
         path: of the fields that it is made of.
     """
     # Other commands need neither Arrow nor all stages.
@@ -76,7 +77,7 @@ def _of_steps(
 
 
 def _change(decode: "Decode", path: Sequence[str]) -> str:
-    """Return what a field is now; empty if that is what it was, or nobody decodes it."""
+    """Return a field's present form; empty if it is unchanged, or the field is not decoded."""
     if not path[0]:  # a key, or a header, which is text as before
         if path[1] != "key" or len(path) == 2 or decode.key is None:
             return ""
@@ -110,7 +111,7 @@ def _of_avro(schema: str, path: tuple[str, ...]) -> str:
 
 
 def _compared(step: "Transform", path: Sequence[str]) -> str:
-    """Return what to say of a filter that compares the field with a number."""
+    """Return a note about a filter that compares the field with a number."""
     from landfall.pipeline.transforms.filter import Filter  # noqa: PLC0415
 
     if not isinstance(step, Filter) or tuple(path) not in _numbers(step.condition):

@@ -23,7 +23,7 @@ def completion(arguments: argparse.Namespace) -> ExitCode:
 
 
 def known_words(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Words:
-    """What may follow each command: commands below it, and its options."""
+    """Return the words that may follow each command: its subcommands and options."""
     words: list[str] = []
     found: Words = {path: words}
     for action in parser._actions:  # noqa: SLF001  # argparse lists them nowhere else

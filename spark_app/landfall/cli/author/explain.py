@@ -1,4 +1,4 @@
-"""``landfall explain``: what holds for a topic, and which field says so."""
+"""``landfall explain``: the effective spec of a topic, and the field that sets each value."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ from landfall.cli.text import console
 
 _SECTIONS = ("decode", "transforms", "route", "output")
 _LIMITS = ("uploadPolicy", "badRecords")
-"""Sections in which ``overrides`` say what holds for a topic."""
+"""Sections that ``overrides`` may set for a topic."""
 
 
 def explain(arguments: argparse.Namespace) -> ExitCode:
@@ -45,7 +45,7 @@ def explain(arguments: argparse.Namespace) -> ExitCode:
 
 
 def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Iterator[str]:
-    """The effective spec of a topic: YAML, with a comment behind each value.
+    """Yield the effective spec of a topic: YAML, with a comment after each value.
 
     Args:
         group: the group.
@@ -171,7 +171,7 @@ def _override(overrides: Sequence[Mapping[str, Any]], topic: str) -> int | None:
 
 
 def not_landed(group: ConsumerGroup, topic: str) -> str:
-    """What to tell about a topic that the group does not land; empty if it does."""
+    """Return a note about a topic that the group does not land; empty if it does."""
     if group.spec.source.selects(topic):
         return ""
     return f"spec.source leaves the topic out: {group.metadata.name} does not land it"

@@ -147,7 +147,7 @@ def _rows_of_files(feed: Feed, arguments: argparse.Namespace) -> Iterator[Record
 def _tried(partitioner: Partitioner, spec: GroupSpec, records: Records) -> Iterator[_Shown]:
     tp, extension = records.topic_partition, partitioner.stages.format.extension
     for trial in trials(partitioner, spec, records):
-        # The offset in the name is where the batch begins, which nobody has planned.
+        # The offset in the name is the start of the batch, which was not planned.
         name = f"{spec.generation}_{tp.partition}_*{extension}"
         lands = trial.fate is Fate.LANDS
         folder = folders.folder(tp.topic, trial.detail)
@@ -215,7 +215,7 @@ def _line(out: Console, name: str, text: str) -> None:
 
 
 def _change(seen: Seen, before: Seen | None, payload: bytes | None) -> str:
-    """What a stage shows of a record: what it changed."""
+    """Return the change of a record by a stage."""
     changes = []
     if seen.columns is not None and (before is None or before.columns != seen.columns):
         changes.append(_pairs(seen.columns))

@@ -46,12 +46,12 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Wish:
-    """Which records to read from a log.
+    """A selection of records to read from a log.
 
     Attributes:
         topic: their topic.
         partition: their Kafka partition; None for the first ones that have any.
-        offset: of the first; None for the last records there are.
+        offset: of the first; None for the last records that exist.
         limit: how many at most.
     """
 
@@ -118,7 +118,7 @@ def _read(reader: Reader, slice_: Slice) -> Iterator[Records]:
 
 
 def _from(offset: int, log: OffsetRange) -> OffsetRange:
-    """What there is of a log from this offset on."""
+    """Return the range that a log has from this offset."""
     return OffsetRange(min(max(offset, log.start), log.end), log.end)
 
 
@@ -245,13 +245,13 @@ def _bytes(value: object) -> bytes | None:
 
 
 _GROUP = "try"
-"""Nobody reads the name: lists are in memory."""
+"""The name is never read: lists are in memory."""
 
 
 def from_files(
     feed: spec.Feed, source: SourceFiles, name: str | None
 ) -> Iterator[tuple[str, Iterator[Records]]]:
-    """Names of files and their rows; parts are numbered from 0 on.
+    """Yield names of files and their rows; parts are numbered from 0.
 
     Args:
         feed: whose files they are.
@@ -260,7 +260,7 @@ def from_files(
 
     Raises:
         Stalled: SPEC_INVALID, there is no such file, or nothing can read files of its name.
-        PartUnreadable: a file is damaged, from a row on that is behind those that were given.
+        PartUnreadable: a file is damaged, starting at a row after those that were yielded.
         Retry: the store does not answer.
     """
     reader, number = reader_of_feed(feed), 0

@@ -47,7 +47,7 @@ class DriverControl:
             raise Stalled(Reason.SPEC_INVALID, f"{token_file}: {error.strerror}") from error
 
     def ask(self, request: Request, max_wait: float = MAX_WAIT_SECONDS) -> Answer:
-        """Send a request, and wait for it as long as the driver says that it waits.
+        """Send a request, and wait as long as the driver reports that it is waiting.
 
         Raises:
             Retry: the driver does not answer.

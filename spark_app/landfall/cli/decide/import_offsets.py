@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImportedOffsets:
-    """What a Kafka group has committed.
+    """The offsets that a Kafka group has committed.
 
     Attributes:
         starts: the next offset to read of each topic partition.
-        missing: topic partitions for which it has committed nothing.
+        missing: topic partitions without a committed offset.
     """
 
     starts: Mapping[TopicPartition, int]
@@ -45,7 +45,7 @@ class ImportedOffsets:
 
     @property
     def as_json(self) -> dict[str, object]:
-        """What is known of the Kafka group."""
+        """The offsets of the Kafka group, as JSON has them."""
         return {"offsets": self.offsets, "missing": [_named(tp) for tp in self.missing]}
 
     @property

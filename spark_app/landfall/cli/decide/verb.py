@@ -71,7 +71,7 @@ def verb(arguments: argparse.Namespace) -> ExitCode:
 
 @contextmanager
 def lane_session(path: Path) -> "Iterator[LaneSession]":
-    """What carries requests out without a driver, for the group that a file describes."""
+    """Open a session that executes requests without a driver, for the group of a file."""
     # Help texts must not wait for these.
     from landfall.driver.core.in_process import InProcessRunner  # noqa: PLC0415
     from landfall.driver.core.pinned_spec import pinned_spec  # noqa: PLC0415
@@ -201,7 +201,7 @@ def driver_to_ask(
 
 
 def _token_file_of_pod(environment: Mapping[str, str]) -> str | None:
-    """The file with the driver's own token in its pod, else that of a Secret."""
+    """Return the file with the driver's own token in its pod, else the token of a Secret."""
     local, of_secret = environment.get(LOCAL_TOKEN_FILE), environment.get(CONTROL_TOKEN_FILE)
     return local if local and Path(local).exists() else of_secret
 

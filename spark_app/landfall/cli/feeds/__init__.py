@@ -1,4 +1,4 @@
-"""The arguments of ``landfall files``, with those of leases.
+"""The arguments of ``landfall files``, also for leases.
 
 They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
 """
@@ -17,7 +17,7 @@ from landfall.cli.options import (
 from landfall.cli.values import duration, natural
 
 STATES = ("Pending", "InProgress", "Success", "Error", "Ignored")
-"""What has become of a file: ``landfall.discovery.inventory.LandingState``."""
+"""The states of a file: ``landfall.discovery.inventory.LandingState``."""
 
 
 def add_files(new: NewCommand, nested: Nested) -> None:

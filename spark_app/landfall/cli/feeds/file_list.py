@@ -1,4 +1,4 @@
-"""``landfall files ls``: the files of a group's feeds, and what has become of each."""
+"""``landfall files ls``: the files of a group's feeds, and the state of each."""
 
 import argparse
 import sys
@@ -25,16 +25,16 @@ from landfall.store import SourceFiles
 from landfall.store.urls import open_files
 
 MAX_SHOWN = 1000
-"""How many files are shown if nobody says how many."""
+"""How many files are shown by default."""
 UNKNOWN = "unknown"
-"""Rows that nobody has counted: of files that others process, or that a former release landed."""
+"""Rows that were not counted: of files processed elsewhere, or landed by an earlier release."""
 CHANGED = {
     "Stall": FileStatus("", 0, LandingState.ERROR, error="was written anew after it was landed"),
     "Park": FileStatus("", 0, LandingState.ERROR, error="was written anew, and is parked"),
     "Ignore": FileStatus("", 0, LandingState.SUCCESS, error="was written anew, which is ignored"),
     "LandAgain": FileStatus("", 0, LandingState.PENDING, error="was written anew"),
 }
-"""What is shown of landed files that have other contents now, by ``onChange``."""
+"""The state shown for landed files whose contents changed since, by ``onChange``."""
 
 
 def file_list(arguments: argparse.Namespace) -> ExitCode:
@@ -62,7 +62,7 @@ def file_list(arguments: argparse.Namespace) -> ExitCode:
 
 @dataclass(frozen=True, slots=True)
 class ListedRows:
-    """A file and its rows; None if they are not known, as those that others process."""
+    """A file and its rows; None if they are unknown, as in files processed elsewhere."""
 
     file: FileStatus
     rows: FileRows | None
@@ -179,7 +179,7 @@ def _print(feed: str, files: Iterable[ListedRows], most: int) -> None:
 
 @dataclass
 class _Totals:
-    """The rows of all files of which they are known."""
+    """The rows of all files whose rows are known."""
 
     known: int = 0
     unknown: int = 0

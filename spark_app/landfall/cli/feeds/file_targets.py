@@ -1,4 +1,4 @@
-"""What the words of a ``landfall files`` command name: ``[GROUP.yaml] FEED FILE …``."""
+"""Parses the words of a ``landfall files`` command: ``[GROUP.yaml] FEED FILE …``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from landfall.cli.decide.verb import group_path
 from landfall.errors import Reason, Stalled
 
 GROUP_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
-"""What the name of a group's file ends with, which distinguishes it from a feed's topic."""
+"""Suffixes of a group's file, which distinguish it from a feed's topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    """The group's file as it is named (empty for that of a driver's pod), a feed, and files."""
+    """The group's file as named (empty for the one in a driver's pod), a feed, and files."""
 
     group: str
     feed: str
@@ -30,7 +30,7 @@ class FileTarget:
 
 
 def file_target(words: Sequence[str], *, needs_feed: bool = True) -> FileTarget:
-    """What the words name.
+    """Return the target that the words name.
 
     Raises:
         Stalled: SPEC_INVALID, no feed is named where one is needed.

@@ -1,4 +1,4 @@
-"""``landfall files take``, ``done``, ``failed``, ``return`` and ``extend``: files of others."""
+"""``landfall files take``, ``done``, ``failed``, ``return`` and ``extend``: leases of files."""
 
 import argparse
 import os
@@ -36,7 +36,7 @@ FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What ``[GROUP.yaml] FEED`` and ``[GROUP.yaml] LEASE [FILE …]`` name."""
+    """The target of ``[GROUP.yaml] FEED`` or ``[GROUP.yaml] LEASE [FILE …]``."""
 
     group: str
     subject: str
@@ -56,7 +56,7 @@ class _Target:
 
 
 def leases(arguments: argparse.Namespace) -> ExitCode:
-    """Ask for files, or say what became of them, and print the answer."""
+    """Lease files, or report their outcome, and print the answer."""
     target = _Target.of(arguments.target)
     try:
         request = _request(arguments, target)
@@ -68,7 +68,7 @@ def leases(arguments: argparse.Namespace) -> ExitCode:
         with lane_session(Path(group_path(target.group))) as session:
             answer = session.carry_out(request, take_over=arguments.take_over)
     is_taken = answer.outcome is Outcome.DONE and isinstance(request, TakeFilesRequest)
-    # Whether an answer has files or not, a program reads it in one shape.
+    # With or without files, the answer has one shape for programs.
     shown = _show_taken if is_taken else show
     return shown(answer, as_json=arguments.json)
 

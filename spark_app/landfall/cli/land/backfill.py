@@ -63,11 +63,11 @@ class OpenBackfill:
         return read_plan(self.store, self.name)
 
     def live_now(self, within: Ranges) -> LandedNow:
-        """What the live group has landed of some ranges."""
+        """Return the live group's objects of some ranges."""
         return read_landed(self.live.lane, self.live.store, within)
 
     def landed(self) -> LandedNow:
-        """What the side lane has landed."""
+        """Return the side lane's objects."""
         return read_landed(side_lane(self.live.group, self.store))
 
     @property

@@ -46,7 +46,7 @@ def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
 
 
 def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
-    """What differs in each folder, with samples of so many rows.
+    """Yield the differences in each folder, with samples of so many rows.
 
     Raises:
         Stalled, Retry: as ``backfill_compare``.
@@ -72,7 +72,7 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
 
 
 def _rows_inside(each: CountingObject, found: Promotion) -> Mask:
-    """Which rows of an object with others are in the ranges."""
+    """Return a mask of the rows inside the ranges, of an object that has more."""
     source = Mergeable(each.retiring.slot, each.landed, sections=each.sections)
     inside, _ = halves(source, found.slices)
     return inside.mask

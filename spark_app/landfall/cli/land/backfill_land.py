@@ -1,8 +1,8 @@
 """``landfall backfill land``: plan, land and compare in one command that may be run again.
 
-Each step leaves what the next one needs in the store, so a process that is started again, such as a
-pod, goes on: a plan is made once, landing goes on by the ledger of the side lane, and what was
-compared is in the report. A report says how it ended; ``_landfall/report.json`` keeps a good end.
+Each step leaves what the next one needs in the store, so a restarted process, such as a pod,
+continues: a plan is made once, landing continues by the ledger of the side lane, and the report
+contains the comparison. A report records the outcome; ``_landfall/report.json`` keeps a good one.
 """
 
 import argparse
@@ -76,12 +76,12 @@ class Reporter:
 
 
 def backfill_land(arguments: argparse.Namespace) -> ExitCode:
-    """Plan, land and compare; the exit code is OK once that is done, whatever differs.
+    """Plan, land and compare; the exit code is OK once that is done, with or without differences.
 
     Raises:
-        Stalled: as ``plan``, ``run`` and ``compare``; to run it again does not help.
+        Stalled: as ``plan``, ``run`` and ``compare``; running it again does not help.
         NothingToCheck: the group has no ledger.
-        Fenced: somebody else lands there, or discards it.
+        Fenced: another process lands there, or discards it.
         Retry: a store or Kafka does not answer, or something chosen is not visible yet.
     """
     reporter = Reporter(arguments.termination_file)
@@ -215,7 +215,7 @@ def _shown(*, verbose: bool) -> Iterator[Callable[[StatusReport], None]]:
 
 
 def progress_of(plan: SidePlan, reporter: Reporter) -> Callable[[StatusReport], None]:
-    """What puts the status of the driver into the report."""
+    """Return a callback that puts the status of the driver into the report."""
     ranges = {slice_.topic_partition: slice_.offsets for slice_ in plan.slices}
 
     def update(report: StatusReport) -> None:
@@ -237,7 +237,7 @@ def progress_of(plan: SidePlan, reporter: Reporter) -> Callable[[StatusReport], 
 
 
 def _message(status: Status) -> str:
-    """What is wrong now, if anything is."""
+    """Return the present problem; empty if there is none."""
     blocked = [f"{p.topic}/{p.partition}: {p.message}" for p in status.partitions if p.blocked]
     failed = status.commits.last_failure if status.commits.consecutive_failures else None
     return "; ".join([status.message] if status.message else blocked[:3]) or (
@@ -277,7 +277,7 @@ def _samples(found: list[Difference]) -> Iterator[str]:
 
 
 def _result(data: Difference, letters: Difference) -> str:
-    """What came of it, in a sentence."""
+    """Return the result in a sentence."""
     if data.is_same and letters.is_same:
         return "both have the same rows"
     if data.is_same:

@@ -1,4 +1,4 @@
-"""``landfall publish``: publishes what landed without a driver, anew if that is asked for."""
+"""``landfall publish``: publishes landed objects without a driver; ``--rebuild`` starts again."""
 
 import argparse
 from collections.abc import Sequence
@@ -25,15 +25,15 @@ TRIES = 5
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one publisher. Its fields are those of ``publish --json``.
+    """The outcome of one publisher. Its fields are those of ``publish --json``.
 
     Attributes:
         name: of the publisher.
         type: of the publisher.
         slot: the last slot of the ledger whose effects are in the destination; -1 for none.
         objects: that were published.
-        refilled: tables that had lost what was published before.
-        steps: what would be done, of a dry run.
+        refilled: tables that had lost objects published before.
+        steps: the steps that a dry run would take.
         error: why it failed; empty if it did not.
     """
 
@@ -47,7 +47,7 @@ class Outcome:
 
 
 def publish(arguments: argparse.Namespace) -> ExitCode:
-    """Publish, and print what was done; one publisher that fails does not stop the others.
+    """Publish, and print what was done; a publisher that fails does not stop the rest.
 
     Raises:
         Stalled: SPEC_INVALID, there is no such publisher, or an entry cannot be built.
@@ -88,7 +88,7 @@ def _entries(known: Sequence[PublisherEntry], names: Sequence[str]) -> tuple[Pub
 
 @dataclass(frozen=True)
 class _How:
-    """What to do, and what shows how far it is."""
+    """The mode of publishing, and its progress display."""
 
     rebuild: bool
     dry_run: bool

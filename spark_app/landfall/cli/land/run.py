@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _starting_at(group: ConsumerGroup, start: object) -> ConsumerGroup:
-    """The group with other starting offsets, if any are given.
+    """Return the group with these starting offsets, if any are given.
 
     Raises:
-        Stalled: SPEC_INVALID, the group has landed something, and goes on where it has stopped, or
-            it does not land from Kafka.
+        Stalled: SPEC_INVALID, the group has landed something, and continues where it stopped, or it
+            does not land from Kafka.
     """
     if start is None:
         return group
@@ -96,7 +96,7 @@ def _starting_at(group: ConsumerGroup, start: object) -> ConsumerGroup:
 
 
 def _goal(until: "datetime | Offsets | None") -> "GoalType | None":
-    """What ``--until`` says; None leaves it to ``spec.schedule``."""
+    """Return the goal by ``--until``; None leaves it to ``spec.schedule``."""
     from landfall.driver.landing.closed_ranges import until as until_time  # noqa: PLC0415  # as above
     from landfall.driver.landing.goals import UntilOffsets  # noqa: PLC0415
 

@@ -30,7 +30,7 @@ from landfall.logs import visible
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which records are printed."""
+    """A filter of the records to print."""
 
     group: str
     kinds: frozenset[str]
@@ -40,7 +40,7 @@ class Wanted:
     only_decisions: bool
 
     def has(self, record: Record) -> bool:
-        """Whether a record is printed."""
+        """Return whether a record is printed."""
         return (
             (not self.kinds or kind_of(record) in self.kinds)
             and (not self.only_decisions or decision_of(record) is not None)
@@ -105,7 +105,7 @@ def _newest_first(opened: GroupStore, state: State, wanted: Wanted) -> Iterator[
 
 
 def _oldest_first(opened: GroupStore, state: State, wanted: Wanted) -> Iterator[LogEntry]:
-    """Read the ledger twice: only its end says which REPLACEs are undone."""
+    """Read the ledger twice: only its end shows which REPLACEs are undone."""
     outcomes = _outcomes(opened, state)
     back = ((record.header.seq, outcomes.of(record)) for record in opened.lane.records_back(state))
     special = {slot: outcome for slot, outcome in back if outcome != Outcome()}

@@ -1,4 +1,4 @@
-"""What ``landfall log`` says of a record: in words, in numbers, and who asked for it. Pure."""
+"""The entries of ``landfall log``: a record in words, in numbers, and who asked for it. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -49,13 +49,13 @@ class Undoing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What other records say of a REPLACE.
+    """The outcome of a REPLACE by later records.
 
     Attributes:
         applied: whether its objects are in use, or were.
         undoes: the slot of the REPLACE that it undoes.
         superseded_by: the slot of the REPLACE that was recorded instead, before this was applied.
-        undone: the undoings that are in force.
+        undone: the undo records in force.
     """
 
     applied: bool = True
@@ -66,13 +66,13 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Replacing:
-    """What a REPLACE is for.
+    """The purpose of a REPLACE.
 
     Attributes:
         purpose: Compact, Backfill or Undo.
         backfill: the name of the backfill that was promoted.
         folders: the output partitions with the folders above them.
-        outcome: what other records say of it.
+        outcome: its outcome by later records.
     """
 
     purpose: str
@@ -134,7 +134,7 @@ def kind_of(record: Record) -> str:
 
 
 def decision_of(record: Record) -> Decision | None:
-    """Who asked for a record; None if nobody did."""
+    """Return who asked for a record; None if there was no request."""
     return getattr(record, "decision", None)
 
 
@@ -170,7 +170,7 @@ class Outcomes:
     _superseded: dict[int, int] = field(default_factory=dict)
 
     def of(self, record: Record) -> Outcome:
-        """What later records make of this one, which was not given before."""
+        """Return a record's outcome by later ones; no record may be given twice."""
         if not isinstance(record, Replace):
             return Outcome()
         slot = record.header.seq

@@ -29,17 +29,16 @@ from landfall.source import Bound, Log
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
-    """One topic partition; what Kafka did not report is None.
+    """One topic partition; values that Kafka did not report are None.
 
     Attributes:
         checkpoint: next offset to land.
         end_offset: the last stable offset.
         lag_records: offsets from the checkpoint to the end offset; of files, parts of them.
-        held_back_records: offsets from the end offset on that an open transaction keeps everybody
-            from reading.
-        unavailable: why Kafka did not report the end offset, if it said why.
-        blocked: the reason, if the ledger says that it waits for a decision; ``message`` has the
-            details.
+        held_back_records: offsets after the end offset that an open transaction hides from all
+            readers.
+        unavailable: why Kafka did not report the end offset, if it gave a reason.
+        blocked: the reason, if by the ledger it waits for a decision; ``message`` has the details.
         next_step: the command that lets it land again.
     """
 
@@ -87,7 +86,7 @@ class GroupProgress:
         source_error: why Kafka did not answer, or None.
         publishers: how far each publisher is.
         complete_until: by topic, the event time before which everything has landed, ISO 8601.
-        feeds: what has become of the files of each feed, as far as the ledger says.
+        feeds: the state of the files of each feed, as far as the ledger records it.
         unapplied_replacements: REPLACEs that are not known to be done.
         missing_topics: topics that the spec names and Kafka does not have, of a group that has
             landed nothing yet.
@@ -137,7 +136,7 @@ def status(arguments: argparse.Namespace) -> ExitCode:
 
 
 def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> GroupProgress:
-    """Read the ledger, then the end offsets; without Kafka, what the ledger alone says.
+    """Read the ledger, then the end offsets; without Kafka, the ledger alone.
 
     ``file`` is the group's file in the commands that are shown as next steps.
     """
@@ -193,12 +192,12 @@ def _with_block(progress: PartitionProgress, state: State, file: str) -> Partiti
 
 @dataclass(frozen=True, slots=True)
 class EndOffsets:
-    """What Kafka says of the ends of topic partitions; those that do not exist are in none.
+    """Kafka's end offsets of topic partitions; missing partitions are in none of the mappings.
 
     Attributes:
         stable: last stable offsets.
         high: high watermarks.
-        unavailable: why the others have none.
+        unavailable: why the remaining ones have none.
     """
 
     stable: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -319,7 +318,7 @@ def _show(progress: GroupProgress, *, by_topic_partition: bool) -> None:
 
 
 def _without_record(totals: Totals) -> dict[str, str]:
-    """What says something of Kafka only: each part of a file has far more offsets than rows."""
+    """Return counts meaningful for Kafka only: a part of a file has far more offsets than rows."""
     return {
         "invisible": console.count(totals.invisible),
         "skipped": console.count(totals.skipped),
@@ -327,7 +326,7 @@ def _without_record(totals: Totals) -> dict[str, str]:
 
 
 def _replaced(progress: GroupProgress) -> dict[str, str]:
-    """What was merged or replaced, if anything was."""
+    """Return the counts of merged or replaced objects, if there are any."""
     totals = progress.totals
     under_way = progress.unapplied_replacements
     if not (totals.retired or under_way):
@@ -358,7 +357,7 @@ def _show_problems(progress: GroupProgress) -> None:
 
 
 def _errors(progress: GroupProgress) -> Iterator[tuple[str, str]]:
-    """What is wrong with the group as a whole."""
+    """Yield the problems of the group as a whole."""
     yield from ((each.name, each.error) for each in progress.publishers if each.error)
     for topic in progress.missing_topics:
         yield Reason.TOPIC_MISSING, f"there is no topic {topic}"
@@ -410,10 +409,10 @@ def _number(number: int | None) -> str:
 
 
 def read_feeds(opened: GroupStore, state: State, file: str) -> tuple[FeedStatus, ...]:
-    """The files of each feed of the spec, as far as the ledger says; the bucket is not looked at.
+    """Return the files of each feed as far as the ledger records them; the bucket is not read.
 
     Raises:
-        Stalled: LEDGER_BROKEN, a list that the ledger names is gone or damaged.
+        Stalled: LEDGER_BROKEN, a list that the ledger names is missing or damaged.
         Retry: the store does not answer.
     """
     return tuple(

@@ -1,4 +1,4 @@
-"""``landfall cat``: print the rows of an object, whatever its format."""
+"""``landfall cat``: print the rows of an object in any format."""
 
 import argparse
 import re
@@ -29,7 +29,7 @@ from landfall.store import Store
 from landfall.store.urls import open_store
 
 _COPY = re.compile(rf"^{object_names.SYSTEM}/[^/]+/[^/]+-retired/[0-9]{{20}}/")
-"""What is before the key of an object in that of its copy."""
+"""The prefix of an object's key in the key of its copy."""
 
 
 def cat(arguments: argparse.Namespace) -> ExitCode:
@@ -65,10 +65,10 @@ def _without_controls(line: bytes) -> bytes:
 
 
 def _copy(arguments: argparse.Namespace, output: Output, key: str) -> str:
-    """The key of the copy of an object that has retired, and say so.
+    """Return the key of a replaced object's copy, and print a note.
 
     Raises:
-        Stalled: SPEC_INVALID, the object never was, or nothing says so.
+        Stalled: SPEC_INVALID, the object never existed, or no record names it.
     """
     missing = Stalled(Reason.SPEC_INVALID, f"{output.url}: no object {key}")
     if len(arguments.target) == 1:
@@ -76,7 +76,7 @@ def _copy(arguments: argparse.Namespace, output: Output, key: str) -> str:
     opened = GroupStore.of(Path(arguments.target[0]))
     try:
         slot = find_retired(opened, key)
-    except Stalled as broken:  # whatever is wrong with the ledger, the object is not there
+    except Stalled as broken:  # with any error of the ledger, the object is missing
         raise missing from broken
     if slot is None:
         raise missing from None
@@ -131,7 +131,7 @@ def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator
         if is_system and key.endswith(".json"):
             yield stream.read()  # a record of the ledger, or a snapshot
         elif is_system and ("/dead-letters/" in original or object_names.letters_place(original)):
-            # Parquet, whatever format the group's data objects have.
+            # Parquet, with any format of the group's data objects.
             for letter in read_back.dead_letters(stream):
                 fields = {name: printable(value) for name, value in letter.items()}
                 yield msgspec.json.encode(fields)

@@ -66,30 +66,30 @@ WITHOUT_ANCHOR = (
 )
 """The chain of hashes has no key: who may write all of it can write another one."""
 MAX_FINDINGS = 5
-"""How many findings of an invariant are printed; the others are only counted."""
+"""How many findings of an invariant are printed; more are only counted."""
 _OBJECT_INVARIANTS = {Invariant.I3, Invariant.I5, Invariant.I6}
 
 
 @dataclass
 class Report:
-    """What was checked, and what was found.
+    """The checks done, and their findings.
 
     Attributes:
-        chain: the ledger as far as it is sound, with counts of what was checked in it.
+        chain: the ledger as far as it is sound, with counts of the checked items.
         findings: every violation.
         named: objects that the ledger names.
         visible: visible objects of this group.
         foreign: visible objects that do not belong to Landfall.
-        markers: visible objects that readers of directories pass over, such as ``_SUCCESS``.
-        waiting: open uploads that a COMMIT or REPAIR decided and that are not completed yet.
+        markers: visible objects that readers of directories skip, such as ``_SUCCESS``.
+        waiting: open uploads of a COMMIT or REPAIR that are not completed yet.
         orphans: open uploads that no COMMIT names.
         schemas: stored schemas that the ledger names, by their SHA-256, with the first such slot.
         specs: likewise, stored specs.
         discovered: records that name lists of files.
         load_records: records of publishers' loads that were read.
         expired: dead letters that are gone, as ``badRecords.retain`` asks for.
-        has_objects: whether the objects were checked. They are not if the ledger is broken: behind
-            a broken slot nothing says which objects should exist.
+        has_objects: whether the objects were checked. They are not if the ledger is broken: after a
+            broken slot it is unknown which objects should exist.
     """
 
     chain: Chain
@@ -114,7 +114,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Named:
-    """What a ledger names: objects, and by their SHA-256 schemas and specs with the first slot."""
+    """Names in a ledger: objects, and by SHA-256 schemas and specs with the first slot."""
 
     objects: NamedObjects
     schemas: dict[str, int]
@@ -209,7 +209,7 @@ def _check_record(
             yield from _check_replay(names, record)
             yield from _name_objects(names, record)
         case Lost() | Drop():
-            # What was missing of topic partitions that leave is lost with them.
+            # Objects missing from topic partitions that leave are lost with them.
             lost = record.objects if isinstance(record, Lost) else ()
             gone = _keys(before.missing) - _keys(chain.state.missing)
             for key in gone.union(o.upload.key for o in lost):
@@ -320,7 +320,7 @@ class _ObjectCheck:
         found = map_concurrently(self._check, self._pairs(), self.opened.new_pool)
         self.report.findings += [each for each in found if each and not self._is_expired(each)]
         if self.report.of(Invariant.I6):
-            # Some dead letters may have expired since, which is said before they are deleted.
+            # Some dead letters may have expired since; a record is written before they are deleted.
             self._look_what_expired()
             findings = self.report.findings
             self.report.findings = [each for each in findings if not self._is_expired(each)]
@@ -332,7 +332,7 @@ class _ObjectCheck:
         self.expired_through = expired.through
 
     def _is_expired(self, finding: Finding) -> bool:
-        """Whether it is about dead letters that are missing because they have expired."""
+        """Return whether it is about dead letters that are missing because they have expired."""
         if finding.invariant is not Invariant.I6 or finding.slot is None or not finding.key:
             return False
         named = self.names.find(finding.key)
@@ -550,11 +550,11 @@ def check_indexes(slots: Slots, feeds: Mapping[TopicPartition, Feed]) -> Iterato
 
 @dataclass(frozen=True)
 class LoadRecords:
-    """What was found of them.
+    """The findings about load records.
 
     Attributes:
         read: how many records were read.
-        findings: what is wrong with them.
+        findings: their problems.
     """
 
     read: int
@@ -564,7 +564,7 @@ class LoadRecords:
 def check_load_records(opened: GroupStore, *, deep: bool) -> LoadRecords:
     """Read the records of the last load of each table, all of them if ``deep``.
 
-    Publishers go on meanwhile: a record that was not listed is looked for again, and one that is
+    Publishers continue meanwhile: a record that was not listed is looked for again, and one that is
     gone when it is read was an old one.
     """
     prefix, store = published_prefix(opened.name, LANE), opened.store

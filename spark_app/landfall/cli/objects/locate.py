@@ -64,7 +64,7 @@ class FoundObject:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of an offset: one word, one sentence, and the objects. ``--json`` prints it.
+    """The outcome of an offset: one word, one sentence, and the objects. ``--json`` prints it.
 
     ``schemas`` are the stored schemas that its range was decoded with; ``landfall cat`` prints one.
     """
@@ -77,7 +77,7 @@ class Answer:
 
 
 def locate(arguments: argparse.Namespace) -> ExitCode:
-    """Print what became of an offset; the exit code is FAULT if a committed record is lost.
+    """Print the outcome of an offset; the exit code is FAULT if a committed record is lost.
 
     Raises:
         Stalled: SPEC_INVALID, an offset or a file is missing, or there is no such row.
@@ -93,7 +93,7 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _locate_file(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
-    """Print what became of the parts of a file, or of one of its rows."""
+    """Print the outcome of the parts of a file, or of one of its rows."""
     topic, place = arguments.topic, arguments.place
     if topic not in {feed.topic for feed in opened.group.spec.source.files}:
         message = f"{topic}: is no feed of files, so it takes PARTITION and OFFSET"
@@ -171,7 +171,7 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
 
 
 def _is_replaced_since(state: State, topic: str) -> bool:
-    """Whether objects of a topic may have been replaced by what no segment has yet."""
+    """Return whether a record in no segment yet may have replaced objects of a topic."""
     last = state.segments[-1].last if state.segments else -1
     replaced = (folder for folder, slot in state.replaced.items() if slot > last)
     topics = (folders.split_destination(folder)[1].partition("/")[0] for folder in replaced)
@@ -208,7 +208,7 @@ def _without_objects(state: OffsetState, tp: TopicPartition, offset: int) -> Ans
 
 
 def _by(hole: RangeSkipped) -> str:
-    """Who decided on the HOLE; the spec's ``onDataLoss`` if nobody did."""
+    """Return who decided on the HOLE; the spec's ``onDataLoss`` if it was no person."""
     decision = hole.decision
     return f" ({decision.verb} by {decision.who}, {decision.requested})" if decision else ""
 
@@ -222,7 +222,7 @@ class _Lookup:
     tp: TopicPartition
     offset: int
     row: str = ""
-    """Of a feed, which row of which file it is."""
+    """The row and the file of a feed's offset."""
     places: tuple[Place, ...] = ()
     """Where the offset may be."""
     landed_again: Mapping[int, Replaced] = field(default_factory=dict)

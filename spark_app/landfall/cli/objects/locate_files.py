@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FoundPart:
-    """A part of a file under one of its numbers, and what became of it. ``--json`` prints it.
+    """A part of a file under one of its numbers, and its outcome. ``--json`` prints it.
 
     Attributes:
         number: of the part.
@@ -59,7 +59,7 @@ class FoundPart:
 
 @dataclass
 class _Landing:
-    """What the ledger says of the offsets of a part."""
+    """The ledger's records about the offsets of a part."""
 
     objects: list[str] = field(default_factory=list)
     end: int = 0
@@ -68,7 +68,7 @@ class _Landing:
 
 @dataclass
 class FeedParts:
-    """The parts of one feed, of its present life: what the ledger says of them.
+    """The parts of one feed, of its present life, by the ledger.
 
     Attributes:
         opened: the group.
@@ -173,7 +173,7 @@ class FeedParts:
             ) from error
 
     def fates(self, parts: Sequence[tuple[int, ListedPart]]) -> list[FoundPart]:
-        """What became of parts, in the order of their numbers."""
+        """Return the outcomes of parts, in the order of their numbers."""
         landings = {number: _Landing() for number, _ in parts}
         replacements: list[Replace] = []
         for effect in self._effects():
@@ -239,7 +239,7 @@ class FeedParts:
         return "parked", f"is parked; it {why}"
 
     def describe(self, offset: int) -> str:
-        """Which row of which file has an offset; empty if none has."""
+        """Return the row and the file of an offset; empty if it has none."""
         number = number_of(offset)
         part = self.part(number)
         if part is None:

@@ -79,8 +79,9 @@ class NamedObjects:
     ) -> Iterator[NamedObject]:
         """All objects that may be visible, in byte order of their keys.
 
-        Those with a key in ``due`` are not applied, and neither are those of REPLACEs in the slots
-        ``replacing``. Those that retire by them, or in the slots ``retiring``, may be gone.
+        Objects with a key in ``due`` are not applied, and neither are the new objects of REPLACEs
+        in the slots ``replacing``. Objects replaced by these, or in the slots ``retiring``, may be
+        gone.
         """
         query = "SELECT slot, landed, retired FROM named WHERE landed IS NOT NULL ORDER BY key"
         for slot, landed, retired in self._rows.execute(query):

@@ -70,7 +70,7 @@ def rows(
 ) -> Iterator[tuple[int | None, Payload]]:
     """Offset and payload of each row; the offset is None if the format stores none.
 
-    Of an object that retires at this moment, they are those of its copy.
+    If the object is being replaced at this moment, its copy is read.
 
     Raises:
         ValueError: the object is damaged.

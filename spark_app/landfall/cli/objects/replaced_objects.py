@@ -1,4 +1,4 @@
-"""What applied REPLACEs have changed: which objects retired, and which are there instead."""
+"""The changes by applied REPLACEs: the replaced objects, and the new ones."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from landfall.ledger.replace.replacement_lists import NewObject, Replaced
 
 @dataclass(frozen=True)
 class Changed:
-    """What has changed by all REPLACEs together.
+    """The changes by all REPLACEs together.
 
     Attributes:
-        retired: by the key of an object that has retired, the slot of the REPLACE.
-        new: objects that are there instead, by key.
-        again: the slices of backfills that count instead of those of COMMITs.
+        retired: by the key of a replaced object, the slot of the REPLACE.
+        new: the new objects, by key.
+        again: the slices of backfills that supersede slices of COMMITs.
         expired: the keys of dead letters that have expired, if that was asked for.
     """
 

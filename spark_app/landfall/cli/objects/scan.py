@@ -42,7 +42,7 @@ from landfall.task.rescanning import Landed, Wrong, can_be_decoded, wrong_rows
 
 @dataclass(frozen=True, slots=True)
 class WrongObject:
-    """An object that is wrong: what the ledger says of it, and its wrong rows."""
+    """An object with errors: its record in the ledger, and its wrong rows."""
 
     scope: InScope
     wrong: Wrong
@@ -50,13 +50,13 @@ class WrongObject:
 
 @dataclass
 class ScanResult:
-    """What was read, and what is wrong.
+    """The objects that were read, and their errors.
 
     Attributes:
         objects: how many objects were read.
-        rows: how many rows they have, as the ledger says.
-        parsed: objects of which rows were only parsed, because they are not payloads.
-        wrong: objects that are wrong, in the order of the ledger.
+        rows: how many rows they have by the ledger.
+        parsed: objects whose rows were only parsed, because they are not payloads.
+        wrong: objects with errors, in the order of the ledger.
         unconfirmed: rows of the topic that are committed, but not visible yet, and not scanned.
     """
 
@@ -310,7 +310,7 @@ class Backup:
         """
         history = History(Lane(backup.store, backup.name, LANE), backup.store.stat)
         self._reader = LandedReader(backup.store, history)
-        # Stages of its own: those of the objects are used by other threads meanwhile.
+        # Stages of its own: other threads use the objects' stages meanwhile.
         self._opened, self._partitioners = opened, Partitioners(opened.group.spec)
 
     def compared(self, found: Iterable[Examined]) -> Iterator[Examined]:
@@ -323,7 +323,7 @@ class Backup:
                 yield from objects
 
     def _is_comparable(self, each: Examined) -> bool:
-        """Whether its range is as its COMMIT has it, and of the format that is written today."""
+        """Return whether its range is as in its COMMIT, and its format the one written today."""
         today = self._opened.specs.for_topic(each.scope.origin.topic)
         # Its format comes from a bucket: being today's it is one that the group's file names.
         return each.scope.is_whole and each.made_by.output.format == today.output.format
@@ -341,7 +341,7 @@ class Backup:
         for folder, group in groupby(objects, key=lambda each: each.scope.folder):
             in_folder = list(group)
             if any(each.wrong for each in in_folder):
-                yield from in_folder  # what is in an object says nothing about the next one
+                yield from in_folder  # an error in an object is independent of the next one
                 continue
             yield from self._of_folder(today.get(folder, RowsOfFolder()), in_folder)
 

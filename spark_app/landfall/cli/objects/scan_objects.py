@@ -29,13 +29,13 @@ Lists = Mapping[int, tuple[Replace, Replaced]]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which objects are looked at.
+    """A selection of objects to scan.
 
     Attributes:
-        topic: whose they are.
-        start: when the first of them was committed; None for the first there is.
+        topic: their topic.
+        start: when the first of them was committed; None for the first that exists.
         until: before when the last one was; None for no end.
-        folders: of the output partition, or above it; ``*`` and so on as in a shell.
+        folders: of the output partition, or above it; ``*`` and other wildcards as in a shell.
     """
 
     topic: str
@@ -44,14 +44,14 @@ class Window:
     folders: str
 
     def has_time(self, text: str) -> bool:
-        """Whether a record of this time (ISO 8601) is in the window."""
+        """Return whether a record of this time (ISO 8601) is in the window."""
         time = datetime.fromisoformat(text)
         time = time if time.tzinfo else time.replace(tzinfo=UTC)
         is_late_enough = self.start is None or time >= self.start
         return is_late_enough and (self.until is None or time < self.until)
 
     def has_key(self, key: str) -> bool:
-        """Whether an object is of the topic, and in one of the output partitions."""
+        """Return whether an object is of the topic, and in one of the output partitions."""
         name = object_names.parse_key(key)
         if name.topic != self.topic:
             return False
@@ -62,17 +62,17 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class InScope:
-    """An object that is looked at.
+    """An object to scan.
 
     Attributes:
         slot: of the record that names it.
         time: when that was written, ISO 8601.
         landed: the object.
         ranges: what it was landed with.
-        origin: what its name says.
+        origin: the parts of its name.
         made_by: the slot whose spec it was made by, which merges and copies keep.
         is_whole: its COMMIT names all that was landed of its range, and nothing has changed since:
-            no object was given up or has retired, and no dead letters were replayed.
+            no object was given up or replaced, and no dead letters were replayed.
     """
 
     slot: int
@@ -92,9 +92,9 @@ class InScope:
 def objects_in_scope(
     opened: GroupStore, state: State, window: Window, lists: Lists
 ) -> Iterator[InScope]:
-    """The visible data objects in a window, in the order in which they were decided.
+    """Return the visible data objects in a window, in the order of their records.
 
-    ``lists`` are those of ``replaced_lists``.
+    ``lists`` comes from ``replaced_lists``.
 
     Raises:
         Stalled: LEDGER_BROKEN.

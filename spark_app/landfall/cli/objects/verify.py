@@ -49,14 +49,14 @@ MAX_FAULTS = 20
 
 @dataclass
 class VerifyResult:
-    """What was read and what is wrong.
+    """The objects that were read, and their errors.
 
     Attributes:
         coverage: of each topic partition.
-        comparison: with Kafka; None if it was not asked for or there was nothing to compare.
+        comparison: with Kafka; None if it was not requested or there was nothing to compare.
         faults: objects that could not be read, as ``key: why``.
         unapplied: COMMITs that were left out, because not all their objects are visible yet, or
-            because they come after a REPLACE that is under way.
+            because they come after an unapplied REPLACE.
     """
 
     coverage: dict[TopicPartition, Coverage] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class VerifyResult:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record is there exactly once, and nothing else."""
+        """Return whether every record is there exactly once, and nothing else."""
         is_same = self.comparison is None or self.comparison.is_same
         return is_same and not self.faults and all(c.is_whole for c in self.coverage.values())
 
@@ -131,7 +131,7 @@ def _kafka_reader(opened: GroupStore, topics: Collection[str]) -> Reader:
 
 
 def _backup_reader(opened: GroupStore) -> Reader | None:
-    """What reads ranges that Kafka had lost, where the spec says; None if it says nowhere."""
+    """Return a reader of ranges lost in Kafka, from the spec's backup; None without one."""
     source = opened.group.spec.source
     if source.read_from is None:
         return None
@@ -156,14 +156,14 @@ def examine(
     """Read every object of the COMMITs that are visible and compare it with what was committed.
 
     Records of dead letters that were replayed are looked for where the REPLAY landed them. Where
-    objects were replaced, the new ones are compared with what the REPLACE says of them; ranges that
-    a backfill landed again as if it were their COMMIT.
+    objects were replaced, the new ones are compared with the REPLACE; ranges that a backfill landed
+    again, as if it were their COMMIT.
 
     Args:
         opened: the group.
         topics: only these, or all if empty.
         reader: also compares the payloads with the records it reads.
-        backup: reads those that Kafka had lost; None to leave them out.
+        backup: reads records that Kafka had lost; None to skip them.
         progress: is called with the number of objects that are read.
     """
     progress = progress or silent("verify", "objects")
@@ -201,7 +201,7 @@ def examine(
 def _examine_new(
     opened: GroupStore, wanted: frozenset[str], objects: Iterable[NewObject], result: VerifyResult
 ) -> None:
-    """Read the objects that took the place of others, and add them to the result."""
+    """Read the replacements, and add them to the result."""
 
     def read(new: NewObject) -> tuple[NewObject, TopicPartition, ReadBack | str]:
         origin = object_names.origin(opened.name, new.landed.upload.key)

@@ -20,7 +20,7 @@ PIPE_WIDTH = 160
 
 
 at_end: list[Callable[[], None]] = []
-"""What is called when the command ends, such as to say no more what it waits for."""
+"""Callbacks for the end of the command, such as one that clears the waiting message."""
 
 
 class SafeConsole(Console):
@@ -65,7 +65,7 @@ def err() -> Console:
 
 
 def stop_waiting() -> None:
-    """Say no more what the command waits for."""
+    """Clear the message about what the command waits for."""
     while at_end:
         at_end.pop()()
 

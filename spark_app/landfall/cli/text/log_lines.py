@@ -14,7 +14,7 @@ ABOVE = "as above"
 
 @dataclass
 class Printed:
-    """What was printed of failures, so that events and statuses print each only once."""
+    """Failures already printed, so that events and statuses print each only once."""
 
     details: list[str] = field(default_factory=list)
     lines: set[str] = field(default_factory=set)

@@ -23,14 +23,14 @@ from landfall.cli.text import console as consoles
 Item = TypeVar("Item")
 
 WINDOW_SECONDS = 30.0
-"""A rate is that of the last so many seconds, or since the change before the last, if earlier."""
+"""A rate covers the last so many seconds, or since the change before the last, if earlier."""
 FIRST_SECONDS = 5.0
 """A command that is done within this time prints nothing about its progress."""
 LINE_SECONDS = 15.0
 """The least time between two lines; on a terminal one line is kept up to date instead."""
 LIVE_SECONDS = 0.5
 MIN_SECONDS = 1.0
-"""A rate over a shorter time would say nothing."""
+"""A rate over a shorter time would be meaningless."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Progress:
             yield item
 
     def text(self, done: int) -> str:
-        """What is shown: ``verify: 12,000 of 40,000 slots (30 %, ETA 1m8s), 410 slots/s``."""
+        """Return text like ``verify: 12,000 of 40,000 slots (30 %, ETA 1m8s), 410 slots/s``."""
         rate, total = self.meter.rate, self.total and max(self.total, done)
         of = f" of {consoles.count(total)}" if total else ""
         left = left_text(done, total, seconds_left(total - done, rate) if total else None)

@@ -77,7 +77,7 @@ class Speed:
             self.most = max(self.most, status.lag_records)
 
     def of(self, status: Status) -> tuple[str, str]:
-        """What is said after the records that are left, and the present speed; empty if unknown."""
+        """Return the remark on the records left, and the present speed; empty if unknown."""
         if status.phase is not Phase.RUNNING:
             return "", ""
         left, drop = status.lag_records if status.lag_known else 0, self.left.rate
@@ -150,7 +150,7 @@ def _print_json(status: Status) -> None:
 
 
 def _trouble(status: Status, failures: Printed | None = None) -> str:
-    """What fails now; empty if nothing does. The same failure again is no news."""
+    """Return the present failure; empty if there is none, or it was printed before."""
     failed = status.commits.last_failure
     if not failed or not status.commits.consecutive_failures:
         return ""

@@ -160,7 +160,7 @@ class BigQuery:
         return Services(warehouse, staging, Schedule())
 
     def _credentials(self) -> Any:
-        """Return the credentials of the secret; None for those of the machine."""
+        """Return the secret's credentials; None for the machine's."""
         google_auth: Any = google.auth
         ref = self._context.entry.secret_ref
         if ref is None and self._options.endpoint.startswith("http://"):

@@ -1,4 +1,4 @@
-"""What a publisher needs of BigQuery: a protocol, and its implementation by Google's client.
+"""BigQuery for a publisher: a protocol, and its implementation by Google's client.
 
 A job runs once for its id: a second request with the same id gets 409 ("Already Exists: Job …"),
 with any content and however the first one ended. So after any answer, or none, the job is looked up

@@ -119,7 +119,7 @@ class Catalog(Protocol):
         ...
 
     def partitions(self, table: Table, values: Sequence[Values]) -> list[Partition]:
-        """Return those of these partitions that exist."""
+        """Return the partitions that exist, of those with these values."""
         ...
 
     def add(self, table: Table, partitions: Sequence[Partition]) -> None:

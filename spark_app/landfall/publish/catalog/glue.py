@@ -48,7 +48,7 @@ _KEYS = {
 
 
 class GlueOptions(TableOptions, frozen=True, kw_only=True):
-    """Options of ``Glue``, in addition to those of every catalog of files."""
+    """Options of ``Glue``, in addition to the common ones of catalogs of files."""
 
     region: str = ""
     catalog_id: str = ""

@@ -36,7 +36,7 @@ _MAX_TIMEOUT = 3600
 
 
 class HiveOptions(TableOptions, frozen=True, kw_only=True):
-    """Options of ``Hive``, in addition to those of every catalog of files."""
+    """Options of ``Hive``, in addition to the common ones of catalogs of files."""
 
     metastore: str | list[str]
     scheme: str = "s3a"

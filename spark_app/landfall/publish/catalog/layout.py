@@ -120,7 +120,7 @@ class Layout:
         """Return if an existing table is suitable for these objects.
 
         Raises:
-            ValueError: it is not; the message says why.
+            ValueError: it is not; the message has the reason.
         """
         folders = {each.place.folder for each in placed}
         wanted = self.url(min(folders))

@@ -109,7 +109,7 @@ class Naming:
             keys: of the table's partitions.
 
         Raises:
-            ValueError: its folders are no partition of the table; the message says why.
+            ValueError: its folders are no partition of the table; the message has the reason.
         """
         pairs = [folder.partition("=") for folder in name.output_partition.split("/")]
         found = tuple(key.lower() for key, equals, _ in pairs if equals)

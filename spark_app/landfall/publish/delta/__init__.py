@@ -1,12 +1,12 @@
 """Delta tables: landed Parquet files become files of a table, without being copied.
 
 A commit of the table's log adds the files of a stretch and sets the version of the application
-transaction ``landfall/<group>/<lane>`` to its position. A log takes each version once, and nothing
-is tried again on top of somebody else's commit, so the table is as it was looked at. Where objects
-were replaced, the same commit removes the files that retired.
+transaction ``landfall/<group>/<lane>`` to its position. A log takes each version once, and a commit
+is not retried on top of another writer's, so the table is as it was read. Where objects were
+replaced, the same commit removes the old files.
 
-Files outside of the table's folder are named by absolute URIs, as in a shallow clone; others, by
-their paths in it. Either way a VACUUM cannot delete landed objects: ``table_names``. Folders such
+Files outside of the table's folder are named by absolute URIs, as in a shallow clone; files in it,
+by relative paths. Either way a VACUUM cannot delete landed objects: ``table_names``. Folders such
 as ``dt=2026-11-21`` become partition columns.
 
 Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
@@ -62,7 +62,7 @@ from landfall.publish.table_position import NONE, TablePosition
 from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
 
 MAX_TRIES = 20
-"""How often a table that others change all the time is looked at again in one pass."""
+"""How often one pass reads a table again that other writers keep changing."""
 _LEAST_SECRET = 4
 """Shorter values of a secret would hide parts of words."""
 _PLAIN = re.compile(r"([A-Za-z0-9:/=._-]|%25)*")
@@ -136,7 +136,7 @@ class Delta:
 
 
 def storage_options(access: S3Access) -> dict[str, str]:
-    """What delta-rs reaches a bucket by; commits are created if absent.
+    """Return delta-rs's options for a bucket; commits are created if absent.
 
     Source: https://docs.rs/object_store/latest/object_store/aws/enum.AmazonS3ConfigKey.html
     """
@@ -164,7 +164,7 @@ class DeltaSettings:
     Attributes:
         partition_by: folders that are partition columns; None for all with ``=`` in their names.
         schema_evolution: whether columns are added: ``Add`` or ``None``.
-        partition_types: types of Delta of partition columns of new tables; others are ``string``.
+        partition_types: types of Delta of partition columns of new tables; the rest are ``string``.
     """
 
     partition_by: tuple[str, ...] | None = None
@@ -213,7 +213,7 @@ class DeltaTables:
                 stretch = after(position.through)
                 if not stretch.objects and not stretch.replaced:
                     return position.through
-                # What has just been created or changed may be ahead of this position: look again.
+                # A table just created or changed may be ahead of this position: read it again.
                 if loaded is None:
                     key = stretch.objects[0].landed.upload.key
                     self._create(table, self.files().read([key])[0])
@@ -221,7 +221,7 @@ class DeltaTables:
                 changes = self._changes(loaded, stretch, position)
                 keys = [each.landed.upload.key for each in changes.add]
                 files = self.files().read(keys) if keys else []
-                with suppress(CommitFailedError):  # somebody has changed the table
+                with suppress(CommitFailedError):  # another writer has changed the table
                     if self._sets_retention(loaded, files) or self._changes_columns(
                         loaded, self._columns(loaded, files)
                     ):
@@ -256,7 +256,7 @@ class DeltaTables:
                 plain = {path.replace("%25", "%") for path in in_log if _PLAIN.fullmatch(path)}
                 table_url = loaded.table_uri
                 alike = {f.key for f in files if (below(table_url, f.url) or f.url) in plain}
-                with suppress(CommitFailedError):  # somebody has changed the table
+                with suppress(CommitFailedError):  # another writer has changed the table
                     if self._sets_retention(loaded, files):
                         continue
                     keeps_files = is_empty or bool(staying)
@@ -294,9 +294,9 @@ class DeltaTables:
         """Remove all files of a table, by a version of its own, if a stretch can fill it again.
 
         A file with a deletion vector is removed by its path and its vector, and delta-rs names the
-        vector only where every file leaves. Files that are to stay cannot be removed and added by
-        one version. The position says that the table has nothing, so the next pass fills it if this
-        one is killed here: docs/adr/0072.
+        vector only where every file is removed. Files to be kept cannot be removed and added by one
+        version. The position is that of an empty table, so the next pass fills it if this one is
+        killed here: docs/adr/0072.
 
         Raises:
             Stalled: DESTINATION_CONFLICT, a file does not fit; nothing has changed.
@@ -314,7 +314,7 @@ class DeltaTables:
         )
 
     def _has_rows(self, loaded: DeltaTable) -> bool:
-        """Whether a table has rows of the ledger, or may have some."""
+        """Return whether a table has rows of the ledger, or may have some."""
         try:
             return self._position(loaded).through != NONE
         except PositionUnknown:
@@ -363,7 +363,7 @@ class DeltaTables:
 
     @staticmethod
     def _sets_retention(loaded: DeltaTable, files: Sequence[DeltaFile]) -> bool:
-        """Have a table with landed files in its folder keep what others remove, if it does not."""
+        """Make a table with landed files in its folder keep removed files, if it does not."""
         if set(loaded.metadata().configuration) & set(_KEEP_REMOVED) or not any(
             below(loaded.table_uri, file.url) for file in files
         ):
@@ -416,10 +416,10 @@ class DeltaTables:
     def _changes(
         self, loaded: DeltaTable, stretch: Stretch, position: TablePosition
     ) -> FileChanges:
-        """What a stretch changes in a table as it is now.
+        """Return the changes of a stretch to a table as it is now.
 
         Raises:
-            Stalled: DESTINATION_CONFLICT, others have changed it so that a REPLACE cannot be
+            Stalled: DESTINATION_CONFLICT, other writers have changed it so that a REPLACE cannot be
                 followed.
         """
         retired = [o.upload.key for each in stretch.replaced for o in each.retired]
@@ -519,7 +519,7 @@ class DeltaTables:
     def _properties(
         self, through: int, slots: str = "", changes: FileChanges | None = None
     ) -> CommitProperties:
-        """What a commit says: the transaction, and the same again for ``delta_position``."""
+        """Return a commit's properties: the transaction, and the same for ``delta_position``."""
         left_out = changes.left_out if changes else ()
         over = ",".join(str(slot) for slot in changes.passed_over) if changes else ""
         return CommitProperties(

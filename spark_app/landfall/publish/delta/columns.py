@@ -1,8 +1,8 @@
 """The columns of a Delta table that landed files fit into. Pure.
 
 A column of a file may be narrower than the table's, as readers widen it; then the table stays. One
-that is wider widens the table's, and the files of before are the narrower ones. Names are told
-apart without their case, as Delta does.
+that is wider widens the table's, and the earlier files are the narrower ones. Names are compared
+without case, as Delta does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,9 +26,9 @@ class Columns:
     """The columns that a table needs for files.
 
     Attributes:
-        fields: all of them: those of the table, then new ones.
+        fields: all columns: the table's, then new ones.
         added: those that the table does not have.
-        widened: names of those whose type changes.
+        widened: names of columns whose type changes.
     """
 
     fields: tuple[Field, ...]
@@ -38,7 +38,7 @@ class Columns:
 
 @dataclass
 class _Merging:
-    """Columns of a table that become those of its files, too."""
+    """A table's columns, into which the columns of its files are merged."""
 
     table: str
     fields: dict[str, Field]
@@ -135,7 +135,7 @@ def _folded(column: Field) -> str:
 
 
 def _holds(one: Field, other: Field) -> bool:
-    """Whether a column has room for all values of another one."""
+    """Return whether a column can hold all values of another one."""
     wide, narrow = _text(one), _text(other)
     return one.type == other.type or any(
         wide in widths and narrow in widths and widths.index(narrow) < widths.index(wide)

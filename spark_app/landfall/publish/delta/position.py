@@ -1,9 +1,9 @@
-"""Where in the ledger a Delta table is, whatever else is done to the table.
+"""Finds a Delta table's position in the ledger, even if other writers change the table.
 
-The commits of the table's log decide, from the newest to older ones: the first that a publisher of
-this lane has made says the position. A RESTORE makes the table as it was at an earlier version, so
-the search goes on from that version: what was published later is not in the table any more. Where
-the log's history has been cleaned up, the version of the application transaction is left.
+The commits of the table's log decide, from the newest to older ones: the first one by a publisher
+of this lane has the position. A RESTORE resets the table to an earlier version, so the search
+continues from that version: what was published later is no longer in the table. Where the log's
+history has been cleaned up, the version of the application transaction remains.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -19,7 +19,7 @@ _FIRST_LOOK = 8
 
 
 class PositionUnknown(Stalled):
-    """The log of a table does not say where it is, as after a restore to a version not in it."""
+    """The log of a table has no position, as after a restore to a version not in it."""
 
 
 class Table(Protocol):
@@ -51,7 +51,7 @@ class Commits:
 def properties(
     application: str, root: str, through: int, left_out: Collection[str]
 ) -> dict[str, str]:
-    """What a commit says of the position of its table."""
+    """Return a commit's properties about the position of its table."""
     return {
         f"{application}/through": str(through),
         f"{application}/root": root,
@@ -68,8 +68,8 @@ def position_of(commits: Commits, application: str, root: str) -> TablePosition:
         root: the URL of the output root.
 
     Raises:
-        Stalled: DESTINATION_CONFLICT, the table follows another ledger, or its log does not say
-            where it is: who may write to the table may have written anything there.
+        Stalled: DESTINATION_CONFLICT, the table follows another ledger, or its log has no valid
+            position: any writer of the table may have written anything there.
     """
     for commit in _ancestors(commits):
         through = commit.get(f"{application}/through")

@@ -1,20 +1,20 @@
 """Events about what landed, as CloudEvents 1.0 in JSON.
 
 ============  ===================================================================================
-kind          says
+kind          meaning
 ============  ===================================================================================
 ``Landed``    objects of a topic became visible: an event for each slot and topic, and several if
               these are more than ``MAX_OBJECTS``
 ``Finished``  a topic is complete for a period, such as an hour of ``dt={date}/hr={hour}`` or the
               day of it: an event for each
 ``Reopened``  objects of such a period became visible after that: an event for each slot and period
-``Replaced``  objects of a topic have retired, and others have taken their place: an event for each
-              REPLACE and topic, and several if these are more than ``MAX_OBJECTS``
+``Replaced``  objects of a topic were replaced by new ones: an event for each REPLACE and topic, and
+              several if these are more than ``MAX_OBJECTS``
 ============  ===================================================================================
 
-Each event is a function of the ledger and the group's routes alone, with its id, its order and its
-bytes: every publisher of a group, at every time and wherever it begins, makes the same ones. So a
-receiver that gets one again recognizes it by its source and id.
+Each event, with its id, order and bytes, is a function of the ledger and the group's routes alone:
+every publisher of a group makes the same ones, at any time and from any start. So a receiver
+recognizes a repeated one by its source and id.
 
 Source: CloudEvents, "Version 1.0.2", and "JSON Event Format for CloudEvents - Version 1.0.2".
 
@@ -186,7 +186,7 @@ class Replaced(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 EventData = Landed | PeriodFinished | Replaced
-"""What an event says; the kinds ``Finished`` and ``Reopened`` are of periods."""
+"""The data of an event; the kinds ``Finished`` and ``Reopened`` are about periods."""
 
 
 MAX_OBJECTS = 500
@@ -200,7 +200,7 @@ BATCH_CONTENT_TYPE = "application/cloudevents-batch+json; charset=UTF-8"
 
 
 class EventKind(StrEnum):
-    """What an event sends; the values are those of the option ``events``."""
+    """Kinds of events; the values are those allowed in the option ``events``."""
 
     LANDED = "Landed"
     FINISHED = "Finished"
@@ -214,11 +214,11 @@ class Event:
 
     Attributes:
         id: unique for its source.
-        kind: what it sends.
+        kind: its kind.
         source: the output root and the group, as a URI reference.
-        subject: what it is about: a topic, or a period's directory with the topic before it.
+        subject: a topic, or a period's directory with the topic before it.
         time: of the last COMMIT up to the slot, ISO 8601 in UTC.
-        data: what it says.
+        data: its content.
     """
 
     id: str
@@ -253,7 +253,7 @@ class Event:
         )
 
     def __str__(self) -> str:
-        """What it sends, in a line."""
+        """Describe the event in one line."""
         data = self.data
         rows = f", {data.rows} rows" if isinstance(data, Landed | PeriodReopened | Replaced) else ""
         return f"event {self.id}: {self.kind} {self.subject}{rows}"
@@ -271,7 +271,7 @@ class Events:
     Attributes:
         context: of the publisher; events are about its topics.
         kinds: which events are sent.
-        units: of which periods; of all if None.
+        units: units of the periods; all if None.
         is_shortest: whether only of the shortest periods that the route of a topic has.
     """
 

@@ -122,7 +122,7 @@ class Airflow:
         return datetime.fromisoformat(data.start).strftime(self.partition_key)[:_MAX_KEY]
 
     def _has(self, asset: int, event: Event) -> bool:
-        """Whether the event is one of the asset's latest."""
+        """Return whether the event is one of the asset's latest."""
         query = urlencode({"asset_id": asset, "order_by": "-timestamp", "limit": PAGE})
         answer = self._checked(Request("GET", f"/api/v2/assets/events?{query}"))
         found = self._decoded(answer, _AssetEvents).asset_events
@@ -148,7 +148,7 @@ class Airflow:
                 answer = self._checked(Request("GET", f"/api/v2/assets?{query}"))
                 page = self._decoded(answer, _Assets)
                 yield from (each.id for each in page.assets if getattr(each, what) == asset)
-                # A page that is shorter than asked for is followed by others all the same.
+                # More pages may follow one that is shorter than asked for.
                 offset, total = offset + max(len(page.assets), 1), page.total_entries
 
     def _checked(self, request: Request) -> Answer:
@@ -217,7 +217,7 @@ class Airflow:
 
 
 def extra(event: Event) -> dict[str, Any]:
-    """What an event of an asset has besides the partition key; the objects are left out."""
+    """Return an asset event's fields besides the partition key, without the objects."""
     data = msgspec.to_builtins(event.data)
     if isinstance(event.data, Landed | Replaced):
         data["objects"] = len(event.data.objects)

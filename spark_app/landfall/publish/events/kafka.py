@@ -1,13 +1,14 @@
 """Kafka: events as messages of a topic, each exactly once for readers of committed records.
 
 A transaction for each stretch of the ledger holds its events and moves the position: see
-``kafka_transactions``. Kafka forgets offsets that nobody commits for a week, so the position is
-committed again every few hours. The cursor beside the ledger says through where events are sent,
-and before a transaction through where it will send some. If Kafka has forgotten the position
-nevertheless, the cursor goes on, unless it does not say whether the last transaction was committed.
+``kafka_transactions``. Kafka deletes offsets that are not committed for a week, so the position is
+committed again every few hours. The cursor next to the ledger records through where events are
+sent, and before a transaction through where it will send some. If Kafka has lost the position
+nevertheless, the cursor's is used, unless that leaves open whether the last transaction was
+committed.
 
-Source: CloudEvents, "Kafka Protocol Binding for CloudEvents - Version 1.0.2", section 3.3, whose
-structured mode the messages have, with the attributes as headers as well.
+Source: CloudEvents, "Kafka Protocol Binding for CloudEvents - Version 1.0.2", section 3.3, in
+structured mode, with the attributes as headers as well.
 """
 
 import re
@@ -170,7 +171,7 @@ def position(found: Found, cursor: Cursor, to: Destination) -> int:
     """The position: Kafka's, or the cursor's if Kafka has none.
 
     Raises:
-        Stalled: DESTINATION_CONFLICT, neither says whether the last transaction was committed.
+        Stalled: DESTINATION_CONFLICT, neither shows whether the last transaction was committed.
     """
     if found.through is not None:
         return found.through

@@ -100,9 +100,9 @@ class Destination:
     Attributes:
         topic: of the messages; it must exist.
         name: the consumer group and the transactional id.
-        ledger: which ledger the position is of; kept beside it.
+        ledger: the ledger that the position is of; stored with it.
         properties: of librdkafka; they contain secrets.
-        field: of the spec, which messages about properties begin with.
+        field: of the spec, with which messages about properties begin.
         timeout_seconds: of a request.
     """
 
@@ -116,7 +116,7 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What Kafka knows: the id of the cluster, and the position; None if it has none of the ledger.
+    """Kafka's state: the id of the cluster, and the position; None if it has none of the ledger.
 
     The position is the last slot that is sent; -1 for none.
     """
@@ -126,7 +126,7 @@ class Found:
 
 
 def look(to: Destination) -> Found:
-    """What Kafka knows, without ending anybody's session.
+    """Read Kafka's state without ending another client's session.
 
     Raises:
         DestinationAway, Stalled: as ``Session``.
@@ -142,11 +142,11 @@ def look(to: Destination) -> Found:
 
 @dataclass
 class Session:
-    """The only one who sends under a name, until somebody else begins a session.
+    """The only sender under a name, until another client begins a session.
 
     Attributes:
         to: where to.
-        found: what Kafka knew at the start.
+        found: Kafka's state at the start.
     """
 
     to: Destination
@@ -238,7 +238,7 @@ class _Translated:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """Translate."""
         if isinstance(error, KafkaException):
-            # What was said about a message, or about the login, is why a transaction failed.
+            # The error of a message, or of the login, is why a transaction failed.
             said = [*self.refused, *filter(None, [self.errors.denial]), error.args[0]]
             raise translated(next(filter(_is_specific, said), said[-1]), self.to) from error
 

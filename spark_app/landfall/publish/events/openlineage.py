@@ -26,7 +26,7 @@ from landfall.publish.events.sending import EventPublisher, event_kinds, starts_
 from landfall.publish.events.web import Request, WebServer, timeout_option, url_option
 
 PRODUCER = "https://landfall.dev"
-"""Who says so, in each event and facet."""
+"""The producer named in each event and facet."""
 _KINDS = (EventKind.LANDED, EventKind.FINISHED)
 _FIRST_SERVER = re.compile(r"([A-Za-z_]+://)?([^,\s]+)")
 

@@ -1,8 +1,8 @@
 """Sends events to a destination that has no transactions: each at least once, in order.
 
-What the destination has taken is sent no more: the publisher remembers it, and keeps the position
-beside the ledger every few seconds. One that is killed sends again what it sent since. A receiver
-recognizes that by the source and the id of the event.
+Accepted events are not sent again: the publisher remembers them, and stores the position next to
+the ledger every few seconds. A killed one sends again what it sent since. A receiver recognizes
+repeats by the source and the id of the event.
 """
 
 import time
@@ -18,7 +18,7 @@ from landfall.publish.events import Event, EventKind, Events
 from landfall.publish.following import Follower
 
 ANEW = Position(-1, {"anew": 0})
-"""The position of a publisher that begins anew: unlike a new one, it leaves nothing out."""
+"""The position of a publisher that starts again: unlike a new one, it skips nothing."""
 START = ("Beginning", "Now")
 """The values of the option ``start``."""
 KEPT_SECONDS = 5.0
@@ -29,11 +29,11 @@ class Sender(Protocol):
     """Sends events to a destination."""
 
     def send(self, events: Sequence[Event]) -> None:
-        """Send these events, at most ``batch`` of them; they are of one slot or several.
+        """Send these events, at most ``batch``; they are of one slot or several.
 
         Raises:
             Retry: the destination does not answer, or the outcome is unknown.
-            Stalled: somebody has to change something.
+            Stalled: a user has to change something.
         """
         ...
 
@@ -106,7 +106,7 @@ class EventPublisher:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What is sent after a position: everything before a slot, and the first events of it."""
+    """The progress after a position: everything before a slot, and its first events."""
 
     after: int
     slot: int
@@ -157,7 +157,7 @@ def last_slot(follower: Follower) -> int:
 
 
 def starts_now(start: str) -> bool:
-    """Whether the option ``start`` leaves out what landed before the publisher was new.
+    """Return whether the option ``start`` skips what landed before the publisher was new.
 
     Raises:
         ValueError: there is no such start.

@@ -92,7 +92,7 @@ class WebServer:
 
     @property
     def name(self) -> str:
-        """What it is and where, without what may be a secret."""
+        """The kind and address of the service, without anything that may be a secret."""
         parts = urlsplit(self.url)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         return f"{self.what} {parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
@@ -109,7 +109,7 @@ class WebServer:
         return answer
 
     def ask(self, request: Request) -> Answer:
-        """The answer to a request, whatever its status.
+        """Return the answer to a request, with any status.
 
         Raises:
             DestinationAway: there is none, the server has asked to wait, or it has failed.
@@ -161,7 +161,7 @@ class WebServer:
         return dict(headers)
 
     def _tls(self) -> dict[str, Any]:
-        """What is asked with; read again each time, so that a rotated secret takes effect."""
+        """Return TLS options; read each time, so that a rotated secret takes effect."""
         secret = self.context.secret()
         files = {key: name for key, name in _TLS_FILES.items() if key in secret}
         return {name: self.context.secret_path(key) for key, name in files.items()}

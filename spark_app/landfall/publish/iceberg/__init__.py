@@ -3,7 +3,7 @@
 A snapshot of a table appends the files of a stretch, and the same commit of the catalog sets the
 table property ``landfall.<group>.<lane>.through`` to its position. The catalog takes a commit only
 if the table is as it was loaded. pyiceberg's own retries are off, because they apply the same files
-again to a table that somebody else has changed (apache/iceberg-python, issue 3320).
+again to a table that another writer has changed (apache/iceberg-python, issue 3320).
 
 A column that a file has and the table has not is added to the table first, by a commit of its own.
 Files need no field ids: the table's name mapping finds columns by name.
@@ -13,9 +13,9 @@ files that the table has allow it (``replaced_files``). A snapshot whose rows ha
 a merge, is a ``replace``, which streams skip; new objects of the same stretch are in a snapshot
 after it, in the same commit.
 
-``position`` finds out where a table is that other engines change, too. ``copies`` makes copies of
-files that cannot be taken as they are. Earlier versions took them, so a table of theirs is looked
-through once, and is marked by the property ``landfall.timestamps`` if it has none.
+``position`` finds the position of a table that other engines change, too. ``copies`` makes copies
+of files that cannot be taken as they are. Earlier versions took them, so a table of theirs is
+looked through once, and is marked by the property ``landfall.timestamps`` if it has none.
 """
 
 import logging
@@ -75,7 +75,7 @@ log = logging.getLogger(__name__)
 FORMAT_VERSION = 2
 """The latest version of Iceberg's table format whose manifests pyiceberg writes."""
 MAX_TRIES = 20
-"""How often a table that others change all the time is looked at again in one pass."""
+"""How often one pass reads a table again that other writers keep changing."""
 _IN_MEMORY = {"commit.retry.num-retries": "0"}
 _LOWER = {"hive", "glue"}
 """Catalogs whose names have lower case letters only."""
@@ -238,7 +238,7 @@ class IcebergTables:
                 stretch = after(position.through)
                 if not stretch.objects and not stretch.replaced:
                     return position.through
-                # What has just been created or changed may be ahead of this position: look again.
+                # A table just created or changed may be ahead of this position: read it again.
                 if loaded is None:
                     self._create(table, stretch)
                     continue
@@ -534,13 +534,13 @@ class IcebergTables:
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """What a snapshot changes.
+    """The changes of a snapshot.
 
     Attributes:
-        files: that are added, each a ``DataFile``.
+        files: the added files, each a ``DataFile``.
         summary: lines for its summary.
         removed: the paths of files that are removed.
-        moves_rows: whether the added files have just the rows of the removed ones.
+        moves_rows: whether the added files have exactly the rows of the removed ones.
     """
 
     files: Sequence[Any]

@@ -1,10 +1,10 @@
-"""Connects to an Iceberg catalog, and says what its errors mean.
+"""Connects to an Iceberg catalog, and translates its errors.
 
-A connection is made when it is first needed, and anew every few minutes and after an error, because
-secrets and credentials change. Pyiceberg trusts a REST catalog: its requests have no timeout, go
-wherever the catalog redirects them, and answers may have any length. Here requests end at a
-deadline and go to no other server, and answers are bounded after they are unpacked. A catalog names
-no Python code (``iceberg_code``).
+A connection is opened on first use, and again every few minutes and after an error, because secrets
+and credentials change. Pyiceberg trusts a REST catalog: its requests have no timeout, go wherever
+the catalog redirects them, and answers may have any length. Here requests end at a deadline and go
+to no other server, and answers are bounded after they are unpacked. A catalog names no Python code
+(``iceberg_code``).
 """
 
 import time
@@ -60,7 +60,7 @@ class Connection:
         return self._catalog
 
     def file_io(self, url: str) -> Any:
-        """What reads landed files, with access of our own, whatever a table's files need."""
+        """Return a reader of landed files, with our own access, not the table's."""
         from pyiceberg.io import load_file_io  # noqa: PLC0415  # an extra
 
         self.catalog()
@@ -94,7 +94,7 @@ class Connection:
         except (UnauthorizedError, ForbiddenError, OAuthError) as error:
             self._catalog = None
             raise DestinationDenied(self._message(table, error)) from None
-        except Exception as error:  # noqa: BLE001  # whatever a library makes of an answer
+        except Exception as error:  # noqa: BLE001  # any error a library raises for an answer
             self._catalog = None
             message = self._message(table, error)
             raise self._library.translate(attempted, error, message) from None
@@ -178,9 +178,9 @@ def bound(session: Any) -> None:
 # Refuses Python code that an Iceberg catalog or a table names.
 #
 # pyiceberg imports, and calls, what some properties name. A REST catalog sends properties in its
-# configuration and with each table, and whoever may change a table sets properties of it. So they
-# could run programs where the publisher runs, with its credentials: ``subprocess.Popen`` is such a
-# name. Only what the group's own spec names is imported, and pyiceberg's own classes.
+# configuration and with each table, and any user who may change a table sets properties of it. So
+# they could run programs where the publisher runs, with its credentials: ``subprocess.Popen`` is
+# such a name. Only what the group's own spec names is imported, and pyiceberg's own classes.
 #
 # ====================================  ==========================================================
 # property                              where pyiceberg imports what it names

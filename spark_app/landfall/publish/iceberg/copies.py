@@ -6,7 +6,7 @@ such bounds, so that a filter loses rows (ADR 0038). Landfall wrote milliseconds
 a copy of such a file, in the folder of its own data, and the landed object stays as it is.
 
 A copy has a name of its own each time, because another process may have committed an earlier one
-with its size. What no commit names is an orphan of the table, and is never read.
+with its size. A copy that no commit names is an orphan of the table, and is never read.
 """
 
 import threading
@@ -22,13 +22,13 @@ from landfall.formats.parquet import Parquet, as_stored_now
 
 
 def is_outdated(columns: pa.Schema) -> bool:
-    """Whether a file with these columns needs a copy."""
+    """Return whether a file with these columns needs a copy."""
     return not columns.remove_metadata().equals(as_stored_now(columns))
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies for one table, each of which is made once.
+    """Copies for one table, each made once.
 
     Attributes:
         landed: a pyiceberg ``FileIO`` that reads landed files.
@@ -45,7 +45,7 @@ class Copies:
 
     @classmethod
     def of(cls, landed: Any, table: Any, made: dict[str, str]) -> "Copies":
-        """Return those of a pyiceberg table; ``made`` has and gets copies by landed files."""
+        """Return copies for a pyiceberg table; ``made`` has and gets copies by landed files."""
         location = table.metadata.location.rstrip("/")
         folder = table.properties.get("write.data.path", f"{location}/data")
         return cls(landed, table.io, f"{folder.rstrip('/')}/landfall", made)

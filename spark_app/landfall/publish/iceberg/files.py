@@ -1,10 +1,10 @@
 """Landed Parquet files as data files of an Iceberg table, by their footers.
 
-A footer says which columns a file has, and for each the least and the greatest value, which readers
-skip files by. Partition values come from these as well: a file belongs to one partition, so both
-must have one value there, and nulls must be in no or in all rows. Footers are read side by side and
-forgotten at once, so memory does not grow with their size. A file with times in milliseconds is
-taken as a copy (``iceberg_copies``).
+A footer contains the columns of a file, and the least and the greatest value of each, by which
+readers skip files. Partition values come from these as well: a file belongs to one partition, so
+both must have one value there, and nulls must be in no or in all rows. Footers are read
+concurrently and dropped at once, so memory does not grow with their size. A file with times in
+milliseconds is taken as a copy (``iceberg_copies``).
 
 Source: https://iceberg.apache.org/spec/#partitioning and #column-projection (name mapping).
 """
@@ -33,9 +33,9 @@ READERS = 16
 
 
 def _concerns_somebody(record: logging.LogRecord) -> bool:
-    """Whether a message of pyiceberg is more than that a file has no bounds of a column.
+    """Return whether a pyiceberg message is more than that a file has no bounds of a column.
 
-    Landed files have none of floating point numbers, and each footer would say so.
+    Landed files have none of floating point numbers, so each footer would log that.
     """
     return "statistics missing for column" not in str(record.msg)
 
@@ -59,16 +59,16 @@ class NewColumns:
 
 
 def data_files(copies: Copies, metadata: Any, urls: Sequence[str]) -> Iterator[Any]:
-    """What each file is in a table: a ``DataFile``, or ``NewColumns`` in its place.
+    """Return for each file a ``DataFile``, or ``NewColumns`` instead.
 
     Args:
-        copies: read them, and make those that are taken instead.
+        copies: read the files, and make the copies that are used instead.
         metadata: of the table.
         urls: of the files.
 
     Raises:
-        Stalled: a file is not there or damaged, or does not fit the table; the message names the
-            file and the column.
+        Stalled: a file is missing or damaged, or does not fit the table; the message names the file
+            and the column.
         OSError: the store does not answer.
     """
     with ThreadPoolExecutor(min(READERS, len(urls))) as pool:
@@ -156,7 +156,7 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
 
 
 def _add_floats(statistics: Any, footer: pq.FileMetaData, plan: Any, paths: Any) -> None:
-    """Replace the statistics of columns of floating point numbers by what the footer says of them.
+    """Replace the statistics of columns of floating point numbers by the footer's.
 
     A column with NaN has no bounds: Iceberg's do not count NaN, and Spark takes NaN for the largest
     number, so that it would miss the row in ``x > 5``. For the same reason a column of NaN alone
@@ -186,10 +186,10 @@ def _add_floats(statistics: Any, footer: pq.FileMetaData, plan: Any, paths: Any)
 
 
 def _partition(statistics: Any, metadata: Any, columns: set[str]) -> tuple[int, Any]:
-    """The spec and the partition that a file belongs to.
+    """Return the spec and the partition that a file belongs to.
 
     That is the table's current spec; a table whose partitioning was changed keeps the earlier ones,
-    of which the latest that fits is taken.
+    and the latest that fits is used.
 
     Raises:
         ValueError: it does not belong to one; the message is about the current spec.
@@ -238,13 +238,13 @@ def _partition_of(statistics: Any, schema: Any, spec: Any, columns: set[str]) ->
 def check_cases(url: str, of_file: pa.Schema, columns: pa.Schema, schema: Any) -> None:
     """Return if no column of a file differs from another one, or from the table's, by case only.
 
-    A table may hold both, and then engines that do not tell cases apart, such as Spark, read
-    nothing of it any more.
+    A table may hold both, and then engines that ignore case, such as Spark, read nothing of it any
+    more.
 
     Args:
         url: of the file.
         of_file: its columns.
-        columns: the same under the names that they have in the table.
+        columns: the same under their names in the table.
         schema: of the table.
 
     Raises:
@@ -312,7 +312,7 @@ def as_iceberg(columns: pa.Schema) -> Any:
 
 
 def has_times(schema: Any) -> bool:
-    """Whether a table has a column of times, at any depth."""
+    """Return whether a table has a column of times, at any depth."""
     from pyiceberg.types import TimestampType, TimestamptzType, TimeType  # noqa: PLC0415  # an extra
 
     kinds = (TimestampType, TimestamptzType, TimeType)
@@ -322,7 +322,7 @@ def has_times(schema: Any) -> bool:
 
 
 def _fits(of_file: Any, of_table: Any) -> bool:
-    """Whether values of a file's type can be read as those of a table's."""
+    """Return whether values of a file's type can be read as a table's type."""
     from pyiceberg.exceptions import ResolveError  # noqa: PLC0415  # an extra
     from pyiceberg.schema import promote  # noqa: PLC0415  # an extra
     from pyiceberg.types import ListType, MapType, StructType  # noqa: PLC0415  # an extra

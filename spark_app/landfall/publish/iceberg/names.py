@@ -1,13 +1,13 @@
-"""Which column of an Iceberg table a column of a landed file is.
+"""Maps columns of landed files to columns of an Iceberg table.
 
 Landed files have no field ids: readers find a column by the table's name mapping, which has for
-each column every name that files may have for it. So Landfall looks there, too. A column that
-somebody has renamed stays the same column, and a name that Iceberg reserves for itself is another
-one in the table (``landfall.api.column_names``), with the name of the files beside it.
+each column every name that files may have for it. So Landfall looks there, too. A renamed column
+stays the same column, and a name that Iceberg reserves for itself is another one in the table
+(``landfall.api.column_names``), with the name of the files next to it.
 
 Why no field ids: a catalog numbers the columns of a table that it creates, and a reader that finds
-ids in a file looks at no name. A file outlives tables, and may be in several, each with numbers of
-its own, so ids in files would be other columns in some of them.
+ids in a file ignores names. A file outlives tables, and may be in several, each with numbers of its
+own, so ids in files would be other columns in some of them.
 
 Source: https://iceberg.apache.org/spec/#column-projection
 """

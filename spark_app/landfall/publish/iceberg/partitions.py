@@ -2,7 +2,7 @@
 
 Landed files have records of one output partition, so a table can be partitioned by what the route
 separates: the day or hour of the event time in UTC, a payload field, and the topic or the Kafka
-partition, of which an object has one. Anything else is refused when the publisher is built.
+partition, one per object. Anything else is refused when the publisher is built.
 """
 
 import re
@@ -23,7 +23,7 @@ _FIELD = re.compile(r"(?:(year|month|day|hour)\((.+)\)|([^()]+))")
 _DATES = ({"%Y", "%m", "%d"}, {"%Y", "%b", "%d"}, {"%Y", "%j"}, {"%F"}, {"%G", "%V", "%u"})
 """Directives that name a day together."""
 _ONE = {"_topic", "_partition", "_kafka_partition", "topic", "partition"}
-"""Columns of which an object has one value."""
+"""Columns that have one value per object."""
 _COMPARABLE = {TimeUnit.AUTO, TimeUnit.MILLISECONDS, TimeUnit.ISO8601}
 """Units that a column of type Timestamp reads in the same way."""
 
@@ -128,24 +128,24 @@ def _event_time(spec: GroupSpec) -> tuple[str | None, str]:
 
 
 def _has_column(spec: GroupSpec, name: str) -> bool:
-    """Whether a column of type Timestamp is declared, which no step may change."""
+    """Return whether a column of type Timestamp is declared, which no step may change."""
     types = {column.name: column.type for column in spec.decode.columns}
     return types.get(name) == "Timestamp" and not spec.transforms
 
 
 @dataclass(frozen=True)
 class NewTable:
-    """What a table is created with: a ``Schema`` and a ``PartitionSpec`` of pyiceberg."""
+    """Definition of a new table: a ``Schema`` and a ``PartitionSpec`` of pyiceberg."""
 
     schema: Any
     spec: Any
 
 
 def table_of_columns(columns: Any, fields: Sequence[PartitionField]) -> NewTable:
-    """A table with the columns of a file, each of which may be null later.
+    """Return a table with the columns of a file, all of them optional.
 
     Raises:
-        Stalled: DESTINATION_CONFLICT, a column is not there, or has a type that Iceberg has not.
+        Stalled: DESTINATION_CONFLICT, a column is missing, or has a type that Iceberg lacks.
     """
     from pyiceberg.partitioning import PartitionField as Field  # noqa: PLC0415  # an extra
     from pyiceberg.partitioning import PartitionSpec  # noqa: PLC0415  # an extra

@@ -1,9 +1,9 @@
-"""Where in the ledger an Iceberg table is, whatever else is done to the table. Pure.
+"""Finds an Iceberg table's position in the ledger, even if other engines change the table. Pure.
 
 A commit that appends files sets the position as a property of the table, and in the summary of its
-snapshot. The snapshot decides: if a table is rolled back to an earlier one, its rows are those of
-the newest ancestor with a position, while the property stays. What other engines commit on top,
-such as compacted files, has no position of ours in its summary, but has ours among its ancestors.
+snapshot. The snapshot decides: if a table is rolled back to an earlier one, it has the rows of the
+newest ancestor with a position, while the property stays. What other engines commit on top, such as
+compacted files, has no position of ours in its summary, but has ours among its ancestors.
 
 =======================================================  ====================================
 the ancestors of the current snapshot                    the position
@@ -17,8 +17,8 @@ none has, and the snapshot that set the property is      unknown: the table was 
 known, or newer than the current one                     beyond it, or replaced
 =======================================================  ====================================
 
-Whether an ancestor has expired is not always to be seen: pyiceberg makes the oldest snapshot that
-it keeps one without a parent.
+Whether an ancestor has expired cannot always be seen: pyiceberg removes the parent of the oldest
+snapshot that it keeps.
 """
 
 from collections.abc import Collection, Mapping
