@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PODS = ("spark_app/landfall", "spark_app/pyspark_landfall", "operator/landfall_operator")
-"""What runs in pods."""
+"""The packages that run in pods."""
 APART = ("audit/landfall_audit", "migrate/landfall_migrate")
 """Distributions that are installed where they are needed."""
 WIDTH = 27
@@ -83,7 +83,7 @@ def _is_import(node: ast.stmt) -> bool:
 
 
 def _is_text(node: ast.stmt) -> bool:
-    """Whether a statement is a docstring, or the text below an attribute."""
+    """Return whether a statement is a docstring, or the text below an attribute."""
     return (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)

@@ -43,7 +43,7 @@ class Driver:
         return self.process.pid
 
     def running(self) -> bool:
-        """Whether the process is still running.
+        """Return whether the process is still running.
 
         Raises:
             SystemExit: it failed; the message ends with the last lines of its log.

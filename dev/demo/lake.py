@@ -1,4 +1,4 @@
-"""The last act: what the driver has published, and what others read of it."""
+"""The last act: the published tables, and their content for other engines."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ landfall = spark.read.format("landfall").option("topic", "flights.LGA")
 landed = landfall.schema("id LONG").load(sys.argv[1])
 print(*landed.selectExpr("count(*)", "count(DISTINCT id)").first())
 """
-"""What a user of Spark writes; the group's file names the store, and Spark finds the format."""
+"""A Spark user's program; the group's file names the store, and Spark finds the format."""
 
 
 def run(story: Story, landfall: Landfall, bucket: Bucket, group: Group) -> bool:

@@ -60,7 +60,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class Count:
-    """What DuckDB finds in the landed JSON."""
+    """DuckDB's counts of the landed JSON."""
 
     rows: int
     distinct: int
@@ -69,7 +69,7 @@ class Count:
     misplaced: int
 
     def exact(self, expected: int) -> bool:
-        """Whether every flight is there exactly once, on its own day."""
+        """Return whether every flight is there exactly once, on its own day."""
         return (self.rows, self.distinct, self.missing, self.misplaced) == (
             expected,
             expected,

@@ -26,7 +26,7 @@ def _row(contract: dict[str, Any]) -> str:
 
 
 def _packages(contract: dict[str, Any]) -> Iterator[str]:
-    """What a contract is about, in order, without modules below another one that it names."""
+    """Yield a contract's modules in order, without modules below another one that it names."""
     named = [
         part.strip()
         for text in contract.get("source_modules", contract.get("layers", ()))

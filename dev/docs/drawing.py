@@ -1,6 +1,6 @@
 """Boxes, arrows and words as SVG: small enough to read in a diff, and the same bytes every time.
 
-Coordinates are pixels from the top left. Every picture has a light panel behind it, so that it is
+Coordinates are pixels from the top left. Every picture has a light background, so that it is
 readable on dark pages, too. Letters are in the reader's own font.
 """
 

@@ -63,7 +63,7 @@ def section(path: str, node: Schema, *, with_weight: bool = False) -> Iterator[s
 
 
 def _of_kubernetes(node: Schema) -> bool:
-    """Whether it is passed on, and so explained by Kubernetes."""
+    """Return whether it is passed on, and so explained by Kubernetes."""
     return node.get("type") == "object" and "x-kubernetes-preserve-unknown-fields" in node
 
 
@@ -92,7 +92,7 @@ def _weight(path: str) -> str:
 
 
 def _text(node: Schema) -> str:
-    """What is said of it; of what has a section of its own only the first sentence."""
+    """Return its description; only the first sentence if it has a section of its own."""
     description: str = node.get("description", "")
     if "properties" in node.get("items", node):
         description = description.partition(". ")[0].rstrip(".") + "."

@@ -1,4 +1,4 @@
-"""Which files of ``docs/`` are made from the code and from other pages, and by what."""
+"""Lists the files of ``docs/`` made from code and other pages, with their generators."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -41,7 +41,7 @@ MAKERS: Mapping[str, Callable[[], str]] = {
     "images/architecture.svg": pictures.architecture,
     "images/scaling.svg": _scaling,
 }
-"""What makes the text of each, by its path below ``docs/``."""
+"""The generator of each text, by its path below ``docs/``."""
 
 
 def generated() -> Mapping[str, str]:

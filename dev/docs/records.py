@@ -75,7 +75,7 @@ def tag(kind: type[Record]) -> str:
 
 
 def after(holding: LaneOwnership, kind: type[Record]) -> LaneOwnership:
-    """Who has the lane after a record of this kind."""
+    """Return the ownership of the lane after a record of this kind."""
     if kind is Open:
         return LaneOwnership.HELD
     return LaneOwnership.YIELDED if kind is Yield else holding

@@ -18,7 +18,7 @@ from dev.docs.drawing import (
 )
 
 MARK = "scaling"
-"""The table is between comments that say that it begins and ends."""
+"""The table is between comments that mark its beginning and end."""
 PLOT = Box(70, 56, 560, 300)
 TONES = (GREEN, AMBER, BLUE)
 
@@ -40,7 +40,7 @@ def table(page: str) -> tuple[list[int], Mapping[str, Sequence[float]]]:
 
 
 def picture(page: str) -> str:
-    """``docs/images/scaling.svg``: speed by task slots, beside what is ideal."""
+    """``docs/images/scaling.svg``: speed by task slots, next to the ideal."""
     slots, speeds = table(page)
     drawing = Drawing(860, 410, "Times the speed of one task slot, by the number of slots")
     drawing.words(20, 28, "Times the speed of one slot, 64 GB of 250 B, simulated", HEAD)

@@ -1,8 +1,7 @@
 """The stages of a change, as picture and table, from the operator's rollout table.
 
-Where each arrow runs is decided here, by hand; which arrows there are and what is written on them
-comes from the table. A transition that no arrow draws is an error, so that the picture cannot fall
-behind the table.
+Where each arrow runs is decided here, by hand; which arrows exist, and their labels, comes from the
+table. A transition without an arrow is an error, so that the picture cannot become outdated.
 """
 
 import inspect
@@ -128,7 +127,7 @@ def _stages() -> Iterator[str]:
 
 
 def _events() -> Iterator[str]:
-    """What follows each member of the enumeration as its docstring."""
+    """Yield the docstring after each member of the enumeration."""
     texts = re.findall(
         r'    \w+ = "(\w+)"\n    """(.*?)"""', inspect.getsource(rollout.Event), re.DOTALL
     )

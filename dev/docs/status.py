@@ -68,7 +68,7 @@ PLAIN: Mapping[str, str] = {
     "records_per_second": "records landed per second",
     "input_bytes_per_second": "payload bytes landed per second",
 }
-"""What a field means whose type says nothing of it."""
+"""Meanings of fields that their types do not document."""
 
 
 def page() -> str:
@@ -94,7 +94,7 @@ def _section(path: str, kind: type) -> Iterator[str]:
 
 
 def _documented(kind: type) -> Iterator[tuple[str, str]]:
-    """What the class says of its fields: in its docstring, or in a string below a field."""
+    """Yield the fields that a class documents: in its docstring, or in a string below a field."""
     below = re.findall(r'    (\w+): [^\n]*\n    """(.*?)"""', inspect.getsource(kind), re.DOTALL)
     listed = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
     named = re.findall(r"^ +(\w+): (.*(?:\n {8,}.*)*)", listed, re.MULTILINE)

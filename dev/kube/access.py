@@ -71,7 +71,7 @@ class Access:
         return self.home / "pki" / "tokens.csv"
 
     def ready(self) -> bool:
-        """Whether the API server answers that it is ready."""
+        """Return whether the API server answers that it is ready."""
         try:
             self.call("GET", "/readyz")
         except OSError:
@@ -79,7 +79,7 @@ class Access:
         return True
 
     def exists(self, path: str) -> bool:
-        """Whether an object exists."""
+        """Return whether an object exists."""
         try:
             self.call("GET", path)
         except HTTPError as error:

@@ -39,5 +39,5 @@ def buildah(*arguments: str) -> str:
 
 
 def exists(image: str) -> bool:
-    """Whether an image of this name was made here."""
+    """Return whether an image of this name was made here."""
     return bool(buildah("images", "--quiet", "--filter", f"reference={image}").strip())

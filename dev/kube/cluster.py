@@ -72,7 +72,7 @@ class ControlPlane:
                 shutil.rmtree(self.home)
 
     def status(self) -> Status:
-        """Whether the cluster runs, and how to reach it."""
+        """Return whether the cluster runs, and how to reach it."""
         if found := self._existing():
             return found
         access = control_plane.running(self.home)
@@ -101,7 +101,7 @@ class ControlPlane:
         """Return if this machine can run the cluster.
 
         Raises:
-            Missing: It cannot; the message says what is missing.
+            Missing: It cannot; the message names what is missing.
         """
         if sys.platform != "linux":
             raise Missing(

@@ -31,7 +31,7 @@ class Daemons:
         return next((pid for pid in self.pids(name) if _command_line(pid) == list(argv)), None)
 
     def any(self, name: str = "") -> bool:
-        """Whether a process of the daemon runs, or of any daemon if ``name`` is empty."""
+        """Return whether a process of the daemon runs, or of any daemon if ``name`` is empty."""
         return next(self.pids(name), None) is not None
 
     def start(self, name: str, argv: Sequence[str], inside: Sequence[str] = ()) -> bool:

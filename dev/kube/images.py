@@ -74,7 +74,7 @@ def check() -> None:
     """Return if this machine can build images.
 
     Raises:
-        Missing: It cannot; the message says what is missing.
+        Missing: It cannot; the message names what is missing.
     """
     for name in ("buildah",) if os.environ.get(BASE) else ("buildah", "mmdebstrap"):
         cache.tool(name, "building images", name)
@@ -102,8 +102,8 @@ def _built(layout: Layout, target: str, sources: Sources) -> str:
     image = sources.image(target)
     with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
         context, settings = Path(folder, "context"), Path(folder, "settings")
-        # A copy, so that the digest is of exactly the files that are built, even if somebody edits
-        # the sources during the build.
+        # A copy, so that the digest is of exactly the files that are built, even if the sources are
+        # edited during the build.
         _copy(sources.root, context)
         toolchain = native_toolchain(target, context)
         recipes = (_base_recipe(), toolchain.version if toolchain else "")

@@ -120,7 +120,7 @@ def release(home: Path) -> None:
 
 
 def links(home: Path) -> list[str]:
-    """The names of this home's links, of which there is at most one."""
+    """Return the names of this home's links, at most one."""
     return [link["ifname"] for link in _ip("link") if link.get("ifalias") == str(home)]
 
 

@@ -1,10 +1,10 @@
 """The node: containerd, kubelet, kube-proxy, CoreDNS and all pods, in separate Linux namespaces.
 
 The process ``pause`` is the init process of a PID, mount and network namespace; killing it ends all
-processes, mounts and interfaces of the node. Whatever these programs write outside of configurable
-folders goes to memory-backed file systems that only they see, and files are mounted over the kernel
-settings that the kubelet changes: the machine itself is not modified. Only cgroups are left, which
-``stop`` removes. To containerd and kubelet, a stop looks like a reboot.
+processes, mounts and interfaces of the node. Files that these programs write outside of
+configurable folders go to memory-backed file systems that only they see, and files are mounted over
+the kernel settings that the kubelet changes: the machine itself is not modified. Only cgroups are
+left, which ``stop`` removes. To containerd and kubelet, a stop looks like a reboot.
 """
 
 import hashlib
@@ -58,7 +58,7 @@ FORGET = (
 
 CGROUPS = Path("/sys/fs/cgroup")
 SHARES = 8
-"""CPU weight of all pods together, as a multiple of that of an ordinary process."""
+"""CPU weight of all pods together, as a multiple of an ordinary process's."""
 
 
 @dataclass(frozen=True, slots=True)

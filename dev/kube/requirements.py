@@ -1,4 +1,4 @@
-"""What a machine needs to run a node, and how to install what is missing."""
+"""Requirements of a machine to run a node, and how to install missing ones."""
 
 import os
 import shutil
@@ -101,7 +101,7 @@ def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
 
 
 def _denied(folder: Path) -> str | None:
-    """What the surrounding container denies: namespaces, mounts or cgroups; None if nothing."""
+    """Return what the container around us denies: namespaces, mounts, cgroups; None if nothing."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as trial:
         argv = [

@@ -1,8 +1,8 @@
 """The image in which the Dockerfile builds landfall-native, made of this machine's Rust.
 
 No registry of images is asked for ``rust:1-slim-bookworm``. The compiler of this machine is copied
-onto the base image, beside a C linker from Debian's packages, so that the extension is linked to
-the C library of the image that it will run in. The crates come from this machine's cargo, with its
+onto the base image, with a C linker from Debian's packages, so that the extension is linked to the
+C library of the image that it will run in. The crates come from this machine's cargo, with its
 mirrors and certificates, and the build itself needs no network.
 """
 
@@ -21,9 +21,9 @@ from dev.servers import cache
 from dev.servers.cache import Missing
 
 SWITCH = "LANDFALL_NATIVE"
-"""The environment variable that says whether images have the extension; unset, they have."""
+"""The environment variable that decides whether images have the extension; unset, they have."""
 OFF = frozenset({"off", "no", "false", "0"})
-"""What switches it off, as in ``landfall.native``."""
+"""Values that switch it off, as in ``landfall.native``."""
 LINKER = ("gcc", "libc6-dev")
 RUST, CARGO = "/opt/rust", "/opt/cargo"
 CRATES_FROM_FOLDER = f"""
@@ -42,7 +42,7 @@ class Toolchain:
 
     Attributes:
         folder: its folder, with ``bin`` and ``lib``.
-        version: what ``rustc -vV`` says.
+        version: the output of ``rustc -vV``.
     """
 
     folder: Path
@@ -50,10 +50,10 @@ class Toolchain:
 
 
 def find(root: Path) -> Toolchain:
-    """The toolchain for the extension of a copy of the repository.
+    """Return the toolchain for the extension of a copy of the repository.
 
     Raises:
-        Missing: There is none; the message says why.
+        Missing: There is none; the message has the reason.
     """
     manifest = root / "native" / "Cargo.toml"
     if not manifest.is_file():
@@ -75,7 +75,7 @@ def unusable(version: str, manifest: dict[str, dict[str, str]]) -> str:
     """Why a compiler cannot build a crate for Debian; empty if it can.
 
     Args:
-        version: What ``rustc -vV`` says.
+        version: The output of ``rustc -vV``.
         manifest: The crate's ``Cargo.toml``.
     """
     release = re.search(r"^release: (\d+)\.(\d+)", version, re.MULTILINE)

@@ -1,9 +1,8 @@
 """A real Airflow with all its parts, and its data in a file of SQLite: ``airflow standalone``.
 
-It needs packages that Landfall does not get along with, so it has a virtual environment of its own.
-``landfall`` may log in, with the password ``landfall``. The DAGs are those of the folder in
-``LANDFALL_AIRFLOW_DAGS``, else of ``examples/publish``; they run, and new ones are found within
-seconds.
+Its packages conflict with Landfall's, so it has a virtual environment of its own. ``landfall`` may
+log in, with the password ``landfall``. The DAGs come from the folder in ``LANDFALL_AIRFLOW_DAGS``,
+else of ``examples/publish``; they run, and new ones are found within seconds.
 
 ``LANDFALL_AIRFLOW`` names the address of an existing server to use instead.
 """

@@ -32,7 +32,7 @@ def _command(
     programs: Path, home: Path, host: str, ports: tuple[int, ...]
 ) -> tuple[list[str], str]:
     node = cache.tool("node", "the Azure server", "nodejs")
-    # The folder is unused in memory; it tells this server from others.
+    # The folder is unused in memory; it distinguishes this server from other ones.
     marker = str(home / "data")
     argv = [node, str(programs / _MAIN), "--blobHost", host, "--blobPort", str(ports[0])]
     argv += ["--inMemoryPersistence", "--silent", "--skipApiVersionCheck", "--disableTelemetry"]

@@ -1,4 +1,4 @@
-"""A BigQuery server: local-bigquery over DuckDB, beside a Cloud Storage server to load from.
+"""A BigQuery server: local-bigquery over DuckDB, with a Cloud Storage server to load from.
 
 It runs load jobs of Avro and Parquet, knows ids of jobs, and loads all of a job or nothing. It
 wants a newer Python than Landfall and a release of DuckDB whose extensions are not packaged; it

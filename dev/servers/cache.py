@@ -22,7 +22,7 @@ _PLATFORM = "import duckdb; print(duckdb.execute('pragma platform').fetchone()[0
 
 
 class Missing(Exception):  # noqa: N818  # names the state
-    """This machine lacks something, or a step failed; the message says what to do about it."""
+    """This machine lacks something, or a step failed; the message explains what to do."""
 
 
 def folder() -> Path:
@@ -119,7 +119,7 @@ def copy_duckdb_extensions(python: Path, target: Path, names: Sequence[str]) -> 
     """Copy extensions of DuckDB from their packages to a folder where DuckDB looks for them.
 
     Args:
-        python: that of a virtual environment with DuckDB and the packages of its extensions.
+        python: of a virtual environment with DuckDB and the packages of its extensions.
         target: the extension directory.
         names: of the extensions.
     """

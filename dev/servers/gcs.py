@@ -34,7 +34,7 @@ def _command(
     address = f"{host}:{ports[0]}"
     argv = [str(programs / "fake-gcs-server"), "-scheme", "http", "-backend", "memory"]
     argv += ["-host", host, "-port", str(ports[0]), "-public-host", address]
-    # The root is unused with this backend; it tells this server from others.
+    # The root is unused with this backend; it distinguishes this server from other ones.
     argv += ["-external-url", f"http://{address}", "-filesystem-root", str(home / "data")]
     return argv, str(home / "data")
 

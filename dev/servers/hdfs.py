@@ -1,7 +1,7 @@
 """An HDFS of one name node and one data node: Hadoop's MiniDFSCluster, which forgets at its end.
 
 It runs on PySpark's jars, so there must be the virtual environment of ``make setup``, and on a few
-of Maven Central. It listens on the loopback interface, whatever the host.
+of Maven Central. It listens on the loopback interface, for any host.
 
 ``LANDFALL_HDFS`` names the address of an existing name node to use instead, such as
 ``hdfs://namenode:8020``.
@@ -75,7 +75,7 @@ def _command(
 
 
 def _ready(log: Path, host: str, port: int) -> bool:
-    """Whether the data node runs too: the name node answers seconds earlier."""
+    """Return whether the data node runs too: the name node answers seconds earlier."""
     return (log.parent / _DETAILS).exists() and answers(host, port)
 
 

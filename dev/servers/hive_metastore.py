@@ -1,7 +1,7 @@
 """A Hive metastore: the one in PySpark's own jars, version 2.3, with its tables in Derby on disk.
 
 Nothing is downloaded, but there must be the virtual environment of ``make setup``. It listens on
-every address of the machine, whatever the host: Hive 2.3 has no setting for that.
+every address of the machine, for any host: Hive 2.3 has no setting for that.
 
 A metastore looks whether the folder of a new partition is there, and makes one that is not. It has
 no client of S3 here: folders of the buckets in ``LANDFALL_HIVE_BUCKETS`` (names with commas between

@@ -29,7 +29,7 @@ def any_free(host: str, count: int) -> tuple[int, ...]:
 
 
 def free(host: str, port: int) -> bool:
-    """Whether no socket listens on the port."""
+    """Return whether no socket listens on the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with suppress(OSError):
@@ -39,7 +39,7 @@ def free(host: str, port: int) -> bool:
 
 
 def answers(host: str, port: int) -> bool:
-    """Whether the port accepts connections."""
+    """Return whether the port accepts connections."""
     with suppress(OSError), socket.create_connection((host, port), timeout=1):
         return True
     return False
@@ -54,7 +54,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def _all_free_soon(host: str, ports: tuple[int, ...]) -> bool:
-    """Whether all ports are free within 20 seconds."""
+    """Return whether all ports are free within 20 seconds."""
     # A killed process is gone from /proc shortly before the kernel closes its ports.
     deadline = time.monotonic() + 20
     while not (all_free := all(free(host, port) for port in ports)) and time.monotonic() < deadline:

@@ -47,7 +47,7 @@ def _command(
 
 
 def _keeps_attributes(folder: Path) -> bool:
-    """Whether files can have the extended attributes that store ETags; on tmpfs often not."""
+    """Return whether files can have the attributes that store ETags; on tmpfs often not."""
     probe = folder.parent / "probe"
     probe.touch()
     try:

@@ -104,7 +104,7 @@ class Server:
             (self.home / "pid").unlink(missing_ok=True)
 
     def status(self) -> Status:
-        """Whether the server runs, and its address."""
+        """Return whether the server runs, and its address."""
         if self._another_is_named():
             with suppress(Missing):
                 return self._existing()
@@ -114,7 +114,7 @@ class Server:
         return self._running(pid, self._ports(keep=True))
 
     def _another_is_named(self) -> bool:
-        """Whether the environment names a server to use instead of this one.
+        """Return whether the environment names a server to use instead of this one.
 
         A shell keeps the address of this one after ``down``: that must not keep ``up`` from
         starting it again.
@@ -240,7 +240,7 @@ def _read_command_line(pid: int) -> str:
 
 
 def _is_replacing_itself(pid: int) -> bool:
-    """Whether a process without a command line is in the middle of exec: it is there, no zombie.
+    """Return whether a process without a command line is in the middle of exec, no zombie.
 
     ``env`` of a server's command is such a process for a moment.
     """

@@ -1,7 +1,7 @@
-"""A bill of materials of what is installed here: ``python -m dev.tools.sbom FOLDER``.
+"""A bill of materials of this installation: ``python -m dev.tools.sbom FOLDER``.
 
-It is written by docker/bom.py, which also writes those of the images, with the library of
-CycloneDX in a virtual environment of its own.
+It is written by docker/bom.py, which also writes the images', with the library of CycloneDX in a
+virtual environment of its own.
 """
 
 import sys

@@ -52,7 +52,7 @@ class Catalog:
         self._show()
 
     def stop(self) -> None:
-        """Stop the metastore; landing goes on, and the lag of the publisher shows."""
+        """Stop the metastore; landing continues, and the lag of the publisher shows."""
         before = self.tour.ledger(GROUP).commits
         self.tour.story.say("[bold red]the metastore is stopped")
         self.server.down(at_once=True)
@@ -71,7 +71,7 @@ class Catalog:
         self._show()
 
     def compare(self) -> bool:
-        """Whether each folder with landed objects is a partition, and there is no other one."""
+        """Return whether exactly the folders with landed objects are partitions."""
         by_topic = proof.output_partitions(landed(self.tour.bucket, GROUP))
         folders = {topic: set(found) for topic, found in by_topic.items()}
         wait(lambda: self._names() == folders, "the metastore has all folders", seconds=120)
@@ -92,7 +92,7 @@ class Catalog:
         self.uri = found.address
 
     def _until(self, published: str, what: str) -> float:
-        """Wait until the status of the group says so of its publishers."""
+        """Wait until the status of the group reports this of its publishers."""
         return wait(
             lambda: self.tour.status(GROUP).get("published", "").startswith(published),
             f"{GROUP} {what}",

@@ -59,5 +59,5 @@ def fetch(bucket: Bucket, group: str, folder: Path) -> None:
 
 
 def _is_hidden(key: str) -> bool:
-    """Whether a key is the ledger's, or what a store has not made visible to its readers."""
+    """Return whether a key is the ledger's, or not visible yet to readers of the store."""
     return key.startswith((LEDGER, "."))

@@ -30,7 +30,7 @@ class HdfsFolder:
         return f"{self.address}/{self.name}/{group}"
 
     def access(self) -> Mapping[str, Any]:
-        """The section of ``spec.output``: the URL says it all."""
+        """The section of ``spec.output``: the URL is enough."""
         return {}
 
     def secret(self) -> Mapping[str, str]:

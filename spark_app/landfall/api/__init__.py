@@ -1,1 +1,1 @@
-"""What users and the operator see: the resource, its value types, and the driver's contract."""
+"""The interface for users and operator: the resource, its value types, the driver's contract."""

@@ -1,4 +1,4 @@
-"""What ``landfall backfill land`` reports: while it runs over HTTP, and at its end in a document.
+"""The report of ``landfall backfill land``: over HTTP while it runs, in a document at its end.
 
 The document is in the root of the side lane, ``_landfall/report.json``, and in the termination
 message of the pod. The names of the fields are a persisted format, which ``version`` numbers. Pure.
@@ -19,14 +19,14 @@ MAX_BYTES = 4096
 
 
 class LandingPhase(StrEnum):
-    """What ``landfall backfill land`` is doing, or how it ended."""
+    """The phase or the end of ``landfall backfill land``."""
 
     PLANNING = "Planning"
     LANDING = "Landing"
     COMPARING = "Comparing"
     COMPARED = "Compared"
     FAILED = "Failed"
-    """Running it again would not help; ``reason`` and ``message`` say why."""
+    """Running it again would not help; see ``reason`` and ``message``."""
 
 
 class _Reported(BaseModel):
@@ -41,9 +41,9 @@ class OldAndNew(Model):
     model_config = ConfigDict(extra="ignore")
 
     old: Count
-    """What is live, of the ranges."""
+    """Live rows of the ranges."""
     new: Count
-    """What the backfill has landed."""
+    """Rows that the backfill has landed."""
 
 
 class RowCounts(OldAndNew):
@@ -108,7 +108,7 @@ def termination_message(report: BackfillReport) -> str:
 
 
 def parse_report(text: str | bytes) -> BackfillReport | None:
-    """The report in a text; None if it is none, as what the runtime says of a killed process."""
+    """Return the report in a text; None for other texts, as the runtime's of a killed process."""
     try:
         return BackfillReport.model_validate_json(text)
     except ValidationError:

@@ -1,20 +1,20 @@
-"""Which names of columns a destination cannot have, and what its tables call them instead. Pure.
+"""Reserved column names of destinations, and the names that their tables have instead. Pure.
 
 Destinations keep names for columns of their own: a table that has one as well is written without an
-error and fails when it is read. Engines compare names without regard to case, whatever the table's
-format says, so two columns that differ by case only are one name.
+error and fails when it is read. Engines compare names without regard to case, for any table format,
+so two columns that differ by case only are one name.
 
 =============  ======================================================================
-publisher      names that its tables cannot have, in whatever case
+publisher      names that its tables cannot have, in any case
 =============  ======================================================================
 ``Iceberg``    Iceberg's metadata columns, ``_file`` to ``_commit_snapshot_id``
-``Delta``      those of the change data feed, and ``_metadata``, which Spark adds
+``Delta``      names of the change data feed, and ``_metadata``, which Spark adds
 ``Hive``       ``_metadata``; the folders of the route, which are partition keys
 ``Glue``       as ``Hive``
 ``BigQuery``   what begins with ``_TABLE_``, ``_FILE_``, ``_PARTITION`` and so on
 =============  ======================================================================
 
-The declared columns of a group are checked with the group. Those of a schema are not known then:
+The declared columns of a group are checked with the group. Columns of a schema are not known then:
 the publisher checks them when it meets them.
 
 Sources: https://iceberg.apache.org/spec/#reserved-field-ids (names of ``MetadataColumns``),
@@ -32,7 +32,7 @@ from landfall.api.spec.publish import PublisherEntry
 ENVELOPE = ("_topic", "_partition", "_offset", "_timestamp")
 """The columns of the record's coordinates, as files have them."""
 _ICEBERG_NAMES = {"_partition": "_kafka_partition"}
-"""What Iceberg tables call columns of the envelope whose names are reserved."""
+"""Names in Iceberg tables of envelope columns whose names are reserved."""
 _SPARK = frozenset({"_metadata"})
 _RESERVED: Mapping[str, frozenset[str]] = {
     "Iceberg": frozenset(
@@ -54,7 +54,7 @@ _RESERVED: Mapping[str, frozenset[str]] = {
     "Glue": _SPARK,
     "BigQuery": frozenset(),
 }
-"""Names that are reserved, by the type of the publisher: those of tables."""
+"""Reserved names of table columns, by the type of the publisher."""
 _RESERVED_PREFIXES = {
     "BigQuery": (
         "_table_",
@@ -72,7 +72,7 @@ _FOLDERS_ARE_KEYS = {"Hive", "Glue"}
 
 
 def is_reserved(destination: str, column: str) -> bool:
-    """Whether tables of a type of publisher cannot have a column of this name."""
+    """Return whether tables of a type of publisher cannot have a column of this name."""
     name = column.casefold()
     return name in _RESERVED.get(destination, ()) or name.startswith(
         _RESERVED_PREFIXES.get(destination, ())
@@ -80,7 +80,7 @@ def is_reserved(destination: str, column: str) -> bool:
 
 
 def in_iceberg(column: str) -> str:
-    """What a new column of a landed file is called in an Iceberg table.
+    """Return the name in an Iceberg table of a new column of a landed file.
 
     ``_partition`` of the envelope is ``_kafka_partition``; another reserved name, which comes from
     a schema, gets an underscore at its end.
@@ -91,7 +91,7 @@ def in_iceberg(column: str) -> str:
 
 
 def in_files(column: str) -> str:
-    """What landed files call a column that ``in_iceberg`` has renamed; the name itself if none."""
+    """Return the name in landed files of a column that ``in_iceberg`` may have renamed."""
     if column in _ICEBERG_NAMES.values():
         return next(name for name, renamed in _ICEBERG_NAMES.items() if renamed == column)
     shorter = column.removesuffix("_")
@@ -128,7 +128,7 @@ def entry_problems(group: ConsumerGroup, entry: PublisherEntry) -> list[str]:
 
 
 def _published(specs: TopicSpecs, entry: PublisherEntry) -> Iterator[tuple[str, GroupSpec]]:
-    """The specs that topics of a publisher may have, after the path of the field that says so."""
+    """Yield the specs that a publisher's topics may have, after the path of their field."""
     if not specs.topics:
         yield from specs.used()
         return

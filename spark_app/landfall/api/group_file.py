@@ -137,7 +137,7 @@ def _position(error: Exception) -> str:
 
 
 def _problem(error: Exception) -> str:
-    """What is wrong, and in what: YAML's parser says where that began."""
+    """Return the problem and its context, with the line where YAML's parser saw that begin."""
     problem, context = getattr(error, "problem", None), getattr(error, "context", None)
     if not problem:
         return str(error)
@@ -161,7 +161,7 @@ def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what ``kubectl`` refuses: a key that a mapping has twice, of which one would win."""
+    """Refuses duplicate keys of a mapping, as ``kubectl`` does: one of them would win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # PyYAML's signature
         seen: dict[str, yaml.Mark] = {}

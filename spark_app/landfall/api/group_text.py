@@ -9,7 +9,7 @@ import yaml
 from landfall.api.values import MAX_GROUP_NAME
 
 FieldPath = tuple[str, ...]
-"""A field below ``spec``: its steps, of which those in ``options`` may contain dots."""
+"""A field below ``spec``: its steps; steps in ``options`` may contain dots."""
 
 
 def group_name(text: str) -> str:
@@ -48,7 +48,7 @@ def _scalar(value: object) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Escapes text that has more than one line, or characters that nobody sees."""
+    """Escapes text that has more than one line, or invisible characters."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -1,8 +1,8 @@
-"""Columns that readers do not see, because a folder of the route has their name. Pure.
+"""Columns hidden from readers because a folder of the route has their name. Pure.
 
-Spark, DuckDB and others take a folder such as ``dt=2026-11-21`` for a column of every file in it,
-and show its value instead of that of a column with this name in the file. That is no error: other
-readers see the column, and a reader can be told not to look at folders.
+Spark, DuckDB and other readers take a folder such as ``dt=2026-11-21`` for a column of every file
+in it, and show its value instead of the file's column of this name. That is no error: some readers
+see the column, and a reader can be configured to ignore folders.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Which command lets a stopped topic partition land again. Pure.
+"""Chooses the command that lets a stopped topic partition land again. Pure.
 
 The operator shows these commands too, so this module imports nothing beyond the standard library.
 """
@@ -29,7 +29,7 @@ of landing: the spec, the store or the ledger must be mended, and no record can 
 """
 
 SEE_VALUE = "landfall try shows its value"
-"""What follows a bad record's reason where nothing may quote its payload."""
+"""The text after a bad record's reason where its payload may not be quoted."""
 
 FILE_PLACEHOLDER = "GROUP.yaml"
 """Stands for the group's file in a next step whose reader has one."""

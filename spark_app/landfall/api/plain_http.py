@@ -1,7 +1,8 @@
-"""Secrets that a spec sends over plain HTTP, where everybody on the way reads them. Pure.
+"""Secrets that a spec sends over plain HTTP, readable by every network hop. Pure.
 
-That is a warning, not an error: a mesh may encrypt on the way, and groups that landed so before go
-on. Signed requests, as those of S3, show no secret, and a server on this machine is nobody else's.
+That is a warning, not an error: a mesh may encrypt on the way, and groups that landed so before
+must continue. Signed requests, as of S3, show no secret, and requests to this machine never leave
+it.
 """
 
 import re
@@ -42,7 +43,7 @@ def _servers(spec: GroupSpec) -> Iterator[tuple[str, str]]:
 
 
 def _places(spec: GroupSpec) -> Iterator[tuple[str, Root | Feed | LandedPlace]]:
-    """What is read and written in stores, with its path in the spec."""
+    """Yield the places that are read and written in stores, with their paths in the spec."""
     yield from ((root.section, root) for root in spec.roots)
     yield from ((f"source.files[{i}]", feed) for i, feed in enumerate(spec.source.files))
     landed = spec.source.landed or spec.source.read_from

@@ -1,7 +1,7 @@
-"""The grammar of ``spec.route.pattern``, and patterns that are surely meant otherwise. Pure.
+"""The grammar of ``spec.route.pattern``, and patterns that are surely mistakes. Pure.
 
-``landfall.pipeline.route`` says what each placeholder renders. The check lies with the models, so
-that the operator refuses a pattern before a driver starts. A pattern in the notation of Java's
+``landfall.pipeline.route`` defines what each placeholder renders. The check lies with the models,
+so that the operator refuses a pattern before a driver starts. A pattern in the notation of Java's
 ``SimpleDateFormat`` (``'dt='YYYY-MM-dd``) is refused although it could be taken as text: every
 record would land in one directory of that name.
 """
@@ -37,7 +37,7 @@ _MEANT = {
     "partition": "{kafka_partition}",
     "kafkapartition": "{kafka_partition}",
 }
-"""What unknown placeholders mean elsewhere, in lower case."""
+"""Meanings of unknown placeholders elsewhere, in lower case."""
 _MEANT_DIRECTIVES = {"%B": "%b", "%h": "%b", "%D": "%F", "%e": "%d", "%I": "%H", "%k": "%H"}
 _JAVA: Mapping[str, str] = {
     "yyyy": "%Y",
@@ -71,7 +71,7 @@ _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
 class Kind(Enum):
-    """What a token renders."""
+    """The kind of value that a token renders."""
 
     TEXT = "text"
     TOPIC = "topic"
@@ -171,10 +171,10 @@ def _without_empty_folders(pattern: str) -> str:
 
 
 def checked_topic_path(text: str) -> str:
-    """``spec.route.topicPath`` itself, if objects of two topics can never get one name by it.
+    """Return ``spec.route.topicPath``, if by it objects of two topics can never get one name.
 
     Each directory before the topic's has text with ``=``, which no topic has in its name: so the
-    topic is the first directory without one, whatever a record's values are.
+    topic is the first directory without one, for all values of a record.
 
     Raises:
         ValueError: it does not end with the topic, a directory has no ``=``, or it has another

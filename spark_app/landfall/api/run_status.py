@@ -1,4 +1,4 @@
-"""What ``/status`` says of closed ranges: those that ended, and the one that is being landed."""
+"""The part of ``/status`` on closed ranges: ended ones, and the one that is being landed."""
 
 from dataclasses import dataclass
 

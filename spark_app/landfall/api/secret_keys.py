@@ -20,7 +20,7 @@ Secret = Mapping[str, str]
 
 
 def lacks(section: str, secret: Secret) -> str:
-    """What a Secret lacks, as the rest of a sentence that begins with it; empty if nothing.
+    """Return what a Secret lacks, as the rest of a sentence that begins with it; empty if nothing.
 
     ``section`` is the section of a store in the spec, ``registry``, or the kind of a publisher.
     HDFS has files, not keys; what Iceberg, Delta and Kafka take depends on their options.
@@ -30,7 +30,7 @@ def lacks(section: str, secret: Secret) -> str:
 
 
 def is_of_proxy_only(secret: Secret) -> bool:
-    """Whether a Secret has the login of a proxy, and no keys, which then come from elsewhere."""
+    """Return whether a Secret has only a proxy's login: the keys then come from elsewhere."""
     return PROXY_USER in secret and not any(key.startswith("AWS_") for key in secret)
 
 

@@ -1,15 +1,15 @@
-"""How the operator signs what it sends to a driver's control port: header, signed text, refusals.
+"""Signatures of the operator's requests to a driver's control port: header, text, refusals.
 
 The operator has one Ed25519 key pair. Its public keys are in a file of each driver, a
-``KeyDocument``; a driver needs no secret to recognize the operator, and nothing on the wire lets
-its reader send a command of his own (docs/adr/0057).
+``KeyDocument``; a driver needs no secret to recognize the operator, and nothing on the wire lets a
+reader send commands (docs/adr/0057).
 
-The signature covers everything that says what is asked, of whom, and when: the method, the path
-with its query, the group, its uid, the driver's revision and pod, the time, a nonce, and the hash
-of the body. Both sides put the signed text together by themselves, so a part that differs between
-them is refused without being compared. Every part of the header is written in one way only.
+The signature covers the request, its receiver and its time: the method, the path with its query,
+the group, its uid, the driver's revision and pod, the time, a nonce, and the hash of the body. Both
+sides compose the signed text on their own, so a part that differs is refused without being
+compared. Every part of the header is written in one way only.
 
-Pure: whoever signs or verifies brings the key, the clock and the nonces.
+Pure: the signer or verifier provides the key, the clock and the nonces.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ MAX_SKEW = timedelta(seconds=60)
 MAX_KEYS = 4
 """Public keys of a ``KeyDocument``: the current one, and former ones."""
 _CONTEXT = "landfall.dev/control/1"
-"""The first part of each signed text, so that it is never that of anything else."""
+"""The first part of each signed text, so that it is never valid for anything else."""
 _HEADER = re.compile(
     rf"{SCHEME} key=([0-9a-f]{{16}}),time=([0-9]{{13}}),nonce=([0-9a-f]{{32}}),"
     r"body=([0-9a-f]{64}),signature=([0-9a-f]{128})",
@@ -46,7 +46,7 @@ class Refusal(StrEnum):
     CLOCK = "clock"
     """The time is too far from the driver's clock, or before the driver's start."""
     SIGNATURE = "signature"
-    """The signature is not that of this request, to this driver."""
+    """The signature does not belong to this request to this driver."""
     REPLAYED = "replayed"
     """The driver has taken a request with this nonce already, or too many to remember one more."""
     BODY = "body"
@@ -74,7 +74,7 @@ class Addressee:
 
 @dataclass(frozen=True, slots=True)
 class SignedHeader:
-    """What the header of a signed request says, except for the signature.
+    """The header of a signed request, without the signature.
 
     Attributes:
         key: the id of the key, see ``key_id``.
@@ -140,7 +140,7 @@ def key_id(public: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyDocument:
-    """The file that says by which keys a driver recognizes the operator.
+    """The file with the keys by which a driver recognizes the operator.
 
     Attributes:
         uid: the metadata.uid of the group that the file is for.

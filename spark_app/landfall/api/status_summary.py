@@ -1,12 +1,12 @@
-"""The summary of a driver's status: the sums, and only the topic partitions that somebody looks at.
+"""The summary of a driver's status: the sums, and only the topic partitions worth showing.
 
 The operator asks every driver for its summary, ``/status?summary=true``, several times a minute: a
 status with 10,000 topic partitions has three megabytes. A driver of an earlier release ignores the
 query, so the operator summarizes its answer itself.
 
 Every list and text of a summary has a bound, so that it fits into ``MAX_BYTES``. The operator reads
-no longer answer, and summarizes what calls itself a summary again: a pod may answer anything
-(docs/adr/0045). Pure.
+no longer answer, and summarizes even a summary again: a pod may answer anything (docs/adr/0045).
+Pure.
 """
 
 import heapq
@@ -59,9 +59,9 @@ def summarize(status: Status) -> Status:
     """The status with its ``totals`` and few of its topic partitions, in their order.
 
     These are the ``WORST``, the first ``BLOCKED``, the first of each reason for which any is
-    blocked, and the first that is read from another group. Of topics that are not complete there
-    are the first ``BLOCKED`` that are held. Of feeds with an error, ``BLOCKED`` have its text:
-    first those that wait for somebody.
+    blocked, and the first that is read from another group. Of incomplete topics, it contains the
+    first ``BLOCKED`` that are held. Of feeds with an error, ``BLOCKED`` keep its text: first the
+    feeds that wait for a user.
     """
     blocked = [p for p in status.partitions if p.blocked]
     first_of_reason = {p.blocked: p for p in reversed(blocked)}
@@ -81,7 +81,7 @@ def summarize(status: Status) -> Status:
 
 
 def _few_errors(feeds: tuple[FeedStatus, ...]) -> tuple[FeedStatus, ...]:
-    """The feeds, of which only some have the texts of what is wrong."""
+    """Return the feeds; only some keep their error texts."""
     wrong = sorted((f for f in feeds if f.error), key=lambda feed: not feed.undecided_parts)
     silent = {feed.topic for feed in wrong[BLOCKED:]}
     return tuple(replace(f, error="", next_step="") if f.topic in silent else f for f in feeds)

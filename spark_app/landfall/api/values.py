@@ -48,7 +48,7 @@ _DURATION_UNITS: Mapping[str, str] = {
 
 
 def _in_units(text: str, units: Mapping[str, str]) -> str:
-    """``, did you mean 5m?`` if the unit is one of these that others write, else nothing."""
+    """``, did you mean 5m?`` if the unit is a common variant of ours, else nothing."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]+)", text, re.ASCII)
     if match is None or match[2].lower() not in units:
         return ""
@@ -263,7 +263,7 @@ class Matching:
 
 
 def matching(pattern: str, described: str) -> Matching:
-    """Annotation for text that must match; error messages say "must be ``described``"."""
+    """Annotation for text that must match; error messages read "must be ``described``"."""
     return Matching(pattern, described)
 
 

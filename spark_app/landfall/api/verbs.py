@@ -1,9 +1,9 @@
-"""What an engineer asks of a group, and the answer: ``skip``, ``unblock``, ``drop`` and the rest.
+"""Requests to a group and their answers: ``skip``, ``unblock``, ``drop`` and the rest.
 
 The same requests reach a running driver as JSON (``POST /control/<verb>``) and a lane without a
-driver through the command line. ``landfall.driver.decide.requests`` says what each of them records.
-Every request but ``RetryRequest`` leaves a record in the ledger with who asked, when and why.
-``landfall.api.next_steps`` says which of them resolves what. Pure.
+driver through the command line. ``landfall.driver.decide.requests`` defines what each of them
+records. Every request but ``RetryRequest`` leaves a record in the ledger with who asked, when and
+why. ``landfall.api.next_steps`` maps problems to the requests that resolve them. Pure.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ MAX_TEXT = 2000
 class _Request(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
-    """What every request has.
+    """Fields of every request.
 
     Attributes:
         who: who asks, such as ``user@host``.
@@ -63,10 +63,10 @@ class _OfTopicPartition(_Request, frozen=True):
 
 
 class SkipRequest(_OfTopicPartition, frozen=True):
-    """Go on after a range that is lost, or before ``until``, and record what was skipped.
+    """Continue after a lost range, or at ``until``, and record the skipped range.
 
-    Without ``until`` exactly what is lost is skipped: offsets that Kafka has deleted, or committed
-    objects that can never be made again.
+    Without ``until`` exactly the lost range is skipped: offsets that Kafka has deleted, or
+    committed objects that cannot be recreated.
     """
 
     until: int | None = None
@@ -87,7 +87,7 @@ class DropRequest(_OfTopicPartition, frozen=True):
 
 
 class ResetRequest(_OfTopicPartition, frozen=True):
-    """Go on at another offset: ahead at any time, back only in a new generation."""
+    """Continue at another offset: ahead at any time, back only in a new generation."""
 
     to: Position
 
@@ -109,10 +109,10 @@ class ReplayRequest(_Request, frozen=True):
 
 
 class UndoRequest(_Request, frozen=True):
-    """Bring back the objects whose place others took by the REPLACE in ``slot``.
+    """Restore the objects that the REPLACE in ``slot`` replaced.
 
-    They come back under new names. What took their place retires, and is kept as they were: so an
-    undoing can be undone.
+    They get new names. Their replacements are deleted, and copies are kept as of the old objects:
+    so an undo can be undone.
 
     Attributes:
         slot: of the REPLACE.
@@ -129,9 +129,9 @@ class UndoRequest(_Request, frozen=True):
 
 
 class PromoteRequest(_Request, frozen=True):
-    """Put what a backfill has landed in the place of the live objects of the same ranges.
+    """Replace the live objects by those that a backfill has landed of the same ranges.
 
-    It takes part in readers' answers at once and as a whole. ``UndoRequest`` takes it back.
+    Readers see the change at once and as a whole. ``UndoRequest`` reverts it.
 
     Attributes:
         name: of the backfill.
@@ -152,7 +152,7 @@ class RetryRequest(_Request, frozen=True):
 
 
 class _OfFiles(_Request, frozen=True, kw_only=True):
-    """What requests about files of a feed have: its topic, and their names."""
+    """Fields of requests about files of a feed: its topic, and their names."""
 
     topic: str
     names: tuple[str, ...] = ()
@@ -164,17 +164,17 @@ class _OfFiles(_Request, frozen=True, kw_only=True):
 
 
 class RetryFilesRequest(_OfFiles, frozen=True, kw_only=True):
-    """Try files again that could not be read, or land the new version of one written anew.
+    """Retry files that could not be read, or land the new version of a rewritten one.
 
-    Without names, all parked files of the feed are tried again, however often they were tried.
-    What was given up is tried again, too, if it is named.
+    Without names, all parked files of the feed are retried, after any number of tries. Files that
+    were given up are retried, too, if they are named.
     """
 
     why: str = "retry"
 
 
 class IgnoreFilesRequest(_OfFiles, frozen=True, kw_only=True):
-    """Give files up that could not be read, or leave the new version out of one written anew."""
+    """Give up files that could not be read, or skip the new version of a rewritten one."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -206,7 +206,7 @@ class TakeFilesRequest(_Request, frozen=True, kw_only=True):
 
 
 class _OfLease(_Request, frozen=True, kw_only=True):
-    """What requests about files of a lease have.
+    """Fields of requests about files of a lease.
 
     Attributes:
         lease: the number of the lease.
@@ -320,14 +320,14 @@ def verb_of(request: Request) -> str:
 
 
 class Outcome(StrEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     DONE = "done"
     DRY_RUN = "dry run"
     WAITING = "waiting"
     """Accepted and not carried out yet: ask again with the same id."""
     REFUSED = "refused"
-    """Nothing was recorded; the message says why, and what would help."""
+    """Nothing was recorded; the message has the reason, and what would help."""
     FAILED = "failed"
     """Something was away; asking again may succeed."""
 
@@ -336,7 +336,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The answer to a request.
 
     Attributes:
-        outcome: what became of it.
+        outcome: the result.
         records: a line per ledger record that was, or would be, appended.
         message: details, for people.
     """
@@ -347,13 +347,13 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LeasedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that somebody has taken.
+    """A file that a client has taken.
 
     Attributes:
         number: names the file in the lease.
         url: of the file.
         name: its name, without the feed's url.
-        etag: of the version that was found; read this version, or say that the file failed.
+        etag: of the version that was found; read this version, or report that the file failed.
         size: of that version, in bytes.
         modified: when it was last modified, ISO 8601 in UTC.
         attempt: how often it was taken, with this time, counted from 1.
@@ -383,5 +383,5 @@ class LeaseAnswer(Answer, frozen=True):
 
 
 def answer_type(request: Request) -> type[Answer]:
-    """What a request is answered with."""
+    """Return the type of a request's answer."""
     return LeaseAnswer if isinstance(request, LeaseRequest) else Answer
