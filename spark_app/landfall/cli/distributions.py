@@ -1,4 +1,4 @@
-"""Commands that come with distributions of their own: ``landfall audit`` and ``landfall migrate``.
+"""Commands of separate distributions: ``landfall audit`` and ``landfall migrate``.
 
 Pods need neither. Where such a distribution is installed, it adds its command, with its arguments
 and help; elsewhere the command names the distribution to install. Nothing of it is imported here by
@@ -60,10 +60,10 @@ def _add_absent(new: NewCommand, name: str, summary: str) -> None:
 
 
 def check_group(path: Path) -> None:
-    """Return if the group's file is right and its Secrets are there, as for any other command.
+    """Return if the group's file is valid and its Secrets exist, as for any other command.
 
-    The auditor reads the file again by itself, and only what it needs. From now on it is printed
-    why a server does not answer.
+    The auditor reads the file again by itself, and only what it needs. After this, the reason why a
+    server does not answer is printed.
 
     Raises:
         Stalled: SPEC_INVALID, with one line per fault.

@@ -43,7 +43,7 @@ class GroupStore:
     """A consumer group and the store that holds its ledger and objects.
 
     Attributes:
-        new_pool: makes the pools of threads in which the store is read.
+        new_pool: creates the thread pools in which the store is read.
     """
 
     group: ConsumerGroup
@@ -76,7 +76,7 @@ class GroupStore:
 
     @cached_property
     def made_by(self) -> "MadeBy":
-        """By which specs objects were made; the whole ledger is read for it.
+        """The specs by which objects were made; the whole ledger is read for it.
 
         Raises:
             Stalled: LEDGER_BROKEN.
@@ -117,10 +117,9 @@ class GroupStore:
         return output
 
     def seen_state(self) -> State:
-        """The state of the ledger, which calls applied what a look at the objects shows, too.
+        """Read the state of the ledger; visible objects count as applied, too.
 
-        The last COMMIT of a driver that idles or was killed is checked and read by it like any
-        other.
+        So the last COMMIT of an idle or killed driver is checked and read like any other.
 
         Raises:
             Stalled: LEDGER_BROKEN.
@@ -142,7 +141,7 @@ class GroupStore:
 
 
 def explain_waits(group: ConsumerGroup, *, kafka: bool = False) -> None:
-    """Print soon why the store, or Kafka if it is asked, does not answer; at once returns."""
+    """Return at once; later print why the store, or Kafka if it is asked, does not answer."""
     for root in group.spec.roots:
         console.at_end.append(explain_later(store_servers(root), console.print_waiting).set)
     if kafka:

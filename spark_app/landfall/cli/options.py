@@ -19,7 +19,7 @@ opened here, recorded in, and handed over again; while a driver has it that need
 which fences that driver (safe at any time: its Deployment restarts it).
 """
 MAX_WAIT = timedelta(minutes=10)
-"""How long a run with an end waits for servers."""
+"""How long a bounded run waits for servers."""
 
 
 def add_group(command: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_group(command: argparse.ArgumentParser) -> None:
 
 
 def add_topics(command: argparse.ArgumentParser) -> None:
-    """Add the topics that a check is about."""
+    """Add the topics to check."""
     command.add_argument(
         "topics", nargs="*", metavar="TOPIC", help="check only these topics (default: all)"
     )
@@ -71,7 +71,7 @@ def add_max_wait(command: argparse.ArgumentParser) -> None:
 
 
 def add_driver(command: argparse.ArgumentParser) -> None:
-    """Add where a request is carried out: by which driver, or here."""
+    """Add where a request is executed: by a driver, or here."""
     command.add_argument(
         "--driver",
         metavar="URL",
@@ -96,7 +96,7 @@ def add_take_over(command: argparse.ArgumentParser) -> None:
 
 
 def add_decision(command: argparse.ArgumentParser, *, needs_why: bool) -> None:
-    """Add who asks, why, and whether anything is recorded."""
+    """Add the requester, the reason, and the dry run."""
     command.add_argument(
         "--why",
         required=needs_why,

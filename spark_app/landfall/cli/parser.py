@@ -1,6 +1,6 @@
 """The parser of the command line: every command with its code, and help texts.
 
-It lists commands by what they are for, and suggests the words that were meant. It imports nothing
+It lists commands by purpose, and suggests corrections of misspelled words. It imports nothing
 heavy: ``landfall --help`` must not wait for NumPy or Spark.
 """
 
@@ -104,11 +104,11 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     },
     "this program": {"completion": "author.completion:completion"},
 }
-"""Every command by what it is for, with the module below ``landfall.cli`` and the function in it.
+"""Every command by purpose, with the module below ``landfall.cli`` and the function in it.
 
-A command below another one has that one's function, unless it is named itself; a distribution that
-is installed names its own. Modules are imported only when they run: help texts must wait neither
-for NumPy nor for the models of a spec.
+A subcommand has its parent's function, unless it is listed itself; an installed distribution names
+its own. Modules are imported only when they run: help texts must wait neither for NumPy nor for the
+models of a spec.
 """
 
 RENAMED: Mapping[str, str] = {"promote": "promote-backfill"}

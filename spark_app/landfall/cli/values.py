@@ -31,7 +31,7 @@ def port(text: str) -> int:
 
 
 def natural(text: str) -> int:
-    """A number from 0 on that fits in 64 bits."""
+    """A number of at least 0 that fits in 64 bits."""
     return _number(text, 2**63 - 1)
 
 
@@ -78,7 +78,7 @@ def duration(text: str) -> timedelta:
 
 
 def wait(text: str) -> timedelta | None:
-    """A time; None for 0, which is for ever."""
+    """A time; None for 0, which means for ever."""
     return None if text == "0" else duration(text)
 
 
@@ -198,7 +198,7 @@ def key_and_value(text: str) -> tuple[str, str]:
 
 
 def spark_master(text: str) -> str:
-    """A Spark master's URL, in a form that Spark knows."""
+    """A Spark master's URL, in a form that Spark accepts."""
     if not _MASTER.fullmatch(text):
         raise argparse.ArgumentTypeError(
             "must be local, local[N], local[*], spark://HOST:PORT, k8s://https://HOST:PORT or "

@@ -8,7 +8,7 @@ position as a hint, ``tables`` and ``steps`` take one step after another.
 
 A destination applies each step exactly once by a transaction of its own: in the same transaction as
 the rows it stores the position through which it has them, and it skips what it has. So any number
-of publishers may run at once, be killed or be frozen at any place, and the hint may be old: that
+of publishers may run at once, be killed or be frozen at any point, and the hint may be old: that
 costs work, never a row (``tests/model/publishing.py``). Landing waits for no publisher, and a
 publisher waits for no other.
 """
@@ -49,7 +49,7 @@ class Finished:
     An object of an earlier hour that becomes visible in a later slot is late.
 
     Attributes:
-        slot: the slot from which on it counts.
+        slot: the slot from which it counts.
         topic: the topic.
         until: milliseconds since 1970-01-01 UTC.
         time: of the last COMMIT up to that slot, ISO 8601 in UTC.
@@ -154,7 +154,7 @@ class Published:
 
 
 class Publisher(Protocol):
-    """Publishes what a ledger calls visible to one destination.
+    """Publishes the visible objects of a ledger to one destination.
 
     Every method may be called by any number of processes at once, and again after any error.
     """

@@ -25,7 +25,7 @@ PUBLISHERS: Mapping[str, str] = {
     "OpenLineage": "landfall.publish.events.openlineage:OpenLineage",
     "Airflow": "landfall.publish.events.airflow:Airflow",
 }
-"""Where the class of each built-in type is: one module for each."""
+"""The module with the class of each built-in type."""
 
 _PACKAGES: Mapping[str, str] = {
     "Iceberg": "pyiceberg",
@@ -41,9 +41,9 @@ _FOLLOW_REPLACEMENTS = frozenset(
 )
 """Types whose destinations stay correct when objects are replaced."""
 _TABLES_OF_FILES = frozenset({"Iceberg", "Delta", "Hive", "Glue"})
-"""Types whose tables consist of the landed files, which they and their readers look into."""
+"""Types whose tables consist of the landed files, which they and their readers open."""
 _READABLE = ("s3", "file")
-"""The schemes of output roots in which they can."""
+"""The schemes of output roots whose files they can open."""
 
 
 def check_publishers(group: ConsumerGroup, store: Store) -> None:

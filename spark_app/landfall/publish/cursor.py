@@ -1,4 +1,4 @@
-"""Keeps where a publisher is, as a hint: an old one costs work, never a row."""
+"""Stores a publisher's position, as a hint: an old one costs work, never a row."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _PUBLISHER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Position:
-    """Where a publisher is.
+    """The position of a publisher.
 
     Attributes:
         through: the last slot through which everything is published, except for ``lacking``; -1 for
@@ -81,7 +81,7 @@ class Cursor:
         return Position(found.through, found.tables, found.emptied, found.lacking)
 
     def write(self, position: Position) -> None:
-        """Keep a position, after everything through it is published.
+        """Store a position, after everything through it is published.
 
         Raises:
             Retry: the store does not answer.
@@ -97,7 +97,7 @@ class Cursor:
 
 
 def cursor_key(group: str, lane: str, publisher: str) -> str:
-    """The key of the hint at what a publisher has published.
+    """The key of a publisher's hint.
 
     Raises:
         ValueError: a name is not legal.
@@ -108,7 +108,7 @@ def cursor_key(group: str, lane: str, publisher: str) -> str:
 
 
 def published_prefix(group: str, lane: str) -> str:
-    """The prefix of the keys of what publishers keep, which no slot of the ledger has.
+    """The prefix of publishers' keys, which no slot of the ledger has.
 
     Raises:
         ValueError: the group's or the lane's name is not legal.

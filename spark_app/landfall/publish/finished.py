@@ -36,7 +36,7 @@ class Calendars:
         return self._built[entry]
 
     def periods(self, finished: Finished) -> Iterator[Period]:
-        """The periods that this makes complete, days before hours, each in order.
+        """The periods that this completes, days before hours, each in order.
 
         The first time that a topic is complete up to a time, only the last of each unit.
         """
@@ -49,7 +49,7 @@ class Calendars:
     def late(self, stretch: Stretch) -> Iterator[VisibleObject]:
         """The objects of a stretch that became visible after their output partition was complete.
 
-        An object in the slot from which on the horizon counts is not late.
+        An object in the slot from which the horizon counts is not late.
         """
         for each, horizon in self._with_horizons(stretch):
             name = parse_key(each.landed.upload.key)

@@ -1,4 +1,4 @@
-"""Reads what became visible between two positions of a ledger, and what retired."""
+"""Reads the objects that became visible or were replaced between two positions of a ledger."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -16,7 +16,7 @@ from landfall.publish.replaced_files import groups_of
 
 _DATA = ObjectKind.DATA
 MAX_OBJECTS = 5_000
-"""A stretch ends with the slot that brings it to so many objects."""
+"""The number of objects after which a stretch ends, with their slot."""
 
 
 class Follower:
@@ -33,28 +33,28 @@ class Follower:
         self._state = State()
         self._made_in = MadeIn(lambda slot: read_replace(lane, self._state, slot))
         self.opens = OpenedSpecs()
-        """By which stored specs the slots read so far were landed."""
+        """The stored specs by which the slots read so far were landed."""
 
     @property
     def unconfirmed(self) -> Iterator[LandedObject]:
-        """Objects of data that are committed, and that no slot read so far calls visible."""
+        """Data objects that are committed, and that no slot read so far makes visible."""
         for objects in self._state.unapplied.values():
             yield from (landed for landed in objects if landed.kind is _DATA)
 
     @property
     def retiring(self) -> Container[int]:
-        """Slots of the REPLACEs read so far of whose old objects some may be in their place."""
+        """Slots of the REPLACEs read so far whose old objects may still exist."""
         return self._state.retiring
 
     def stretches(self, after: int) -> Iterator[Stretch]:
         """The stretches from a position to the end of the ledger; none if nothing follows it.
 
-        A store that lists what it has taken, as S3 does, never shows a ledger that ends before a
-        position that was read earlier, however fast the publisher is that wrote the position.
+        A store with consistent listings, such as S3, never shows a ledger that ends before a
+        position that was read earlier, however fast the publisher that wrote it.
 
         Raises:
-            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule, or a list of what was
-                replaced is gone; LEDGER_BEHIND, the ledger ends before the position, which
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule, or a list of replaced
+                objects is missing; LEDGER_BEHIND, the ledger ends before the position, which
                 therefore belongs to another one.
             Retry: the store does not answer.
         """
@@ -114,8 +114,8 @@ class Follower:
         return _count(stretch.objects, stretch.replaced) >= self._max_objects
 
     def _retired_after(self, position: int) -> set[str]:
-        """The keys of all objects that retire after a position."""
-        if not has_replaced(self._lane.read()):  # as most ledgers, which need not be read for it
+        """The keys of all objects that are replaced after a position."""
+        if not has_replaced(self._lane.read()):  # as in most ledgers
             return set()
         stretches = Follower(self._lane).stretches(position)
         replaced = (each for stretch in stretches for each in stretch.replaced)
@@ -157,7 +157,7 @@ class Follower:
             )
 
     def _go_to(self, after: int) -> None:
-        """Keep a state at or before a position, the latest there is."""
+        """Keep the latest known state at or before a position."""
         if self._state.seq > after:
             self._state = State()
         if self._state.seq < after:
@@ -168,9 +168,9 @@ class Follower:
                 self._state = snapshot
 
     def behind_since(self, after: int) -> str | None:
-        """Since when something is visible that is not before a position; None if nothing is.
+        """The time since when an object after a position is visible; None if there is none.
 
-        It is when the COMMIT was written that came last before that, ISO 8601 in UTC.
+        It is the time of the last COMMIT before that, ISO 8601 in UTC.
 
         Raises:
             Stalled, Retry: as ``stretches``.
@@ -217,7 +217,7 @@ class _Gathered:
     replaced: list[ReplacedObjects] = field(default_factory=list)
 
     def add(self, state: State, visible: Visible, horizons: Mapping[str, int]) -> None:
-        """Add what a slot calls visible and complete, after these horizons."""
+        """Add what a slot makes visible and complete, after these horizons."""
         time = state.last_commit_time or ""
         decided = zip(visible.objects, visible.due, strict=True)
         data = ((o, slot) for o, slot in decided if o.kind is _DATA)

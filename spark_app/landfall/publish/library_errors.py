@@ -1,11 +1,11 @@
 """Classifies exceptions of a destination's library: wait, or a user must act.
 
 A publisher retries what passes by itself: a network that fails, a server that is overloaded, a
-commit that lost a race. Libraries raise the same classes for what never passes, such as a table of
-a format version that they cannot write. So the list below names what passes, and any other error is
-retried a few times only: the same one ``REPEATS`` times in a row is a ``DestinationConflict`` with
-the library's own text. A publisher tries that again every minute, so that an error which passes
-after all is forgotten with the first success.
+commit that lost a race. Libraries raise the same classes for permanent errors, such as a table of a
+format version that they cannot write. So the list below names errors that pass, and any other error
+is retried a few times only: the same one ``REPEATS`` times in a row is a ``DestinationConflict``
+with the library's own text. A publisher retries that every minute, so an error that passes after
+all is forgotten with the first success.
 
 =====================================================  ==================================
 the error, or one that it was raised ``from``          becomes
@@ -32,7 +32,7 @@ from landfall.errors import (
 )
 
 REPEATS = 5
-"""So often in a row the same unknown error is taken for one that may pass."""
+"""How often in a row the same unknown error is treated as one that may pass."""
 
 _PASSING = {
     "builtins.ConnectionError",

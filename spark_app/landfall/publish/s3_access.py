@@ -54,7 +54,7 @@ class S3Access:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that belong into no message."""
+        """Values that must not appear in messages."""
         quoted = urlsplit(self.proxy).password or ""
         values = (self.secret_key, self.token, quoted, unquote(quoted))
         return tuple(value for value in values if value)
@@ -88,7 +88,7 @@ def s3_access(settings: S3) -> S3Access:
         StoreAway: what hands out credentials does not answer.
     """
     # Arrow has no other setting for it. As in landing, no checksum follows the body of an upload:
-    # versitygw 1.8 leaves it unread now and then, and takes it for the next request.
+    # versitygw 1.8 sometimes leaves it unread, and takes it for the next request.
     os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
     try:
         found = current_credentials(settings)

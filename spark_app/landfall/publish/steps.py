@@ -86,7 +86,7 @@ class StepPublisher:
         self.cursor.write(Position())
 
     def _published(self, stretch: Stretch) -> Stretch:
-        """The stretch with what belongs to published topics."""
+        """The stretch with the objects of published topics."""
         objects = (o for o in stretch.objects if self.context.object_name(o.landed.upload.key))
         finished = (each for each in stretch.finished if self.context.is_published(each.topic))
         return replace(stretch, objects=tuple(objects), finished=tuple(finished))

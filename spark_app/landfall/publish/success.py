@@ -94,7 +94,7 @@ class SuccessPublisher:
         return f"{self.late} objects came late since this driver started" if self.late else ""
 
     def publish(self, follower: Follower) -> Published:
-        """See ``Publisher``; ``objects`` are markers, also those that were there."""
+        """See ``Publisher``; ``objects`` are markers, including existing ones."""
         at = self.cursor.read()
         done = Published(at.through)
         for stretch in follower.stretches(at.through):
@@ -159,7 +159,7 @@ class SuccessPublisher:
                 if period.start >= starts.get((topic, period.unit), period.start):
                     complete.append((folder.count("/"), folder))
         self._forget(found, ends)
-        # The hours of a day first: who finds the day's marker finds theirs.
+        # The hours of a day first: once the day's marker exists, theirs do.
         for _, folder in sorted(complete, key=lambda each: (-each[0], each[1])):
             found.markers.append(f"{folder}/{self.options.marker}")
 

@@ -44,7 +44,7 @@ class TableNames:
         """Check the template against the topics that the group names.
 
         Raises:
-            ValueError: it is none, or two topics would share a table.
+            ValueError: it is invalid, or two topics would share a table.
         """
         if not _TEMPLATE.fullmatch(_filled(template, "topic", 1)):
             raise ValueError(
@@ -132,7 +132,7 @@ class TableFolders:
         return _filled(self.template, name.topic, name.generation) if name else None
 
     def check_new(self, table: str) -> None:
-        """Return if a table may be in a folder where there is none yet.
+        """Return if a new table may be created in a folder.
 
         Raises:
             Stalled: DESTINATION_CONFLICT, VACUUM would delete landed objects that are there.
@@ -152,7 +152,7 @@ class TableFolders:
                 )
 
     def _check_routes(self, specs: TopicSpecs) -> None:
-        """Return if all objects of each topic land below a folder that VACUUM passes over."""
+        """Return if all objects of each topic land below a folder that VACUUM skips."""
         for _, spec in _used(self.context, specs) or specs.used():
             first = spec.route.pattern.partition("/")[0]
             if spec.route.topic_path is not None or not HIDDEN.fullmatch(first):
@@ -229,8 +229,8 @@ def _shared(first: str, second: str, table: str) -> str:
 # landed objects may be in the table's folder below such a folder only (ADR 0049).
 
 HIDDEN = re.compile(r"_(?!delta_|change_data)[A-Za-z0-9_.-]+")
-"""Names of folders that VACUUM passes over. Those that it does not, begin in the same way: Delta's
-own, and the folders of partition columns, which have ``=`` in their names.
+"""Names of folders that VACUUM skips. Exceptions begin in the same way: Delta's own folder, and the
+folders of partition columns, which have ``=`` in their names.
 """
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
@@ -269,7 +269,7 @@ def below(folder: str, url: str) -> str | None:
 
 
 def _normal(url: str) -> str:
-    """A URL without its last slash, and without what is spelled differently: ``s3a``, ``//``."""
+    """Normalize a URL: without its last slash, ``s3a`` and ``//``."""
     scheme, has_scheme, rest = url.partition("://")
     if not has_scheme:
         scheme, rest = "file", url.removeprefix("file:")

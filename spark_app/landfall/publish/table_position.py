@@ -1,7 +1,7 @@
-"""How far a table follows a ledger, and which objects it was never given. Pure.
+"""A table's position in a ledger, and the objects that it left out. Pure.
 
-A table keeps this together with its rows, in a form of its destination's. Keys are packed into
-text, since a pass may leave out thousands.
+A table stores this together with its rows, in its destination's form. Keys are packed into text,
+since a pass may leave out thousands.
 """
 
 import base64

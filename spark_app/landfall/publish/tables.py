@@ -30,7 +30,7 @@ TableOf = Callable[[LandedObject], str | None]
 """The name of an object's table; None if it belongs to none."""
 
 TOLERATED_SILENCE = 2
-"""So many tables in a row without an answer, and a pass ends."""
+"""The number of tables in a row without an answer that ends a pass."""
 
 
 class Tables(Protocol):
@@ -143,18 +143,18 @@ class _Failures:
 
 @dataclass(frozen=True)
 class TablePublisher:
-    """Publishes what a ledger calls visible to tables; see ``Publisher``.
+    """Publishes the visible objects of a ledger to tables; see ``Publisher``.
 
-    A table that cannot be brought up to date keeps no other table from it.
+    A table that cannot be brought up to date does not block the other tables.
 
     Attributes:
         new_follower: follows the ledger.
         cursor: the hint at the position.
         tables: where to.
-        table_of: which table an object belongs to.
+        table_of: the table of an object.
         workers: how many tables are appended to at once; ``tables`` must be thread-safe for it.
         follows_replacements: whether ``tables`` remove replaced objects.
-        choice: which objects are published at all.
+        choice: of the objects to publish.
     """
 
     new_follower: Callable[[], Follower]
@@ -211,7 +211,7 @@ class TablePublisher:
         failures: _Failures,
         lacking: dict[str, int],
     ) -> int:
-        """Append parts of a stretch to their tables; returns how many objects that were.
+        """Append parts of a stretch to their tables; return the number of objects.
 
         ``lacking`` has the tables that do not have their part then; see ``Position``.
         """
@@ -242,7 +242,7 @@ class TablePublisher:
                 pass
 
     def position(self) -> int:
-        """See ``Publisher``. A table that failed holds it back: it may still name what retired."""
+        """See ``Publisher``. A failed table holds it back: it may still name replaced objects."""
         return self.cursor.read().published
 
     def preview(self, follower: Follower) -> Iterator[str]:
@@ -286,7 +286,7 @@ class TablePublisher:
     def _by_table(self, stretch: Stretch, emptied: int) -> dict[str, Stretch]:
         """The parts of a stretch, by the table that they concern.
 
-        ``replaced`` has what was to be taken out of a table, or may have been in it.
+        ``replaced`` has the objects to be removed from a table, or that may have been in it.
         """
         objects = self._tables_of(stretch.objects)
         left_out = self._tables_of(stretch.left_out)
@@ -326,7 +326,7 @@ class TablePublisher:
         }
 
     def _append(self, table: str, part: "_Part") -> bool:
-        """Append a part of a stretch to its table, and before it what the table lacks.
+        """Append a part of a stretch to its table, after what the table lacks.
 
         Nothing is left to append if no object up to the end of the stretch belongs to the table: it
         may have had some under another spec, such as before its topic was taken out of ``topics``.

@@ -1,4 +1,4 @@
-"""The arguments of the commands by which a group file is made, read and tried.
+"""The arguments of the commands that write, read and try a group file.
 
 They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
 """

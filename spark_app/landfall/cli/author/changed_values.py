@@ -1,7 +1,7 @@
-"""Names what reads a field whose value is another one by ``decode.values: Common``.
+"""Finds readers of fields whose values differ with ``decode.values: Common``.
 
-A route that reads such a field has new folders, a condition has other rows. What a group without
-``Common`` reads is never named: its values are those that it has always had.
+A route that reads such a field has new folders, a condition has other rows. Nothing is reported for
+a group without ``Common``: its values are unchanged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ def changed_values(spec: "GroupSpec", path: str = "spec") -> Iterator[tuple[str,
     Args:
         spec: the group's spec, or the spec of some topics. For an invalid spec, the error is
             yielded.
-        path: of the fields that it is made of.
+        path: of the spec's fields.
     """
     # Other commands need neither Arrow nor all stages.
     from landfall.registry import pipeline  # noqa: PLC0415

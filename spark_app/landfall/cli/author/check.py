@@ -1,4 +1,4 @@
-"""``landfall check``: everything that is wrong with group files, before anything runs."""
+"""``landfall check``: finds all faults of group files before anything runs."""
 
 import argparse
 import json
@@ -21,13 +21,13 @@ from landfall.errors import LandfallError, LettersDenied, Reason, Stalled, Store
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that is wrong with a group file or what it names.
+    """A fault of a group file or of a thing that it names.
 
     Attributes:
         file: the file.
         reason: one word for it, as in conditions and status.
-        message: the field and what is wrong.
-        may_pass: whether it may come right without a change.
+        message: the field and the fault.
+        may_pass: whether it may pass without a change.
     """
 
     file: Path
@@ -42,7 +42,8 @@ def check(arguments: argparse.Namespace) -> ExitCode:
     With ``--lifecycle``, print the rules of buckets instead.
 
     Returns:
-        USAGE if something is to be changed, UNAVAILABLE if servers do not answer and that is all.
+        USAGE if something has to be changed, UNAVAILABLE if the only fault is that servers do not
+        answer.
     """
     if arguments.lifecycle:
         return _show_lifecycle(arguments.groups)
@@ -64,10 +65,10 @@ def check(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _show_lifecycle(paths: Iterable[Path]) -> ExitCode:
-    """Print the rules that delete in each bucket what no driver does once none runs.
+    """Print the rules by which each bucket deletes leftovers when no driver runs.
 
     Raises:
-        Stalled: SPEC_INVALID, a file is wrong.
+        Stalled: SPEC_INVALID, a file has faults.
     """
     from landfall.driver.process.lifecycle_rules import documents  # noqa: PLC0415  # as in _faults
 
@@ -98,7 +99,7 @@ def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault
         )
         warnings += [f"{path}: {field}: {text}" for field, text in changed]
     if offline or of_file:
-        # Servers would be asked with what is known to be wrong.
+        # Servers would be asked with known faults.
         return
     yield from (_fault(path, error) for error in preflight.server_faults(group))
     if advice := preflight.advice(group):
@@ -119,7 +120,7 @@ def _show(path: Path, faults: Iterable[Fault], *, offline: bool) -> None:
 
 def _line(fault: Fault) -> str:
     of = "" if fault.reason == Reason.SPEC_INVALID else f" ({fault.reason})"
-    # Of a line of YAML the message begins with the file already.
+    # A message about a line of YAML begins with the file already.
     place = "" if fault.message.startswith(f"{fault.file}:") else f"{fault.file}: "
     return escape(f"{place}{fault.message}{of}")
 

@@ -1,7 +1,7 @@
 """``landfall completion``: a script that completes commands and options in a shell.
 
-The script is made from the parser, so it knows what this version accepts; words that are neither
-commands nor options complete to files.
+The script is generated from the parser, so it matches this version; words that are neither commands
+nor options complete to files.
 """
 
 import argparse

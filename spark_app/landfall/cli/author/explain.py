@@ -97,7 +97,7 @@ def _publisher(entry: PublisherEntry) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where a value may be written: documents by name, the one that counts first."""
+    """The documents that may set a value, by name, in order of precedence."""
 
     documents: Sequence[tuple[str, object]]
 
@@ -111,7 +111,7 @@ class _Places:
 
     @property
     def source_of_nothing(self) -> str:
-        """The source of an empty mapping: those that are filled have not been inherited."""
+        """The source of an empty mapping: filled ones have not been inherited."""
         return next((at for at, document in self.documents if document == {}), "default")
 
 

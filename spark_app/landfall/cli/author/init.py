@@ -1,7 +1,7 @@
-"""``landfall init``: a group file for a topic, from arguments and from what its records are.
+"""``landfall init``: a group file for a topic, from arguments and its records.
 
-The sections that depend on records are guessed by trial: a guess is taken only if the stages that
-would land the records land all of them. What is written has passed ``landfall check --offline``.
+The sections that depend on records are guessed by trial: a guess is used only if the stages that
+would land the records land all of them. The written file has passed ``landfall check --offline``.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from landfall.task.partitioning import Partitioner
 from landfall.task.trial import Fate, trials
 
 SAMPLE = 50
-"""How many of the last records are looked at."""
+"""How many of the last records are examined."""
 _MAX_FIELDS = 12
 """How many fields are tried as the one that dates a record."""
 _MAX_DEPTH = 3
 _TIME_WORDS = ("timestamp", "time", "ts", "at", "date", "created", "when", "datetime")
 _FAR_DAYS = 5 * 366
-"""A field that dates records further than this from Kafka's own timestamps is none of time."""
+"""A field whose times differ from Kafka's timestamps by more than this is not a time."""
 _SCHEMA_ID = 5
 """Bytes of a schema id before a payload: a zero and four of the number."""
 _WITH_SCHEMA = ("Avro", "Protobuf")
@@ -52,7 +52,7 @@ Document = dict[str, Any]
 
 @dataclass
 class Draft:
-    """A group that is being made.
+    """A group that is being written.
 
     Attributes:
         document: the group.
@@ -146,13 +146,13 @@ def _group(draft: Draft) -> ConsumerGroup:
     try:
         require_sound(group)
     except Retry as error:
-        # Credentials are no part of the file.
+        # Credentials do not belong into the file.
         draft.notes.append(f"before it runs: {error}")
     return group
 
 
 def _sample(draft: Draft, arguments: argparse.Namespace) -> Sequence[Records]:
-    """Some records of the topic; none if nothing is looked at."""
+    """Some records of the topic; none if none are to be examined."""
     if arguments.records:
         file = RecordFile(arguments.records, "text", int(datetime.now(UTC).timestamp() * 1000))
         return [file.read(TopicPartition(arguments.topic, 0), SAMPLE)]
@@ -191,7 +191,7 @@ def _guess(draft: Draft, sample: Sequence[Records], registry: str) -> None:
 
 
 def _objects(payloads: Sequence[bytes]) -> list[Mapping[str, Any]]:
-    """The payloads as JSON objects; empty if a tenth of them or more are none."""
+    """The payloads as JSON objects; empty if a tenth of them or more are not JSON objects."""
     found: list[Mapping[str, Any]] = []
     for payload in payloads:
         try:

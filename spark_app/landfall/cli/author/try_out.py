@@ -1,4 +1,4 @@
-"""``landfall try``: what would become of a topic's records, stage by stage; nothing is landed."""
+"""``landfall try``: shows the outcome of a topic's records, stage by stage, without landing any."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ MAX_SHOWN = 400
 
 @dataclass(frozen=True)
 class _Shown:
-    """A record with what would become of it."""
+    """A record with its outcome."""
 
     records: Records
     trial: Trial
@@ -66,7 +66,7 @@ class _Shown:
 
 
 def try_out(arguments: argparse.Namespace) -> ExitCode:
-    """Print what would become of records; the exit code is NOTHING if there are none.
+    """Print the outcome of records; the exit code is NOTHING if there are none.
 
     Raises:
         Stalled: SPEC_INVALID, the group, the topic or the file is not usable; TOPIC_MISSING.
@@ -181,7 +181,7 @@ def _as_json(shown: _Shown) -> Mapping[str, object]:
 
 
 def _plain(value: object) -> object:
-    """The value with nothing in it that JSON does not have."""
+    """The value, with only what JSON can express."""
     return msgspec.to_builtins(value, str_keys=True)
 
 

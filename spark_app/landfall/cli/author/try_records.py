@@ -31,7 +31,7 @@ from landfall.store.memory import MemoryStore
 from landfall.task.feed_reader import FeedReader, OpenFeed
 
 _WIDER = 8
-"""How many times as many offsets are read if there were too few records in them."""
+"""The factor by which more offsets are read if they had too few records."""
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -110,7 +110,7 @@ def _last(
 
 
 def _read(reader: Reader, slice_: Slice) -> Iterator[Records]:
-    """The records of a slice; why it ends early is an error here, not a shorter slice."""
+    """The records of a slice; if it ends early, that is an error here, not a shorter slice."""
     try:
         yield from reader.read(slice_)
     except EndsEarly as early:
@@ -168,7 +168,7 @@ class RecordFile:
     stdin: BinaryIO = field(default_factory=lambda: sys.stdin.buffer)
 
     def read(self, tp: TopicPartition, limit: int) -> Records:
-        """The first records, with offsets from 0 on if the lines have none.
+        """The first records, with offsets from 0 if the lines have none.
 
         Raises:
             Stalled: SPEC_INVALID, the file cannot be read, or a line is not of this kind.
@@ -226,7 +226,7 @@ KINDS: Sequence[str] = tuple(_KINDS)
 
 
 def _bytes(value: object) -> bytes | None:
-    """The bytes that a line means: text, base64, or JSON written out.
+    """The bytes that a line stands for: text, base64, or JSON written out.
 
     Raises:
         ValueError: it is no base64.

@@ -1,4 +1,4 @@
-"""The arguments of the commands that change what is landed.
+"""The arguments of the commands that decide about records.
 
 They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
 """

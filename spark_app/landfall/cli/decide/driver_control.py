@@ -13,9 +13,9 @@ from landfall.api.verbs import Answer, Outcome, Request, answer_type, verb_of
 from landfall.errors import Reason, Retry, Stalled
 
 TIMEOUT_SECONDS = 60
-"""Longer than a driver lets a request wait before it answers."""
+"""Longer than a driver holds a request before it answers."""
 MAX_WAIT_SECONDS = 600
-"""How long a request that waits for a batch in flight is asked for again."""
+"""How long a request that waits for a batch in flight is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DriverControl:
 
         Raises:
             Retry: the driver does not answer.
-            Stalled: SPEC_INVALID, it does not take the token or the request.
+            Stalled: SPEC_INVALID, it does not accept the token or the request.
         """
         deadline = time.monotonic() + max_wait
         while True:

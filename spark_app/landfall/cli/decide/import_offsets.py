@@ -1,4 +1,4 @@
-"""``landfall import-offsets``: begin where another consumer of the topics has stopped."""
+"""``landfall import-offsets``: begin where another consumer of the topics stopped."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ class ImportedOffsets:
 
 
 def import_offsets(arguments: argparse.Namespace) -> ExitCode:
-    """Print the committed offsets as YAML, or let the topic partitions enter the ledger there."""
+    """Print the committed offsets as YAML, or add the topic partitions to the ledger there."""
     from landfall.source.kafka_groups import committed_offsets  # noqa: PLC0415  # needs Kafka's client
 
     if arguments.add and not arguments.why.strip():
@@ -88,7 +88,7 @@ def _add(
     topics: Sequence[Topic],
     arguments: argparse.Namespace,
 ) -> ExitCode:
-    """Let the topic partitions enter the ledger that are not in it, and print them."""
+    """Add the topic partitions that the ledger lacks, and print them."""
     state = session.lane.read()
     entries = new_entries(session.as_opened(state), imported.starts, topics)
     records = bool(entries) and not arguments.dry_run
@@ -124,7 +124,7 @@ def _named(tp: TopicPartition) -> dict[str, object]:
 def new_entries(
     state: State, starts: Mapping[TopicPartition, int], topics: Sequence[Topic]
 ) -> tuple[Entry, ...]:
-    """Where topic partitions that are not in the lane would enter it, if they may enter now."""
+    """The offsets at which missing topic partitions would enter the lane, if they may enter now."""
     ids = {topic.name: topic.topic_id for topic in topics}
     may_enter = {tp for tp in membership.changes(state, topics).enter if tp not in state.members}
     return tuple(

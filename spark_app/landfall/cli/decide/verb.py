@@ -1,7 +1,7 @@
 """``landfall skip``, ``drop``, ``undo`` and the other verbs of ``landfall.api.verbs``.
 
 A request goes to the running driver, if ``--driver`` names one or if this is a driver's pod.
-Otherwise the lane is opened here, and handed over again once the request is recorded.
+Otherwise the lane is opened here, and yielded again once the request is recorded.
 """
 
 import argparse
@@ -57,7 +57,7 @@ EXIT_CODES: Mapping[Outcome, ExitCode] = {
 
 
 def verb(arguments: argparse.Namespace) -> ExitCode:
-    """Carry a request out, and print what was recorded."""
+    """Execute a request, and print what was recorded."""
     named, topic, partition = _target(arguments)
     request = _request(arguments, topic, partition)
     driver = driver_to_ask(arguments, os.environ)
@@ -98,7 +98,7 @@ def lane_session(path: Path) -> "Iterator[LaneSession]":
 
 
 def show(answer: Answer, *, as_json: bool = False) -> ExitCode:
-    """Print what was recorded, or would be, and why it is not more."""
+    """Print what was recorded, or would be, and why no more was."""
     if as_json:
         console.print_json(msgspec.to_builtins(answer))
     is_good = answer.outcome in {Outcome.DONE, Outcome.DRY_RUN}
@@ -136,9 +136,9 @@ def parse_target(text: str) -> tuple[str, int | None]:
 
 
 def _target(arguments: argparse.Namespace) -> tuple[str, str, int | None]:
-    """The group's file, what it is about, and the Kafka partition, of ``[GROUP.yaml] [TARGET]``.
+    """The group's file, the target, and the Kafka partition, of ``[GROUP.yaml] [TARGET]``.
 
-    It is about a topic, a slot (``undo``), or a backfill (``promote``).
+    The target is a topic, a slot (``undo``), or a backfill (``promote``).
     """
     words = list(arguments.target)
     named = words.pop() if arguments.verb != "retry" else ""
@@ -168,7 +168,7 @@ def _topic_partition(verb: str, named: str) -> tuple[str, int | None]:
 
 
 def group_path(named: str) -> Path:
-    """The group's file: the one that is named, or the one of a driver's pod.
+    """The group's file: the named one, or a driver pod's.
 
     Raises:
         Stalled: SPEC_INVALID, there is neither.

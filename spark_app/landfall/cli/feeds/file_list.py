@@ -38,7 +38,7 @@ CHANGED = {
 
 
 def file_list(arguments: argparse.Namespace) -> ExitCode:
-    """Print the files that are asked for, and how many there are."""
+    """Print the requested files, and their number."""
     target = file_target(arguments.target, needs_feed=False)
     opened = GroupStore.of(target.path)
     state = opened.lane.read()
@@ -69,7 +69,7 @@ class ListedRows:
 
 
 def _read_rows(opened: GroupStore, state: State, topics: Iterable[str]) -> dict[str, FeedRows]:
-    """The rows of the files of each feed that is landed, by the ledger up to this state."""
+    """The rows of the files of each landed feed, by the ledger up to this state."""
     counted = {
         topic: FeedRows(
             TopicPartition(topic, 0),
@@ -115,7 +115,7 @@ def _files(
     feed: spec.Feed,
     wanted: tuple[FileTarget, SourceFiles | None],
 ) -> Iterator[FileStatus]:
-    """The files, without a state to choose them by; from a bucket, too, if there is one."""
+    """The files, not filtered by state; from a bucket, too, if there is one."""
     target, source = wanted
     tp = TopicPartition(feed.topic, 0)
     keys = FeedKeys(opened.name, LANE, feed.topic)

@@ -12,7 +12,7 @@ from landfall.errors import Reason, Stalled
 
 
 def file_requests(arguments: argparse.Namespace) -> ExitCode:
-    """Carry a request about files out, and print what was recorded."""
+    """Execute a request about files, and print what was recorded."""
     target = file_target(arguments.target)
     request = _request(arguments, target)
     driver = driver_to_ask(arguments, os.environ)

@@ -29,7 +29,7 @@ from landfall.cli.text import console
 from landfall.errors import Reason, Retry, Stalled
 
 TRIES = 5
-"""How often a driver is asked that does not answer: under the same id, it is carried out once."""
+"""How often an unanswered request is sent: with the same id, it is executed once."""
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 """How the name of a group's file ends."""
 

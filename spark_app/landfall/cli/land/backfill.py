@@ -76,20 +76,20 @@ class OpenBackfill:
         return read_landed(self.live.lane, within=self.plan.offsets).promotions.of(self.name)
 
     def check_landed(self, landed: LandedNow) -> None:
-        """Raise ``Stalled`` unless the side lane has landed its ranges, and nothing else."""
+        """Raise ``Stalled`` unless the side lane has landed exactly its ranges."""
         ids = [(each.topic_partition, each.topic_id) for each in self.plan.ranges]
         check_landed(landed, self.plan.slices, ids)
 
 
 def backfill(arguments: argparse.Namespace) -> ExitCode:
-    """Carry out a command below ``backfill``.
+    """Execute a command below ``backfill``.
 
     Raises:
         Stalled: SPEC_INVALID, the names or the choice are wrong.
         Retry: a store does not answer, or something chosen is not visible yet.
     """
     opened = OpenBackfill(GroupStore.of(arguments.group), arguments.name)
-    _ = opened.spec  # a name that is none is refused before anything is read
+    _ = opened.spec  # an invalid name is refused before anything is read
     return _ACTIONS[arguments.action](opened, arguments)
 
 
@@ -112,11 +112,11 @@ def _plan(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
 def make_plan(
     opened: OpenBackfill, arguments: argparse.Namespace, *, is_stored: bool
 ) -> tuple[SidePlan, Backfill]:
-    """The plan of what the arguments choose, written down or not.
+    """Plan what the arguments choose, and store the plan if ``is_stored``.
 
     Raises:
-        Stalled: SPEC_INVALID, nothing is chosen, or what cannot be landed again; or there is
-            another plan of this name.
+        Stalled: SPEC_INVALID, nothing is chosen, or something that cannot be landed again; or
+            another plan has this name.
         NothingToCheck: the group has no ledger.
         Retry: a store does not answer, or something chosen is not visible yet.
     """

@@ -1,4 +1,4 @@
-"""``landfall backfill compare``: what a backfill landed, against what is live, row by row."""
+"""``landfall backfill compare``: compares a backfill with the live objects, row by row."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,8 +31,8 @@ def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
     """Compare, and print a line per folder; the exit code is FAULT if any row differs.
 
     Raises:
-        Stalled: SPEC_INVALID, the backfill is not landed, or what is live has changed since its
-            plan; OBJECT_LOST, an object is gone or damaged.
+        Stalled: SPEC_INVALID, the backfill is not landed, or the live objects have changed since
+            its plan; OBJECT_LOST, an object is missing or damaged.
         Retry: a store does not answer, or something live is not visible yet.
     """
     opened = OpenBackfill(GroupStore.of(arguments.group), arguments.name)
@@ -145,7 +145,7 @@ def _add_row(table: Table, name: str, each: Difference) -> None:
 
 
 def as_text(sample: Sample) -> str:
-    """The row with where it is, in one line."""
+    """The row with its place, in one line."""
     offset = "" if sample.offset is None else f" offset {sample.offset}"
     text = sample.text if len(sample.text) <= MAX_TEXT else f"{sample.text[:MAX_TEXT]}…"
     return f"{sample.key}:{sample.row}{offset}  {text}"

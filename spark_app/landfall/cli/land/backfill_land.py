@@ -1,8 +1,8 @@
 """``landfall backfill land``: plan, land and compare in one command that may be run again.
 
-Each step leaves what the next one needs in the store, so a restarted process, such as a pod,
-continues: a plan is made once, landing continues by the ledger of the side lane, and the report
-contains the comparison. A report records the outcome; ``_landfall/report.json`` keeps a good one.
+Each step stores the input of the next one, so a restarted process, such as a pod, continues: a plan
+is made once, landing continues by the ledger of the side lane, and the report contains the
+comparison. A report records the outcome; ``_landfall/report.json`` keeps a good one.
 """
 
 import argparse
@@ -42,7 +42,7 @@ from landfall.reading.comparing import Difference
 log = logging.getLogger(__name__)
 
 REPORT: Final = f"{SYSTEM}/report.json"
-"""Key of the report in the root of a side lane, once it is compared."""
+"""Key of the report in the root of a side lane, after the comparison."""
 MAX_SAMPLES = 10
 MAX_SAMPLE = 300
 """Characters of a line of the sample."""
@@ -67,7 +67,7 @@ class Reporter:
         return self.report.as_json().encode()
 
     def write(self) -> None:
-        """Write the termination message; without it, the exit code is all that is known."""
+        """Write the termination message; without it, only the exit code is known."""
         try:
             if self._file.exists():
                 self._file.write_text(termination_message(self.report), "utf-8")
@@ -100,7 +100,7 @@ def backfill_land(arguments: argparse.Namespace) -> ExitCode:
 
 @contextmanager
 def _reported(reporter: Reporter) -> Iterator[None]:
-    """Write the report however the block ends."""
+    """Write the report at any end of the block."""
     try:
         yield
     except NothingChosen as error:
@@ -161,7 +161,7 @@ def _is_landed(opened: OpenBackfill) -> bool:
     try:
         opened.check_landed(opened.landed())
     except Stalled:
-        return False  # what is wrong with it, its driver finds out, and the comparison
+        return False  # its driver and the comparison report its faults
     return True
 
 
@@ -169,10 +169,10 @@ def _is_landed(opened: OpenBackfill) -> bool:
 
 
 def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter) -> ExitCode:
-    """Land the ranges; returns how the driver ended, or UNFINISHED if it was interrupted.
+    """Land the ranges; return the driver's exit code, or UNFINISHED if it was interrupted.
 
     Raises:
-        Stalled: it ended well, and has not landed exactly what was planned.
+        Stalled: it ended well, but has not landed exactly the plan.
     """
     # The other commands need neither Spark nor Kafka.
     from landfall.driver.process.run import Options, run_group  # noqa: PLC0415
@@ -195,7 +195,7 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter
         return ExitCode.UNFINISHED
     if code is ExitCode.OK:
         opened.check_landed(opened.landed())
-    elif code is ExitCode.STALLED:  # what it could not land, it would not land again either
+    elif code is ExitCode.STALLED:  # records that it could not land would fail again
         reporter.update(phase=LandingPhase.FAILED)
         log.error("not landed", extra={"why": reporter.report.message})
     return code
@@ -249,7 +249,7 @@ def _message(status: Status) -> str:
 
 
 def compared_report(before: BackfillReport, found: list[Difference]) -> BackfillReport:
-    """The report once all is compared."""
+    """The report after the comparison."""
     data, letters = totals(found)
     folders = [each for each in found if not each.has_dead_letters]
     old, new = data.old, data.new

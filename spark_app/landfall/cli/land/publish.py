@@ -20,7 +20,7 @@ from landfall.publish.building import publisher
 from landfall.publish.context import Context
 
 TRIES = 5
-"""How often a publisher tries again when its destination does not answer."""
+"""How often a publisher retries when its destination does not answer."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     """Land a group until it is stopped or caught up.
 
     Raises:
-        Stalled: SPEC_INVALID, a port is taken, or the token file cannot be made or read.
+        Stalled: SPEC_INVALID, a port is taken, or the token file cannot be created or read.
     """
     # Other commands need neither Spark nor Kafka.
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
         http_port=arguments.http_port,
         control=_control(arguments.control_port, arguments.token_file),
     )
-    # Here, too, so that a wrong group file is answered by nothing but its faults.
+    # Here, too, so that for an invalid group file only its faults are printed.
     require_sound(group)
     ends = has_end(group, options)
     failures = Printed()
@@ -113,7 +113,7 @@ def _goal(until: "datetime | Offsets | None") -> "GoalType | None":
 
 
 def _control(port: int | None, token_file: Path | None) -> "Control | None":
-    """Where requests of this machine are accepted; a token file that is absent is made."""
+    """Return the control for requests of this machine; create a missing token file."""
     from landfall.driver.http.control import Control  # noqa: PLC0415  # as above
 
     if port is None and token_file is None:

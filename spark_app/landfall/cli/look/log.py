@@ -49,7 +49,7 @@ class Wanted:
         )
 
     def _has_time(self, text: str) -> bool:
-        # Each driver has a clock of its own: an older time does not end the search.
+        # Each driver has its own clock: an older time does not end the search.
         if self.since is None and self.until is None:
             return True
         time = console.instant(text)
@@ -60,7 +60,7 @@ class Wanted:
 
 
 def log(arguments: argparse.Namespace) -> ExitCode:
-    """Print the records that are asked for, the last first.
+    """Print the requested records, the last first.
 
     Raises:
         Stalled: LEDGER_BROKEN.
@@ -118,7 +118,7 @@ def _outcomes(opened: GroupStore, state: State) -> Outcomes:
     def undone_by(record: Replace) -> int:
         if record.purpose is not Purpose.UNDO or max(record.undoes, record.unmerges) != -1:
             return taken_back(record, Replaced((), ()))
-        # Earlier software has not written it: the list of objects shows it.
+        # Earlier releases did not write it: the list of objects shows it.
         return taken_back(record, read_replaced(opened.store, record.header.seq, record.listed))
 
     return Outcomes(state.replacing.keys(), undone_by)
@@ -143,7 +143,7 @@ def _print(entry: LogEntry, *, as_json: bool) -> None:
     if (asked := entry.decision) is not None:
         why = f": {asked.why}" if asked.why else ""
         line += f"  [{asked.verb} by {asked.who}, {asked.requested}{why}]"
-    # Not by a table, which would have to know all lines first.
+    # Not a table, which would need all lines first.
     sys.stdout.write(f"{visible(line)}\n")
 
 

@@ -36,7 +36,7 @@ from landfall.ledger.segments import entries_of
 from landfall.ledger.task_results import LandedObject, ObjectKind
 
 MAX_NAMES = 3
-"""How many names a line has before it only counts the rest."""
+"""The maximum number of names in a line; the rest is only counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""``landfall ls``: the groups whose ledgers are in a root, and when each landed something last."""
+"""``landfall ls``: the groups whose ledgers are in a root, and when each last landed something."""
 
 import argparse
 import sys
@@ -28,7 +28,7 @@ class ListedGroup:
         generation: of the last driver.
         topics: how many topics are landed.
         slots: how many slots its ledger has.
-        last_commit: when something was landed last, ISO 8601 in UTC; None if nothing was.
+        last_commit: when something was last landed, ISO 8601 in UTC; None if nothing was.
         error: why its ledger cannot be read.
     """
 
@@ -110,7 +110,7 @@ def _print(group: ListedGroup, *, as_json: bool) -> None:
 
 
 def _print_line(*cells: str) -> None:
-    # Not a table, which would have to know all lines first.
+    # Not a table, which would need all lines first.
     name, state, generation, topics, slots, last = cells
     line = f"{name:<30}  {state:<8}  {generation:>10}  {topics:>6}  {slots:>10}  {last}"
     sys.stdout.write(f"{visible(line)}\n")

@@ -156,7 +156,7 @@ def read_progress(opened: GroupStore, log: Log, file: str = "GROUP.yaml") -> Gro
 
 
 def _missing_topics(opened: GroupStore, log: Log) -> tuple[str, ...]:
-    """Topics that are named and not there; so a new group asks Kafka, too."""
+    """Topics that the spec names and Kafka lacks; so a new group asks Kafka, too."""
     kafka = opened.group.spec.source.kafka
     if kafka is None:
         return ()
@@ -206,7 +206,7 @@ class EndOffsets:
 
 
 def _end_offsets(log: Log, tps: Collection[TopicPartition]) -> EndOffsets:
-    # In this order, so that records that arrive in between do not seem to be held back.
+    # In this order, so that records arriving in between do not seem to be held back.
     high = log.offsets(tps, Bound.HIGH_WATERMARK)
     stable = log.offsets(tps, Bound.END)
     return EndOffsets(stable.offsets, high.offsets, stable.unavailable)
@@ -248,14 +248,14 @@ def _partition(tp: TopicPartition, state: State, ends: EndOffsets) -> PartitionP
         why = ends.unavailable.get(tp)
         known = PartitionProgress(tp.topic, tp.partition, checkpoint, None, None)
         return replace(known, unavailable=str(why)) if why else known
-    # The log of a recreated topic may end below the checkpoint; that is no negative lag.
+    # The log of a recreated topic may end below the checkpoint; the lag is not negative.
     left = OffsetRange(checkpoint, max(end, checkpoint))
     lag, held_back = unlanded(feeds, tp, left), max(ends.high.get(tp, end) - end, 0)
     return PartitionProgress(tp.topic, tp.partition, checkpoint, end, lag, held_back)
 
 
 def summary(progress: GroupProgress, now: datetime) -> str:
-    """How the group is, in one line."""
+    """Summarize the group in one line."""
     totals, lag = progress.totals, progress.lag_records
     if lag is None or any(p.lag_records is None for p in progress.partitions):
         state = "lag unknown"
@@ -429,7 +429,7 @@ def read_feeds(opened: GroupStore, state: State, file: str) -> tuple[FeedStatus,
 
 
 def show_feeds(feeds: Sequence[FeedStatus]) -> None:
-    """Print a line for each feed, and what is wrong with its files."""
+    """Print a line for each feed, and the errors of its files."""
     console.out().print(_table(feeds))
     for feed in feeds:
         if feed.error:

@@ -1,4 +1,4 @@
-"""``landfall top``: all groups of a root, with what each lands at present, again and again."""
+"""``landfall top``: all groups of a root, with their present rates, refreshed repeatedly."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ _COLUMNS = ("group", "state", ">records/s", ">bytes/s", ">records", ">objects", 
 
 @dataclass
 class Watched:
-    """A group, and how fast it lands."""
+    """A group and its landing rate."""
 
     records: Meter = field(default_factory=Meter)
     size: Meter = field(default_factory=Meter)
@@ -32,7 +32,7 @@ class Watched:
     error: str = ""
 
     def read(self, lane: Lane, now: float) -> None:
-        """Read its ledger once more."""
+        """Read its ledger again."""
         try:
             self.state, self.error = lane.read(), ""
         except Stalled as error:

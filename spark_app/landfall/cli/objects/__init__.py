@@ -1,4 +1,4 @@
-"""The arguments of the commands that show and check what has landed.
+"""The arguments of the commands that show and check landed objects.
 
 They import nothing heavy: help texts wait neither for NumPy nor for the models of a spec.
 """

@@ -33,7 +33,7 @@ _COPY = re.compile(rf"^{object_names.SYSTEM}/[^/]+/[^/]+-retired/[0-9]{{20}}/")
 
 
 def cat(arguments: argparse.Namespace) -> ExitCode:
-    """Print an object to standard output; of one that has retired, its copy.
+    """Print an object to standard output; for a replaced one, its copy.
 
     Raises:
         Stalled: SPEC_INVALID, the target is incomplete or there is no such object.

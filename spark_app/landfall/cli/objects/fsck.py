@@ -1,8 +1,8 @@
 """``landfall fsck``: checks every invariant of ledger and objects against the store itself.
 
-The ledger is followed first, slot by slot. Then the store is listed once, side by side with the
-objects that the ledger names. A driver may be landing meanwhile: an object without a name is
-looked up in the slots that were written since, before it is reported.
+The ledger is followed first, slot by slot. Then the store is listed once, in parallel with the
+objects that the ledger names. A driver may be landing meanwhile: an object that no record names is
+looked up in the slots written since, before it is reported.
 """
 
 import argparse
@@ -64,7 +64,7 @@ WITHOUT_ANCHOR = (
     "without --anchor, a ledger that somebody rewrote as a whole, together with its objects, "
     "passes this check"
 )
-"""The chain of hashes has no key: who may write all of it can write another one."""
+"""The chain of hashes has no key: a writer of the whole ledger can replace it."""
 MAX_FINDINGS = 5
 """How many findings of an invariant are printed; more are only counted."""
 _OBJECT_INVARIANTS = {Invariant.I3, Invariant.I5, Invariant.I6}
@@ -87,7 +87,7 @@ class Report:
         specs: likewise, stored specs.
         discovered: records that name lists of files.
         load_records: records of publishers' loads that were read.
-        expired: dead letters that are gone, as ``badRecords.retain`` asks for.
+        expired: dead letters that are deleted, by ``badRecords.retain``.
         has_objects: whether the objects were checked. They are not if the ledger is broken: after a
             broken slot it is unknown which objects should exist.
     """
@@ -237,7 +237,7 @@ def _check_schemas(opened: GroupStore, named: Mapping[str, int]) -> Iterator[Fin
     keys = [stat.key for stat in store.list_after(prefix)]
     ids = {key: schema_of_id(store.read(key)) for key in keys if "/" in key.removeprefix(prefix)}
     stored = {key.removeprefix(prefix).removesuffix(".json") for key in keys if key not in ids}
-    # One that was stored during the listing may have come too late for it.
+    # One stored during the listing may be missing in it.
     late = {name for name in ids.values() if name and name not in stored}
     stored |= {name for name in late if store.read(f"{prefix}{name}.json") is not None}
     yield from check_ids(ids, stored)
@@ -386,7 +386,7 @@ class _ObjectCheck:
             with self.opened.store.open(named.key) as stream:
                 while chunk := stream.read(READ_BYTES):
                     crc = zlib.crc32(chunk, crc)
-        except FileNotFoundError:  # it has retired or expired since, or is lost
+        except FileNotFoundError:  # it was replaced or expired since, or is lost
             return objects.check_object(named, None)
         return objects.check_bytes(named, crc)
 
@@ -399,9 +399,9 @@ class _ObjectCheck:
                 self.report.orphans += 1
 
     def _look_at_later_slots(self) -> None:
-        """Report objects without a name, but none that was named while the store was listed.
+        """Report unnamed objects, except those named while the store was listed.
 
-        Nor is an object missing that has retired meanwhile.
+        An object replaced meanwhile is not missing.
         """
         report, seen = self.report, self.report.chain.state.seq
         if self.unnamed or report.of(Invariant.I6):
@@ -440,7 +440,7 @@ def _show(report: Report, *, deep: bool) -> None:
 
 
 def _as_json(report: Report) -> dict[str, object]:
-    """Every invariant with all of its findings, and what was counted."""
+    """Every invariant with all of its findings and counts."""
     return {
         "whole": not report.findings,
         "invariants": [
@@ -588,7 +588,7 @@ def check_load_records(opened: GroupStore, *, deep: bool) -> LoadRecords:
 def check_replaced(
     slots: Slots, group: str, named: Named, before: State, record: Replace
 ) -> Iterator[Finding]:
-    """Read the list that a REPLACE names, and take it over into what is named.
+    """Read the list that a REPLACE names, and add it to the named objects.
 
     Raises:
         Retry: the store does not answer.
@@ -612,7 +612,7 @@ def check_replaced(
 
 
 def _read_list(slots: Slots, named: Replacement, slot: int) -> Replaced | Finding:
-    """The list that the REPLACE in a slot names, or what is wrong with it."""
+    """The list that the REPLACE in a slot names, or its fault."""
     try:
         return read_replaced(slots, slot, named)
     except Stalled as broken:
@@ -623,7 +623,7 @@ def _read_list(slots: Slots, named: Replacement, slot: int) -> Replaced | Findin
 
 
 def _replace(names: NamedObjects, listed: Replaced, slot: int) -> Iterator[Finding]:
-    """Expect the new objects, and the old ones no more once the REPLACE is applied."""
+    """Expect the new objects, and no longer the old ones once the REPLACE is applied."""
     for retiring in listed.retire:
         names.retire(retiring.landed.upload.key, slot)
     for new in listed.objects:
@@ -635,7 +635,7 @@ def _replace(names: NamedObjects, listed: Replaced, slot: int) -> Iterator[Findi
 
 
 def _decide_again(names: NamedObjects, record: Replace, listed: Replaced) -> Iterator[Finding]:
-    """Take note that a REPLACE is decided in a later slot; the fold has compared the lists."""
+    """Note that a REPLACE is decided in a later slot; the fold has compared the lists."""
     slot = record.header.seq
     if listed.folders != {*record.folders}:
         other = min(listed.folders ^ {*record.folders})
@@ -650,7 +650,7 @@ def _decide_again(names: NamedObjects, record: Replace, listed: Replaced) -> Ite
 def _give_up(
     slots: Slots, names: NamedObjects, given_up: Replacement, slot: int
 ) -> Iterator[Finding]:
-    """Expect the new objects of a REPLACE no more; those that were to retire have not."""
+    """No longer expect the new objects of a REPLACE; the old ones stay."""
     listed = _read_list(slots, given_up, slot)
     if isinstance(listed, Finding):
         yield listed

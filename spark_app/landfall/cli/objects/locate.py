@@ -1,6 +1,6 @@
 """``landfall locate``: from topic, Kafka partition and offset to the object and the row in it.
 
-Of a feed also from a file and a row; see ``locate_files``.
+For a feed also from a file and a row; see ``locate_files``.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def _print(arguments: argparse.Namespace, answer: Answer) -> ExitCode:
         out.print(escape(answer.message))
         for found in answer.objects:
             out.print(escape(found.url) + _row_text(found))
-        # The COMMIT names the schemas of a whole range, not which of its records had which.
+        # The COMMIT names the schemas of a whole range, not of each record.
         one_of = "one of " if len(answer.schemas) > 1 else ""
         for url in answer.schemas:
             out.print(f"decoded with {one_of}{escape(url)}")
@@ -289,7 +289,7 @@ class _Lookup:
         return [known for known, _ in islice(rows, place.first_row, end)]
 
     def _given_up(self, given_up: list[Place]) -> Answer:
-        """The answer if an object that may hold the offset can never be made."""
+        """The answer if an object that may hold the offset can never be recreated."""
         key = given_up[0].landed.upload.key
         slot = self.committed.lost[key]
         may = "was" if len(given_up) == 1 else "may have been"

@@ -84,7 +84,7 @@ class FeedParts:
         for effect in self._effects():
             match effect:
                 case LifetimeBegan(topic_partition=self.tp):
-                    self._discovers.clear()  # what a former life of the feed has left
+                    self._discovers.clear()  # remains of a former life of the feed
                 case PartsNumbered(topic_partition=self.tp, record=discover):
                     self._discovers.append(discover)
                 case _:
@@ -97,7 +97,7 @@ class FeedParts:
         """The part of this number; None if no list has it.
 
         Raises:
-            Stalled: LEDGER_BROKEN, its list is gone or damaged.
+            Stalled: LEDGER_BROKEN, its list is missing or damaged.
             Retry: the store does not answer.
         """
         for record in self._discovers:
@@ -106,7 +106,7 @@ class FeedParts:
         return None
 
     def next_number(self, number: int) -> int | None:
-        """The number that a parked part got when it was to be tried again; None if it got none."""
+        """The number that a parked part got for a retry; None if it got none."""
         for record in self._discovers:
             if record.listed and number in record.again:
                 parts = enumerate(self._list(record.listed), record.listed.first)
@@ -114,7 +114,7 @@ class FeedParts:
         return None
 
     def of_file(self, name: str) -> list[tuple[int, ListedPart]]:
-        """All parts that a file of this name ever had, of all versions; every list is read.
+        """All parts of all versions of a file of this name; every list is read.
 
         Raises:
             Stalled, Retry: as ``part``.
@@ -135,7 +135,7 @@ class FeedParts:
             row: counted from 1.
 
         Raises:
-            Stalled: SPEC_INVALID, the file has fewer rows, or is not there any more as it was.
+            Stalled: SPEC_INVALID, the file has fewer rows, or was deleted or changed.
             Retry: the store does not answer.
         """
         etag = [part.etag for _, part in parts if part.is_new][-1]
@@ -149,7 +149,7 @@ class FeedParts:
         return self._latest(last[-1][0], before)
 
     def _latest(self, number: int, row: int) -> int:
-        """The offset of a row of a part: what was not landed under a number is under the next."""
+        """The offset of a row of a part: rows not landed under a number are under the next one."""
         while (after := self.next_number(number)) is not None:
             part = self.part(after)
             if part is None or row < part.skip:

@@ -54,11 +54,11 @@ class NamedObjects:
         )
 
     def give_up(self, key: str) -> None:
-        """Expect the object no more; its key stays taken."""
+        """No longer expect the object; its key stays taken."""
         self._rows.execute("UPDATE named SET landed = NULL WHERE key = ?", (key,))
 
     def retire(self, key: str, slot: int) -> None:
-        """Expect the object no more once the REPLACE in this slot is applied."""
+        """No longer expect the object once the REPLACE in this slot is applied."""
         self._rows.execute("UPDATE named SET retired = ? WHERE key = ?", (slot, key))
 
     def decide_again(self, key: str, slot: int) -> None:
@@ -66,7 +66,7 @@ class NamedObjects:
         self._rows.execute("UPDATE named SET slot = ? WHERE key = ?", (slot, key))
 
     def find(self, key: str) -> LandedObject | None:
-        """The object that has this key; None if none has, or it was given up or has retired."""
+        """The object of this key; None if there is none, or it was given up or replaced."""
         query = "SELECT landed FROM named WHERE key = ? AND retired = -1"
         row = self._rows.execute(query, (key,)).fetchone()
         return _decode(row[0]) if row and row[0] is not None else None
@@ -92,7 +92,7 @@ class NamedObjects:
                 yield NamedObject(slot, found, applied=not is_due, retires=is_leaving)
 
     def changed(self, key: str) -> int:
-        """The last slot that named the object, or let it retire; -1 for none."""
+        """The last slot that named or replaced the object; -1 for none."""
         query = "SELECT max(slot, retired) FROM named WHERE key = ?"
         row = self._rows.execute(query, (key,)).fetchone()
         return int(row[0]) if row else -1

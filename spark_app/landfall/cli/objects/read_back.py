@@ -1,4 +1,4 @@
-"""Reading landed objects back, data and dead letters alike, and the same slices from Kafka."""
+"""Reads landed objects, data and dead letters alike, and the same slices from Kafka."""
 
 import shutil
 import tempfile

@@ -26,7 +26,7 @@ class Changed:
         retired: by the key of a replaced object, the slot of the REPLACE.
         new: the new objects, by key.
         again: the slices of backfills that supersede slices of COMMITs.
-        expired: the keys of dead letters that have expired, if that was asked for.
+        expired: the keys of expired dead letters, if requested.
     """
 
     retired: dict[str, int]
@@ -43,7 +43,7 @@ def changed(opened: GroupStore, state: State) -> Changed:
         Retry: the store does not answer.
     """
     found = Changed({}, {}, LandedAgainNow(opened.name))
-    # Most ledgers replace nothing, and need not be read for it.
+    # Most ledgers replace nothing, and need not be read.
     for effect, listed in _read(opened, state) if has_replaced(state) else ():
         found.again.take(effect, listed)
         if listed is None:
@@ -56,7 +56,7 @@ def changed(opened: GroupStore, state: State) -> Changed:
 
 
 def _read(opened: GroupStore, state: State) -> Iterator[tuple[Effect, Replaced | None]]:
-    """When topic partitions entered, and the REPLACEs that are applied with their lists."""
+    """The entry slots of topic partitions, and the applied REPLACEs with their lists."""
     kinds = LifetimeBegan | ObjectsReplaced
     said = [e for record in opened.records() for e in effects(record) if isinstance(e, kinds)]
     records = [each.record for each in said if isinstance(each, ObjectsReplaced)]
@@ -69,7 +69,7 @@ def _read(opened: GroupStore, state: State) -> Iterator[tuple[Effect, Replaced |
 
 
 def find_retired(opened: GroupStore, key: str) -> int | None:
-    """The slot of the REPLACE by which an object has retired, or is to; None for none.
+    """The slot of the REPLACE, applied or not, that replaces an object; None for none.
 
     Raises:
         Stalled: LEDGER_BROKEN, a list is gone or damaged.

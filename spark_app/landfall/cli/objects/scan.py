@@ -1,4 +1,4 @@
-"""``landfall scan``: reads landed objects and names those that are wrong by today's spec."""
+"""``landfall scan``: reads landed objects and names those with errors by today's spec."""
 
 import argparse
 import threading
@@ -105,7 +105,7 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _unconfirmed(group: str, state: State, topic: str) -> int:
-    """The rows of a topic that are committed, and not known to be visible by a look, either."""
+    """The rows of a topic that are committed, and not found visible by a look, either."""
     slots = (slot for slot in state.unapplied if slot > state.applied_through)
     objects = chain.from_iterable(state.unapplied[slot] for slot in slots)
     own = (o for o in objects if object_names.origin(group, o.upload.key).topic == topic)
@@ -187,7 +187,7 @@ def _object(found: WrongObject) -> dict[str, object]:
 
 # Reads landed objects by the spec that landed them, and decodes their rows by today's.
 #
-# ``Backup`` compares them with what today's decoder makes of the payloads that a backup holds.
+# ``Backup`` compares them with today's decoding of the payloads in a backup.
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,9 @@ class Examined:
     Attributes:
         scope: the object.
         made_by: the spec that landed it.
-        is_parsed_only: its rows were not decoded, because they do not hold what today's spec reads.
-        wrong: what is wrong with it.
+        is_parsed_only: its rows were not decoded, because they do not contain the input of today's
+            spec.
+        wrong: its errors.
     """
 
     scope: InScope
@@ -248,9 +249,9 @@ class Scanner:
         self._lock = threading.Lock()
 
     def examine(self, scope: InScope) -> Examined:
-        """The object, and what is wrong with it."""
+        """The object, and its errors."""
         topic = scope.origin.topic
-        with self._lock:  # neither specs nor stages are for several threads
+        with self._lock:  # neither specs nor stages are thread-safe
             made_by = self._made_by(scope.made_by, topic)
             allowed = Allowed(self._plugins, self._landed_by.file(scope.made_by), _REMEDY)
             allowed.check_format(made_by.output)
@@ -314,7 +315,7 @@ class Backup:
         self._opened, self._partitioners = opened, Partitioners(opened.group.spec)
 
     def compared(self, found: Iterable[Examined]) -> Iterator[Examined]:
-        """The same objects; what differs is wrong, if nothing else was."""
+        """The same objects; a difference is an error, unless they had others."""
         for (_, ranges), group in groupby(found, key=lambda e: (e.scope.slot, e.scope.ranges)):
             objects = list(group)
             if len(ranges) == 1 and all(map(self._is_comparable, objects)):
@@ -325,7 +326,7 @@ class Backup:
     def _is_comparable(self, each: Examined) -> bool:
         """Return whether its range is as in its COMMIT, and its format the one written today."""
         today = self._opened.specs.for_topic(each.scope.origin.topic)
-        # Its format comes from a bucket: being today's it is one that the group's file names.
+        # Its format comes from a bucket: as today's format it is named in the group's file.
         return each.scope.is_whole and each.made_by.output.format == today.output.format
 
     def _compared(self, slice_: Slice, objects: Sequence[Examined]) -> Iterator[Examined]:

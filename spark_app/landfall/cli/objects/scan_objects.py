@@ -34,7 +34,7 @@ class Window:
     Attributes:
         topic: their topic.
         start: when the first of them was committed; None for the first that exists.
-        until: before when the last one was; None for no end.
+        until: the time before which the last one was committed; None for no end.
         folders: of the output partition, or above it; ``*`` and other wildcards as in a shell.
     """
 
@@ -85,7 +85,7 @@ class InScope:
 
     @property
     def folder(self) -> str:
-        """Where it is, relative to the output root."""
+        """Its folder, relative to the output root."""
         return self.landed.upload.key.rpartition("/")[0]
 
 

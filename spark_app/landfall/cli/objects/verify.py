@@ -42,7 +42,7 @@ from landfall.registry import output_format
 from landfall.source import EndsEarly, Reader
 
 _GONE = frozenset({Reason.DATA_LOSS, Reason.TOPIC_MISSING, Reason.OBJECT_LOST})
-"""Why records cannot be read any more; OBJECT_LOST if another group's objects had them."""
+"""Why records can no longer be read; OBJECT_LOST if another group's objects had them."""
 MAX_FAULTS = 20
 """How many faults are printed; ``--json`` has all of them."""
 
@@ -232,7 +232,7 @@ def _compare(
     try:
         in_kafka = read_back.kafka_records(opened, reader, found.landed.piece)
         return compare(in_kafka, objects, found.lost)
-    except EndsEarly:  # what the backup has of it is damaged further on
+    except EndsEarly:  # the backup's copy of it is damaged further on
         return Comparison(slices_gone=1)
     except Stalled as stalled:
         if stalled.reason not in _GONE:
@@ -293,7 +293,7 @@ def _is_wanted(wanted: frozenset[str], landed: LandedSlice) -> bool:
 
 
 def _staying(found: Corrected, slot: int) -> Iterator[str]:
-    """Objects of a slice that should have retired, since a backfill landed it again."""
+    """Objects of a slice that should have been replaced, since a backfill landed it again."""
     for each in found.landed.objects:
         yield f"{each.upload.key}: its rows were landed again in slot {slot}, and it stays"
 

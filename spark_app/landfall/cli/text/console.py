@@ -32,7 +32,7 @@ class SafeConsole(Console):
 
 
 class NothingToCheck(Exception):  # noqa: N818  # states a fact, like StopIteration
-    """A check found nothing that it could check, which must never pass for a good result."""
+    """A check had nothing to check, which must never pass for a good result."""
 
 
 def no_ledger(group: str, url: str) -> NothingToCheck:

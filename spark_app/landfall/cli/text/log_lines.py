@@ -7,7 +7,7 @@ from landfall.errors import Reason
 from landfall.logs import event_fields, visible
 
 _SHORT = 40
-"""Characters of a text that is rather repeated than looked for above."""
+"""Texts up to this length are repeated; longer ones refer to a line above."""
 _REASONS = frozenset(map(str, Reason))
 ABOVE = "as above"
 

@@ -1,7 +1,7 @@
-"""How fast something grows at present, and when it will be done: one piece for all long commands.
+"""Present rates and remaining times, for all long commands.
 
 ``landfall run`` and ``backfill run`` measure what the statuses of their driver report. Commands
-that check or publish call ``advancing``, which shows on standard error how far they are, once they
+that check or publish call ``advancing``, which shows their progress on standard error, once they
 take longer than a few seconds. Results on standard output are the same with and without it.
 """
 
@@ -38,7 +38,7 @@ class Meter:
     """The present rate of a value that grows or shrinks, from what it was at several times."""
 
     changes: deque[tuple[float, float]] = field(default_factory=deque)
-    """Times in seconds at which the value was another one, with the value."""
+    """Times in seconds at which the value changed, with the value."""
     now: float = 0.0
 
     def add(self, now: float, value: float) -> None:
@@ -52,7 +52,7 @@ class Meter:
 
     @property
     def rate(self) -> float | None:
-        """By how much it grows in a second; None while that is not known."""
+        """The growth per second; None while unknown."""
         if not self.changes:
             return None
         (first, before), (last, value) = self.changes[0], self.changes[-1]
@@ -65,7 +65,7 @@ class Meter:
 
 
 def seconds_left(left: float, rate: float | None) -> float | None:
-    """How long something takes that is left; None if that is not known, or would be for ever."""
+    """The time for the rest; None if it is unknown or infinite."""
     return left / rate if left > 0 and rate is not None and rate > 0 else None
 
 
@@ -83,7 +83,7 @@ def left_text(done: float, total: float | None, seconds: float | None) -> str:
 
 @dataclass
 class Progress:
-    """How far a command is: so many of a total, in a unit."""
+    """The progress of a command: a count, a total, and a unit."""
 
     command: str
     units: str
@@ -101,7 +101,7 @@ class Progress:
         self.shown = now + FIRST_SECONDS - self.every
 
     def __call__(self, done: int) -> None:
-        """Show how much is done, if that was last shown some time ago."""
+        """Show how much is done, if it was last shown some time ago."""
         now = self.clock()
         self.meter.add(now, done)
         if now - self.shown >= self.every:
@@ -109,7 +109,7 @@ class Progress:
             self.show(self.text(done))
 
     def begin(self, units: str, total: int | None = None) -> None:
-        """Begin with something else that is counted."""
+        """Begin to count something else."""
         self.units, self.total, self.meter = units, total, Meter()
         self.meter.add(self.clock(), 0)
 
@@ -130,7 +130,7 @@ class Progress:
 
 
 def silent(command: str, units: str) -> Progress:
-    """A progress that is shown nowhere."""
+    """A progress that is not shown."""
     return Progress(command, units, None, lambda _: None)
 
 
@@ -143,7 +143,7 @@ def advancing(
     if not console.is_terminal:
         yield Progress(command, units, total, lambda text: console.print(text, markup=False))
         return
-    # Without a thread of its own, and results go where they went without it.
+    # Without a thread of its own, and results are printed as without it.
     with Live(
         console=console,
         auto_refresh=False,

@@ -24,7 +24,7 @@ LINE_SECONDS = 5.0
 TABLE_SECONDS = 2.0
 """The least time between two tables if nothing but the lag has changed."""
 MAX_TOPICS = 20
-"""How many topics the live table lists: those with the most lag."""
+"""How many topics the live table lists, those with the most lag."""
 
 _ENDED = {Phase.STOPPED, Phase.FENCED, Phase.STALLED}
 
@@ -41,7 +41,7 @@ def progress(
 ) -> Iterator[ShowStatus]:
     """Provide a function that shows each new status; the last one stays on the screen.
 
-    Of a run that has an end, the share that is done is shown, too. As JSON, statuses go to standard
+    For a bounded run, the share that is done is shown, too. As JSON, statuses go to standard
     output, in the shape of ``/status``. Lines and log events that share ``failures`` print each
     failure once.
     """
@@ -51,14 +51,14 @@ def progress(
     if not console.is_terminal:
         yield _Lines(console, Speed(has_end=has_end), failures=failures or Printed())
         return
-    # A thread that draws would keep `landfall run` from forking its workers.
+    # A drawing thread would keep `landfall run` from forking its workers.
     with Live(console=console, auto_refresh=False, transient=False) as live:
         yield _Table(live, Speed(has_end=has_end))
 
 
 @dataclass
 class Speed:
-    """How fast a driver lands at present, from its statuses."""
+    """The present speed of a driver, from its statuses."""
 
     has_end: bool = False
     records: Meter = field(default_factory=Meter)
@@ -68,7 +68,7 @@ class Speed:
     """The most records that were left to land."""
 
     def add(self, status: Status) -> None:
-        """Note what a status reports."""
+        """Record the numbers of a status."""
         now, rates = datetime.fromisoformat(status.time).timestamp(), status.rates
         self.records.add(now, rates.landed_records + rates.dead_lettered)
         self.input_bytes.add(now, rates.input_bytes)
@@ -159,7 +159,7 @@ def _trouble(status: Status, failures: Printed | None = None) -> str:
 
 
 def status_line(status: Status, speed: Speed | None = None, failures: Printed | None = None) -> str:
-    """The status as one line, as a log shows it; of failures that were printed, the reason."""
+    """The status as one line, as a log shows it; of printed failures, only the reason."""
     end, present = speed.of(status) if speed else ("", "")
     # A driver that recovers has not asked the source yet.
     unknown = "" if status.phase is Phase.RECOVERING else "waiting for the source,"

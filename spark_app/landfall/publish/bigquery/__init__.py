@@ -55,7 +55,7 @@ class BigQuery:
     def __init__(
         self, options: Options, context: Context, services: Services | None = None
     ) -> None:
-        """Make no request; clients are made when they are needed, with the secret as it is then."""
+        """Make no request; clients are created on demand, with the secret of that time."""
         self._options, self._context, self._services = options, context, services
 
     @classmethod
@@ -164,7 +164,7 @@ class BigQuery:
         google_auth: Any = google.auth
         ref = self._context.entry.secret_ref
         if ref is None and self._options.endpoint.startswith("http://"):
-            # An emulator: no token goes over such a connection.
+            # An emulator: no token is sent over such a connection.
             return google_auth.credentials.AnonymousCredentials()
         if ref is None:
             return None

@@ -89,12 +89,12 @@ class Chain:
         return Head(outcome.number, None, outcome)
 
     def propose(self, intent: Intent) -> bool:
-        """Create an intent if there is none with its number; whether this was done by this call."""
+        """Create an intent if there is none with its number; return whether this call did."""
         key = f"{self._prefix}{intent.number:010d}{_INTENT}"
         return self._slots.create(key, msgspec.json.encode(intent)) is Created.WON
 
     def conclude(self, outcome: Outcome) -> None:
-        """Create the outcome of a load if it has none; and delete records of old loads."""
+        """Create the outcome of a load if it has none, and delete records of old loads."""
         key = f"{self._prefix}{outcome.number:010d}{_OUTCOME}"
         self._slots.create(key, msgspec.json.encode(outcome))
         if outcome.number % KEPT_LOADS == 0:

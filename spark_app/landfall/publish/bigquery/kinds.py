@@ -42,7 +42,7 @@ class _AvroRecord(msgspec.Struct):
 
 
 class Kinds:
-    """Finds out what objects are; remembers it."""
+    """Finds the kinds of objects, and caches them."""
 
     def __init__(self, slots: Slots, format_of: Callable[[str], str]) -> None:
         """Read nothing yet; ``format_of`` is the format of an object by its key."""
@@ -64,7 +64,7 @@ class Kinds:
     def problem_of(self, each: LoadedObject) -> str:
         """Why no table can have the columns of an object; "" if one can, or it cannot be read.
 
-        BigQuery would refuse the job, with other words for each reason.
+        BigQuery would refuse the job, with a different message for each reason.
 
         Raises:
             Retry: the store does not answer.

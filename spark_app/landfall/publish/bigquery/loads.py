@@ -20,7 +20,7 @@ from landfall.errors import Reason, Stalled
 from landfall.publish import VisibleObject
 
 KEPT_LOADS = 100
-"""Records of so many loads are kept, at least; older ones are deleted in groups of as many."""
+"""The minimum number of loads whose records are kept; older ones are deleted in such groups."""
 FORGOTTEN_AFTER = timedelta(days=120)
 """BigQuery keeps the ids of jobs for 180 days ("Managing jobs"). An open load that is older than
 this and whose job is not found may have run.
@@ -29,7 +29,7 @@ _MIN_PAUSE, _MAX_PAUSE = timedelta(minutes=1), timedelta(hours=1)
 
 
 class ObjectId(msgspec.Struct, frozen=True, array_like=True):
-    """An object by the slot that calls it visible, and its key."""
+    """An object by the slot that makes it visible, and its key."""
 
     slot: int
     key: str
@@ -45,7 +45,7 @@ class LoadedObject(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def id(self) -> ObjectId:
-        """By what the object is known in a position."""
+        """The object's identity in a position."""
         return ObjectId(self.slot, self.key)
 
     @classmethod
@@ -181,7 +181,7 @@ def is_forgotten(intent: Intent, now: datetime) -> bool:
 
 
 def without_excess(objects: list[LoadedObject], limits: Limits) -> tuple[LoadedObject, ...]:
-    """The first objects that one load may have."""
+    """The first objects, as many as one load may have."""
     taken, size = [objects[0]], objects[0].size
     for each in objects[1 : limits.objects]:
         size += each.size

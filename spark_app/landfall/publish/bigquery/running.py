@@ -44,7 +44,7 @@ class Staging(Protocol):
         ...
 
     def release(self, chain: str, objects: Iterable[LoadedObject]) -> None:
-        """Delete a chain's copies of loaded objects; those that are gone are left alone.
+        """Delete a chain's copies of loaded objects; missing ones are ignored.
 
         Raises:
             Retry, Stalled: as ``stage``.
@@ -69,7 +69,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """Why no job is run for objects, and which."""
+    """The reason why no job is run, and the objects concerned."""
 
     message: str
     objects: tuple[ObjectId, ...]
@@ -113,7 +113,7 @@ class Runner:
         return self._conclude(chain, intent, state, refused)
 
     def give_up(self, chain: Chain, intent: Intent) -> Outcome:
-        """End an open load without running its job; if the job was there before, by its end.
+        """End an open load without running its job; if the job exists already, by its result.
 
         Raises:
             Retry, Stalled: as ``finish``.
@@ -180,7 +180,7 @@ class Runner:
         outcome = self._outcome(intent, state, refused)
         chain.conclude(outcome)
         if intent.objects and outcome.position == intent.after:
-            # They are loaded: what is left is a matter of the bucket's lifecycle rules.
+            # They are loaded: the bucket's lifecycle rules delete leftovers.
             with suppress(LandfallError):
                 self.staging.release(chain.begin.chain, intent.objects)
         return outcome
@@ -195,7 +195,7 @@ class Runner:
             message = f"table {intent.table}: load {intent.number} was given up"
             return loads.failed(intent, message, (), now, passes=True)
         if state.labels.get(LABEL) != intent.digest:
-            # Only a record that was deleted and created again has another content than its job.
+            # Only a record that was deleted and created again differs from its job.
             raise DestinationAway(
                 f"BigQuery: table {intent.table}: load {intent.number} is an old one"
             )

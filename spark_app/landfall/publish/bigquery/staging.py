@@ -3,8 +3,8 @@
 A copy has a name of its own for its content: the key of the object and the CRC-32 of its bytes, as
 the ledger has it. The name begins with the random id of the chains that load it, so groups of one
 name in two clusters, which share a bucket, never delete each other's copies. A copy is created if
-absent, which Cloud Storage does at once and whole (``ifGenerationMatch=0``), so a copy that is
-there is the right one. The bytes are checked against the ledger before the copy is finished.
+absent, which is atomic in Cloud Storage (``ifGenerationMatch=0``), so an existing copy is the right
+one. The bytes are checked against the ledger before the copy is finished.
 """
 
 import zlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
 WORKERS = 4
-"""Copies at once; each holds at most a chunk of an object."""
+"""Concurrent copies; each holds at most a chunk of an object."""
 _CHUNK_BYTES = 8 * 2**20
 
 
@@ -93,7 +93,7 @@ class Bucket:
         endpoint: str = "",
         timeout: float = 60,
     ) -> None:
-        """Make the client; ``url`` is ``gs://bucket/prefix``."""
+        """Create the client; ``url`` is ``gs://bucket/prefix``."""
         name, _, prefix = url.removeprefix("gs://").partition("/")
         options = {"api_endpoint": endpoint} if endpoint else None
         with translated_errors("credentials"):

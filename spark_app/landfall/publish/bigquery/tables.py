@@ -31,7 +31,7 @@ from landfall.publish.bigquery.running import Runner
 from landfall.publish.tables import Next
 
 MAX_AHEAD = 10_000
-"""So many objects are loaded while one before them is held."""
+"""How many objects are loaded after one that is held."""
 KindsOf = Callable[[Sequence[LoadedObject]], Sequence[str]]
 """Returns for each object the kind that it shares with all that one job may load with it."""
 
@@ -135,10 +135,10 @@ class LoadedTables:
     def _chosen(
         self, new: Sequence[LoadedObject], position: Position, trouble: Trouble | None
     ) -> tuple[LoadedObject, ...]:
-        """The objects of the next load: some that are not held, or all are and it is time.
+        """The objects of the next load: some not held, or held ones if all are and it is time.
 
         Raises:
-            Stalled: all are held, and it is too early to try again.
+            Stalled: all are held, and it is too early to retry.
         """
         held = {*position.held}
         free = [each for each in new if each.id not in held]

@@ -104,7 +104,7 @@ class Warehouse(Protocol):
     """
 
     def location(self, dataset: str) -> str:
-        """Where a data set ``project.dataset`` is."""
+        """The location of a data set ``project.dataset``."""
         ...
 
     def exists(self, table: str) -> bool:
@@ -126,15 +126,15 @@ class Warehouse(Protocol):
 
 @dataclass(frozen=True)
 class TableSettings:
-    """How tables are made and changed by loads.
+    """How loads create and change tables.
 
     Attributes:
-        creates: whether tables are made.
+        creates: whether tables are created.
         partitioning: type (``HOUR``, ``DAY``, …) and column, "" for the time of the load.
         expiration_ms: after which partitions are dropped.
         clustering: columns.
         updates: schema update options.
-        dataset_location: where data sets are made; "" to make none.
+        dataset_location: where data sets are created; "" to create none.
     """
 
     creates: bool = True
@@ -146,7 +146,7 @@ class TableSettings:
 
 
 class BigQueryWarehouse:
-    """BigQuery by Google's client. Nothing is tried again here."""
+    """BigQuery by Google's client. Nothing is retried here."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class BigQueryWarehouse:
         endpoint: str = "",
         timeout: float = 60,
     ) -> None:
-        """Make the client, without a request but for credentials of the machine."""
+        """Create the client, without a request except for the machine's credentials."""
         options = {"api_endpoint": endpoint} if endpoint else None
         with translated_errors("credentials"):
             self._client: Any = bigquery.Client(project, credentials, client_options=options)
@@ -173,7 +173,7 @@ class BigQueryWarehouse:
                     raise
                 new = bigquery.Dataset(dataset)
                 new.location = self._settings.dataset_location
-                # Another table of it may make it at the same time.
+                # Another of its tables may create it at the same time.
                 with suppress(exceptions.Conflict, exceptions.BadRequest):
                     self._client.create_dataset(new, exists_ok=True, **self._call)
                 found = self._client.get_dataset(dataset, **self._call)
@@ -223,7 +223,7 @@ class BigQueryWarehouse:
                 )
             except exceptions.NotFound:
                 return None
-            # The state is missing in no answer of BigQuery; without it, it is not over.
+            # Every answer of BigQuery has a state; without one, the job has not ended.
             error = found.error_result or {}
             more = [str(each.get("message", "")) for each in found.errors or ()]
             is_load = found.job_type == "load"
@@ -282,12 +282,12 @@ def _describe_new_table(config: Any, made: TableSettings) -> None:
 
 @contextmanager
 def translated_errors(what: str) -> Iterator[None]:
-    """Make errors of Google's clients our own, with what they are about.
+    """Translate errors of Google's clients, with their subject.
 
     Raises:
         DestinationAway: there was no answer, or one after which the same may succeed.
         DestinationDenied: credentials or permissions are missing.
-        Stalled: DESTINATION_CONFLICT, it refuses what is asked for.
+        Stalled: DESTINATION_CONFLICT, it refuses the request.
     """
     try:
         yield
@@ -303,8 +303,8 @@ def translated_errors(what: str) -> Iterator[None]:
             "of secretRef as credentials.json, or give the pod a workload identity"
         ) from error
     except Exception as error:
-        # The client lets errors of its transport, and of answers that are none, through as they
-        # are, in many types. What was asked for may have happened.
+        # The client passes on errors of its transport, and of malformed answers, in many types. The
+        # request may have been executed.
         raise DestinationAway(f"BigQuery: {what}: {type(error).__name__}: {error}") from error
 
 

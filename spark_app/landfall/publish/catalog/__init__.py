@@ -37,9 +37,9 @@ class Storage:
     Attributes:
         input_format: class of the input format.
         output_format: class of the output format.
-        serde: class that makes columns of what the input format gives.
+        serde: class that makes columns of the input format's output.
         parameters: of the SerDe.
-        classification: what AWS Glue calls the format.
+        classification: AWS Glue's name of the format.
     """
 
     input_format: str
@@ -51,7 +51,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it is in the catalog, or as it is to be.
+    """A table as it is in the catalog, or as desired.
 
     Attributes:
         name: its name.
@@ -76,7 +76,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as it is in the catalog, or as it is to be.
+    """A partition as it is in the catalog, or as desired.
 
     Attributes:
         values: one for each key of the table.
@@ -107,14 +107,14 @@ class Catalog(Protocol):
         ...
 
     def create(self, table: Table) -> None:
-        """Create a table, unless there is one of its name."""
+        """Create a table, unless one of its name exists."""
         ...
 
     def change(self, table: Table, columns: Columns, properties: Mapping[str, str]) -> None:
         """Give a table other columns and properties.
 
         Raises:
-            Changed: it is not as it was loaded, so that nothing was done.
+            Changed: it is not as it was loaded; nothing was done.
         """
         ...
 
@@ -123,7 +123,7 @@ class Catalog(Protocol):
         ...
 
     def add(self, table: Table, partitions: Sequence[Partition]) -> None:
-        """Add those partitions that do not exist; existing ones stay as they are."""
+        """Add the partitions that do not exist; existing ones stay as they are."""
         ...
 
     def widen(self, table: Table, partitions: Sequence[Partition], columns: Columns) -> None:

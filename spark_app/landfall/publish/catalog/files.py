@@ -81,13 +81,13 @@ WHOLE_VALUE: Mapping[str, Columns] = {
     "Text": {"value": "string"},
     "SequenceFile": {"value": "string"},
 }
-"""The columns of formats whose payloads have none that Hive knows of."""
+"""The columns of formats whose payloads have none for Hive."""
 FILES_OF_COLUMNS = frozenset({"Parquet", "Orc"})
 """Formats whose files name their columns in the footer."""
 
 
 _READERS = 8
-"""Footers that are read at once: each is a request or two to the store."""
+"""Footers that are read concurrently: each is a request or two to the store."""
 _MAX_REMEMBERED = 10_000
 _TAIL_BYTES = 64 * 1024
 """Bytes read from the end of a file at first: they contain most footers."""

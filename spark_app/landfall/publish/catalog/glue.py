@@ -4,7 +4,7 @@
 |---|---|---|
 | ``region`` | of the store | region of the catalog |
 | ``catalogId`` | of the credentials | account whose catalog it is |
-| ``endpoint`` | AWS's | URL of the service, such as that of a VPC endpoint |
+| ``endpoint`` | AWS's | URL of the service, such as a VPC endpoint's |
 | ``scheme`` | ``s3`` | of locations in S3 |
 
 The other options are in ``landfall.publish.catalog.options``. Credentials come from the secret,
@@ -309,7 +309,7 @@ class GlueTables:
                 self._write(table, "batch_update_partition", Entries=entries)
 
     def _write(self, table: Table, method: str, **arguments: Any) -> None:
-        """Call a method that answers for each partition what went wrong with it."""
+        """Call a method that returns errors by partition."""
         try:
             answer = self._ask(table.name, method, **_of(table), **arguments)
         except _Answer as error:

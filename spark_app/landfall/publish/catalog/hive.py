@@ -77,9 +77,9 @@ def _address(uri: str) -> Address:
 _REVISION = "landfall.revision"
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 UNKNOWN = {"numFiles": "-1", "totalSize": "-1", "numFilesErasureCoded": "0"}
-"""Without all of them (the last one since Hive 4), the metastore lists a new partition and notes
-what is there at the moment, by which Spark would later decide to broadcast a table. Spark, Trino
-and Hive take negative ones for unknown.
+"""Without all of them (the last one since Hive 4), the metastore lists a new partition and records
+its present size, by which Spark would later decide to broadcast a table. Spark, Trino and Hive treat
+negative ones as unknown.
 
 Source: StatsSetupConst.FAST_STATS and MetaStoreServerUtils.updatePartitionStatsFast of Hive.
 """
@@ -251,7 +251,7 @@ class Metastore:
 def _is_external(table_type: str, parameters: Mapping[str, str]) -> bool:
     """Return whether dropping a table leaves its files alone."""
     is_external = _is_set(parameters, "EXTERNAL") or table_type == "EXTERNAL_TABLE"
-    # Hive 4 makes of a managed table without transactions an external one with this property.
+    # Hive 4 turns a managed table without transactions into an external one with this property.
     return is_external and not _is_set(parameters, "external.table.purge")
 
 

@@ -16,7 +16,7 @@ from landfall.publish.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An object and where it belongs."""
+    """An object, and its table and partition."""
 
     object: VisibleObject
     name: ObjectName
@@ -57,10 +57,10 @@ class Layout:
         return self.context.object_name(key) is not None
 
     def placed(self, each: VisibleObject, name: ObjectName) -> Placed | None:
-        """An object and where it belongs; None if it is to be left out.
+        """An object and where it belongs; None if it is to be skipped.
 
         Raises:
-            ValueError: it is in other folders than the route's.
+            ValueError: its folders are not the route's.
         """
         wanted = self.naming.keys(self.specs.for_topic(name.topic))
         try:
@@ -91,7 +91,7 @@ class Layout:
         return found
 
     def table(self, name: TableName, placed: Sequence[Placed], columns: Columns) -> Table:
-        """A table that is to be created."""
+        """The table to be created."""
         first = placed[0]
         format_ = self.specs.for_topic(first.name.topic).output.format
         properties = {**self.properties, "EXTERNAL": "TRUE"}
@@ -112,7 +112,7 @@ class Layout:
         }
 
     def url(self, key: str) -> str:
-        """The URL of a folder as the catalog is to have it."""
+        """The URL of a folder for the catalog."""
         found = self.context.url(key)
         return f"{self.scheme}://{found.removeprefix('s3://')}" if found[:5] == "s3://" else found
 
@@ -145,7 +145,7 @@ class Layout:
     def check_partitions(
         self, table: Table, wanted: Iterable[Partition], found: Iterable[Partition]
     ) -> None:
-        """Return if partitions that were found are where they are to be.
+        """Return if existing partitions have the desired locations.
 
         Raises:
             ValueError: one is not.
@@ -161,10 +161,10 @@ class Layout:
                 )
 
     def missing(self, table: Table, columns: Columns) -> Columns:
-        """Those columns that a table has not.
+        """The columns that a table lacks.
 
         Raises:
-            ValueError: it has one with a type as which the objects cannot be read.
+            ValueError: it has one with a type that does not fit the objects.
         """
         there = {
             name.lower(): type_.replace(" ", "").lower() for name, type_ in table.columns.items()
@@ -183,7 +183,7 @@ class Layout:
 
 
 def _normal(location: str) -> str:
-    """A location such that two of one folder are equal: Hadoop writes some in another way."""
+    """Normalize a location so that one folder has one: Hadoop writes some differently."""
     scheme, _, rest = location.partition(":")
     scheme = "s3" if scheme in {"s3a", "s3n"} else scheme
     return f"{scheme}:{re.sub('^/+', '', rest).rstrip('/')}"

@@ -1,4 +1,4 @@
-"""The options that catalogs of files have in common, and what is built from them."""
+"""The options that catalogs of files have in common, and the publisher built from them."""
 
 import json
 from collections.abc import Mapping

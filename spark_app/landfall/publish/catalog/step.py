@@ -64,7 +64,7 @@ class FinishedOnly:
         self._calendars = Calendars(self.context.group.spec)
 
     def check(self, topic: str) -> None:
-        """Return if each directory of a topic's partitions is complete at some time.
+        """Return if each directory of a topic's partitions can become complete.
 
         Raises:
             ValueError: none is; the message begins with the option.
@@ -96,7 +96,7 @@ class FinishedOnly:
     def complete(
         self, objects: Iterable[VisibleObject], horizons: dict[str, int]
     ) -> Iterator[VisibleObject]:
-        """Those objects whose period is over at the horizon of their topic."""
+        """The objects whose period is over at the horizon of their topic."""
         for each in objects:
             name = parse_key(each.landed.upload.key)
             until = horizons.get(name.topic, -1)
@@ -130,7 +130,7 @@ def _seen(key: str, size: int, finished: Finished) -> VisibleObject:
 _BATCH = 200
 """Partitions in one request."""
 _KNOWN_SECONDS = 300.0
-"""How long a table is believed to be as it was found."""
+"""How long the state of a table is cached."""
 _ATTEMPTS = 20
 
 
@@ -224,7 +224,7 @@ class PartitionStep:
         return self.mark not in self._found(name, placed).table.properties
 
     def _found(self, name: TableName, placed: list[Placed]) -> _Known:
-        """The table as it is in the catalog, created if it was not there."""
+        """The table as it is in the catalog, created if it was missing."""
         self._known.pop(name, None)
         table = self.catalog.load(name)
         if table is None:
@@ -266,7 +266,7 @@ class PartitionStep:
     def _publish(
         self, name: TableName, placed: list[Placed], failed: dict[TableName, Stalled]
     ) -> None:
-        """Make objects of one table part of it."""
+        """Add objects to their table."""
         if name in failed:
             return
         with _collected(name, failed):
@@ -279,7 +279,7 @@ class PartitionStep:
             self._widen(known, _needed(placed, columns), wanted)
 
     def _change(self, name: TableName, columns: Columns, properties: Mapping[str, str]) -> None:
-        """Add columns and properties to a table that it has not."""
+        """Add columns and properties that a table lacks."""
         for _ in range(_ATTEMPTS):
             known = self._known[name]
             table = known.table
@@ -297,7 +297,7 @@ class PartitionStep:
         raise DestinationAway(f"table {name} is changed by somebody else again and again")
 
     def _add(self, known: _Known, new: list[Partition]) -> None:
-        """Add partitions that are not known to be there."""
+        """Add partitions that are not known to exist."""
         table = known.table
         for start in range(0, len(new), _BATCH):
             batch = [_with_columns(each, table.columns) for each in new[start : start + _BATCH]]

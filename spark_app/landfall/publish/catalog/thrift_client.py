@@ -16,9 +16,9 @@ Answer = TypeVar("Answer")
 Address = tuple[str, int]
 
 _MAX_BYTES = 256 * 2**20
-"""Of an answer's texts and lists; what is no metastore may announce more."""
+"""Limit of an answer's texts and lists; a server that is no metastore may announce more."""
 _IDLE_SECONDS = 30.0
-"""After so long a connection is not used again: what is in between may have forgotten it."""
+"""The age after which a connection is not reused: a proxy may have dropped it."""
 _GARBAGE = (EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError, struct.error)
 """Exceptions of Thrift's generated code for a malformed answer, in addition to its own errors."""
 _DENIED = (
@@ -49,8 +49,8 @@ class ThriftClient:
         Raises:
             AlreadyExistsException, NoSuchObjectException: of the generated client, for the caller.
             Refused: MetaException, which a metastore raises for very different things.
-            Stalled: the request does not fit what is there.
-            DestinationAway: it does not answer, or not as a metastore does.
+            Stalled: the request does not fit the existing objects.
+            DestinationAway: it does not answer, or not as a metastore.
         """
         from pymetastore.hive_metastore import ttypes  # noqa: PLC0415  # an extra
         from thrift.Thrift import TApplicationException, TException  # noqa: PLC0415

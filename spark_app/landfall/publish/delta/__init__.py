@@ -66,13 +66,13 @@ MAX_TRIES = 20
 _LEAST_SECRET = 4
 """Shorter values of a secret would hide parts of words."""
 _PLAIN = re.compile(r"([A-Za-z0-9:/=._-]|%25)*")
-"""Paths in a log for which it is certain what delta-rs was given to write them."""
+"""Paths in a log that delta-rs writes as they were given."""
 _PARTITION_TYPES = {"String": "string", "Date": "date", "Int32": "integer", "Int64": "long"}
 _SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
-"""Storage options that belong into no message."""
+"""Storage options that must not appear in messages."""
 _KEEP_REMOVED = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
-"""Of tables that have landed files in their folder: Spark's ``VACUUM … LITE`` deletes what a table
-does not have any more in all folders, also in those that VACUUM passes over.
+"""Of tables that have landed files in their folder: Spark's ``VACUUM … LITE`` deletes files that a
+table no longer has in all folders, also in folders that VACUUM skips.
 """
 log = logging.getLogger(__name__)
 
@@ -179,11 +179,11 @@ class DeltaTables:
     Attributes:
         files: where landed files are read, looked up at each use.
         root: the URL of the output root.
-        lane: the group and the lane whose ledger it is.
+        lane: the group and the lane of the ledger.
         storage: the storage options, looked up at each use.
         settings: of the tables.
         check_new: raises Stalled if no table may be in a folder.
-        library: what errors of delta-rs mean.
+        library: translates errors of delta-rs.
     """
 
     files: Recent[LandedFiles]
@@ -233,10 +233,10 @@ class DeltaTables:
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``. The table stays, with its identity and history.
 
-        Its columns stay as well, but for those whose type no file fits. Files that it has and is to
-        have stay, too: a version that removes a path and adds it is not valid, and readers take
-        either for the last word. Where a file with a deletion vector is to leave, all files leave
-        by a version before.
+        Its columns stay as well, except those whose type no file fits. Files that it has and is to
+        keep stay, too: a version that both removes and adds a path is not valid, and readers differ
+        on which counts. Where a file with a deletion vector is to be removed, an earlier version
+        removes all files.
         """
         with self._errors("refill", table):
             keys = [each.landed.upload.key for each in stretch.objects]
@@ -252,7 +252,8 @@ class DeltaTables:
                 in_log = _paths_in_log(loaded)
                 staying, leaving = self._parted(loaded, in_log, files)
                 # Earlier versions removed and added a path in one version: adding it once more
-                # leaves no doubt. One that another writer has spelled would be a second file.
+                # leaves no doubt. A path spelled differently by another writer would be a second
+                # file.
                 plain = {path.replace("%25", "%") for path in in_log if _PLAIN.fullmatch(path)}
                 table_url = loaded.table_uri
                 alike = {f.key for f in files if (below(table_url, f.url) or f.url) in plain}
@@ -279,7 +280,7 @@ class DeltaTables:
     def _parted(
         self, loaded: DeltaTable, in_log: Sequence[str], files: Sequence[DeltaFile]
     ) -> tuple[set[str], tuple[TableFile, ...]]:
-        """The keys of files that a table has as they are, and the files that it has besides."""
+        """The keys of files that a table has unchanged, and its remaining files."""
         table = loaded.table_uri
         wanted = {_in_table(table, file.url): file.key for file in files}
         live = [
@@ -398,7 +399,7 @@ class DeltaTables:
             raise Stalled(Reason.DESTINATION_CONFLICT, str(error)) from None
 
     def _changes_columns(self, loaded: DeltaTable, columns: Columns) -> bool:
-        """Change the columns of a table, by a version of its own; False if they fit."""
+        """Change the columns of a table, by a version of its own; return False if they fit."""
         if columns.widened:
             write_deltalake(
                 loaded,
@@ -480,9 +481,9 @@ class DeltaTables:
 
     @staticmethod
     def _action(loaded: DeltaTable, file: DeltaFile, time: str, *, moved: bool) -> AddAction:
-        """The entry of a file that was landed at a time.
+        """The log entry of a file that was landed at a time.
 
-        One whose rows have only moved, as by a merge, changes no data: streams leave it out.
+        One whose rows have only moved, as by a merge, changes no data: streams skip it.
         """
         columns = loaded.metadata().partition_columns
         types = {each.name: each.type for each in loaded.schema().fields}
@@ -534,14 +535,14 @@ class DeltaTables:
 
     @contextmanager
     def _errors(self, attempt: str, table: str) -> Iterator[None]:
-        """Turn what delta-rs raises into errors of ours; the next try looks at the table first."""
+        """Translate delta-rs's exceptions; the next try reads the table first."""
         attempted = f"{attempt} {table}"
         try:
             yield
         except LandfallError:
             raise
         except BaseException as error:
-            # delta-rs ends a thread by it
+            # a panic in a thread of delta-rs
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             message = self._message(table, error)
@@ -567,7 +568,7 @@ def _millis(time: str) -> int:
 
 
 def _spelled_alike(uri: str) -> str:
-    """A URI without what writers spell differently: slashes, and ``s3a`` for ``s3``."""
+    """Normalize what writers spell differently in a URI: slashes, and ``s3a`` for ``s3``."""
     scheme, _, rest = _one_slash(uri).partition(":")
     return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest}"
 
@@ -579,7 +580,7 @@ def _one_slash(uri: str) -> str:
 
 
 def _in_table(table: str, uri: str) -> str:
-    """By what readers compare the paths of files: equal ones are one file to them."""
+    """The form in which readers compare paths of files: equal ones are one file to them."""
     inside = below(table, uri)
     return _one_slash(uri) if inside is None else inside
 

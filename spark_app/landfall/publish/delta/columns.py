@@ -112,8 +112,8 @@ def columns_for(
         table: its name, for messages.
         known: its columns now.
         files: that enter it.
-        replaces_rows: whether all that it has leaves it, so that the files need to fit each other,
-            and not the columns that it has.
+        replaces_rows: whether all its files are removed, so that the new files need to fit each
+            other, and not its columns.
         evolves: whether columns may be added and widened.
 
     Raises:

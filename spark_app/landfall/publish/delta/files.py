@@ -1,9 +1,9 @@
 """Landed Parquet files as files of a Delta table, by their footers.
 
 Its statistics come from the footer: rows, and for columns of numbers, dates, times and short text
-the least, the greatest and how many are null, which readers skip files by. Columns with NaN have no
-bounds, because engines differ in where NaN is. Its partition values come from the folders it is in,
-as Hive writes them.
+the minimum, the maximum and the number of nulls, by which readers skip files. Columns with NaN have
+no bounds, because engines differ in where NaN is. Its partition values come from the folders it is
+in, as Hive writes them.
 
 Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, "Add File", "Per-file Statistics"
 """
@@ -31,7 +31,7 @@ from landfall.memory_limit import bounded
 from landfall.pipeline.route import DEFAULT_PARTITION
 
 READERS = 16
-"""How many footers are read at once."""
+"""How many footers are read concurrently."""
 MAX_TEXT = 64
 """Longer text has no statistics: shortened, it would be no bound."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -63,7 +63,7 @@ class DeltaFile:
 
 @dataclass(frozen=True)
 class LandedFiles:
-    """Where landed files are read.
+    """Reads landed files.
 
     Attributes:
         system: has them.
@@ -79,7 +79,7 @@ class LandedFiles:
         """The files, by their footers.
 
         Raises:
-            Stalled: OBJECT_LOST, one is not there or is no Parquet file.
+            Stalled: OBJECT_LOST, one is missing or is no Parquet file.
             OSError: the store does not answer.
         """
         with ThreadPoolExecutor(min(READERS, len(keys))) as pool:

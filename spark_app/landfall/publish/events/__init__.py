@@ -77,7 +77,7 @@ class Landed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         namespace: of the group.
         group: its name.
         lane: of the group.
-        slot: the first slot of the ledger that calls the objects visible.
+        slot: the first slot of the ledger that makes the objects visible.
         topic: their topic.
         part: which of ``parts`` events of this slot and topic it is, from 0.
         parts: how many they are.
@@ -107,7 +107,7 @@ class PeriodFinished(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         namespace: of the group.
         group: its name.
         lane: of the group.
-        slot: from which on every record of the period is visible, but for late ones.
+        slot: from which every record of the period is visible, except late ones.
         topic: the topic.
         output_partition: the directory that stands for the period, below the topic's folder; empty
             if it has several.
@@ -138,10 +138,10 @@ class PeriodFinished(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PeriodReopened(PeriodFinished, frozen=True, rename="camel", kw_only=True):
-    """The ``data`` of an event of the kind ``Reopened``: what is late, of a period.
+    """The ``data`` of an event of the kind ``Reopened``: late objects of a period.
 
     Attributes:
-        slot: the first slot of the ledger that calls the objects visible.
+        slot: the first slot of the ledger that makes the objects visible.
         objects: how many objects are late.
         rows: records in them.
         bytes: their size.
@@ -159,7 +159,7 @@ class Replaced(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         namespace: of the group.
         group: its name.
         lane: of the group.
-        slot: the first slot of the ledger that calls the new objects visible; the old ones are
+        slot: the first slot of the ledger that makes the new objects visible; the old ones are
             deleted.
         topic: their topic.
         replacement: the slot of the REPLACE.
@@ -368,7 +368,7 @@ class Events:
     def _replaced_by_topic(
         self, replaced: ReplacedObjects
     ) -> dict[str, list[tuple[bool, EventObject]]]:
-        """Objects by topic: new ones, which are marked so, and then those that retired."""
+        """Objects by topic: first new ones, marked as such, then replaced ones."""
         found: dict[str, list[tuple[bool, EventObject]]] = {}
         new = ((True, each.landed) for each in replaced.objects)
         for is_new, landed in (*new, *((False, each) for each in replaced.retired)):

@@ -1,12 +1,11 @@
 """Airflow: events of assets, so that a DAG starts when an hour is complete.
 
-Airflow has no ids of events that it would take once. So where it is not known whether the last
-request was done, the latest events of the asset are looked through for the id, which is in their
-``extra``: a publisher that is alone sends each event once.
+Airflow does not deduplicate events by id. So if the outcome of the last request is unknown, the
+latest events of the asset are searched for the id, which is in their ``extra``: a single publisher
+sends each event once.
 
-Source: Apache Airflow 3, "Airflow public API reference", ``GET /api/v2/assets``,
-``GET`` and ``POST /api/v2/assets/events``, ``POST /auth/token``; ``partition_key`` is there since
-Airflow 3.2.
+Source: Apache Airflow 3, "Airflow public API reference", ``GET /api/v2/assets``, ``GET`` and ``POST
+/api/v2/assets/events``, ``POST /auth/token``; ``partition_key`` exists since Airflow 3.2.
 """
 
 import re
@@ -29,7 +28,7 @@ from landfall.publish.events.sending import EventPublisher, event_kinds, starts_
 from landfall.publish.events.web import Answer, Request, WebServer, timeout_option, url_option
 
 PAGE = 100
-"""How many assets are asked for at a time, and how many of the latest events are looked through."""
+"""How many assets are requested at a time, and how many of the latest events are searched."""
 _MAX_KEY = 250
 _UNITS = tuple(unit.value.capitalize() for unit in Unit)
 
@@ -92,7 +91,7 @@ class Airflow:
         """See ``Sender``."""
         for event in events:
             asset = self._asset_id(self.asset_of(event.data.topic))
-            # Events are sent in order: after the first that is not there, none is.
+            # Events are sent in order: after the first missing one, all are missing.
             if self._is_sure or not self._has(asset, event):
                 self._is_sure = False
                 self._post(asset, event)

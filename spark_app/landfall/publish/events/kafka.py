@@ -39,7 +39,7 @@ from landfall.publish.following import Follower
 from landfall.source.properties import kafka_properties, secret_properties
 
 REFRESH_SECONDS = 6 * 3600.0
-"""How old the offset that holds the position gets: Kafka keeps one for a week by default."""
+"""The maximum age of the offset with the position: Kafka keeps one for a week by default."""
 _SENDING = "sending"
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -62,7 +62,7 @@ class KafkaPublisher:
         context: what it is built from.
         events: what is sent.
         destination: where to, by the properties of this moment.
-        starts_now: whether one that is new leaves out what landed before.
+        starts_now: whether a new publisher skips what landed before.
         monotonic: counts seconds from any start.
     """
 
@@ -76,7 +76,7 @@ class KafkaPublisher:
     def publish(self, follower: Follower) -> Published:
         """See ``Publisher``."""
         with self._session(follower) as session:
-            # Before anything is sent: from the first message on Kafka has a position.
+            # Before anything is sent: after the first message Kafka has a position.
             session.refresh()
             done = Published(session.through)
             for stretch in follower.stretches(done.through):
@@ -135,7 +135,7 @@ class KafkaPublisher:
 
 @dataclass
 class _Open:
-    """A session with its position; an error of it ends it."""
+    """A session with its position; an error ends it."""
 
     session: Session
     cursor: Cursor
@@ -151,7 +151,7 @@ class _Open:
         self.cursor.write(Position(through))
 
     def refresh(self) -> None:
-        """Commit the position again, if that was not done for long."""
+        """Commit the position again, if the last commit is old."""
         if self.monotonic() - self.sent_at > REFRESH_SECONDS:
             self.send([], self.through)
 

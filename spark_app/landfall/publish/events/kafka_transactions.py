@@ -95,7 +95,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Destination:
-    """Where messages go, and under which name the position is kept.
+    """The topic of the messages, and the name of the position.
 
     Attributes:
         topic: of the messages; it must exist.

@@ -1,8 +1,8 @@
 """OpenLineage: what landed as runs of a job, each sent at least once and in order.
 
 Each event is a run, with a START and a COMPLETE. Its id is made of the event's, so that a server
-that gets one again takes it for the same run. A run of what landed reads a topic of Kafka and
-writes the topic's folder; a run of a period that is complete has the period as its nominal time.
+that gets one again recognizes the same run. A run of what landed reads a topic of Kafka and writes
+the topic's folder; a run of a period that is complete has the period as its nominal time.
 
 Source: OpenLineage, "Spec", object model and facets, as the classes of its Python client have them;
 "Naming Conventions" for data sets of Kafka, S3, GCS and files.

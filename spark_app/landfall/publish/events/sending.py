@@ -22,7 +22,7 @@ ANEW = Position(-1, {"anew": 0})
 START = ("Beginning", "Now")
 """The values of the option ``start``."""
 KEPT_SECONDS = 5.0
-"""How often the position is kept while a long stretch is sent."""
+"""How often the position is stored while a long stretch is sent."""
 
 
 class Sender(Protocol):
@@ -47,7 +47,7 @@ class EventPublisher:
         cursor: the hint at the position.
         sender: sends it.
         batch: how many events are sent at a time.
-        starts_now: whether one that is new leaves out what landed before.
+        starts_now: whether a new publisher skips what landed before.
         monotonic: counts seconds from any start.
     """
 

@@ -4,7 +4,7 @@
 answer                          means
 ==============================  =================================================================
 200 to 299                      it is done
-401, 403                        ``DestinationDenied``: someone may have to act
+401, 403                        ``DestinationDenied``: a user may have to act
 408, 425, 429, 500 to 599       ``DestinationAway``, and not before the time ``Retry-After`` names
 no answer, or not in time       ``DestinationAway``: whether it is done is not known
 anything else                   ``Stalled``: again would be answered alike
@@ -42,7 +42,7 @@ MAX_WAIT_SECONDS = 3600.0
 """The longest that ``Retry-After`` is heeded."""
 MAX_ANSWER_BYTES = 4 << 20
 ANSWER_TIMEOUTS = 4
-"""How many time-outs a whole answer may take: one of urllib3 begins again with each byte."""
+"""How many time-outs a whole answer may take: urllib3's starts again with each byte."""
 _TEMPORARY = frozenset({408, 425, 429})
 _QUOTED_CHARACTERS = 200
 _TLS_FILES: Mapping[str, str] = {
@@ -76,7 +76,7 @@ class WebServer:
     """A server of a user's.
 
     Attributes:
-        what: what it is, which messages begin with, such as ``webhook``.
+        what: the kind of server, with which messages begin, such as ``webhook``.
         context: of the publisher, whose secret may hold ``ca.crt``, ``tls.crt`` and ``tls.key``.
         url: of the server, without a slash at its end.
         timeout_seconds: how long to wait for a connection, and again for the answer.
@@ -142,7 +142,7 @@ class WebServer:
         return answer
 
     def refusal(self, answer: Answer) -> LandfallError:
-        """The error for an answer that would come again."""
+        """The error for an answer that a retry would get again."""
         if answer.status in {401, 403}:
             return DestinationDenied(self.says(answer))
         return Stalled(Reason.DESTINATION_CONFLICT, self.says(answer))

@@ -5,17 +5,17 @@ table property ``landfall.<group>.<lane>.through`` to its position. The catalog 
 if the table is as it was loaded. pyiceberg's own retries are off, because they apply the same files
 again to a table that another writer has changed (apache/iceberg-python, issue 3320).
 
-A column that a file has and the table has not is added to the table first, by a commit of its own.
-Files need no field ids: the table's name mapping finds columns by name.
+A column of a file that the table lacks is added to the table first, by a commit of its own. Files
+need no field ids: the table's name mapping finds columns by name.
 
 Where objects were replaced, the same commit removes the old files and adds the new ones, if the
 files that the table has allow it (``replaced_files``). A snapshot whose rows have only moved, as by
 a merge, is a ``replace``, which streams skip; new objects of the same stretch are in a snapshot
 after it, in the same commit.
 
-``position`` finds the position of a table that other engines change, too. ``copies`` makes copies
-of files that cannot be taken as they are. Earlier versions took them, so a table of theirs is
-looked through once, and is marked by the property ``landfall.timestamps`` if it has none.
+``position`` finds the position of a table that other engines change, too. ``copies`` copies files
+that cannot be added as they are. Earlier versions added them, so their tables are searched once,
+and marked by the property ``landfall.timestamps`` if they have none.
 """
 
 import logging
@@ -114,7 +114,7 @@ class TableSettings:
     Attributes:
         properties: of tables that are created.
         partition_by: the partition fields of a topic's table; None for those that its route has.
-        specs: what holds for topics; None for none.
+        specs: of the topics; None for none.
         schema_evolution: whether columns are added: ``Add`` or ``None``.
     """
 
@@ -191,7 +191,7 @@ class Iceberg:
 
 
 def _check_warehouse(catalog: Mapping[str, str], context: Context) -> None:
-    """Raise ValueError if tables would keep their own files among the landed objects."""
+    """Raise ValueError if tables would store their own files among the landed objects."""
     root = context.url("")
     if f"{catalog.get('warehouse', '').rstrip('/')}/".startswith(root):
         raise ValueError(
@@ -206,7 +206,7 @@ class IcebergTables:
 
     Attributes:
         connection: to the catalog.
-        lane: the group and the lane whose ledger it is.
+        lane: the group and the lane of the ledger.
         url: of an object, by its key.
         settings: of the tables.
     """
@@ -251,8 +251,8 @@ class IcebergTables:
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``.
 
-        The table stays, with its identity, columns, properties and history. What its files have to
-        have first, such as a column, is added by commits of their own.
+        The table stays, with its identity, columns, properties and history. A change that its files
+        need first, such as a column, is added by commits of their own.
         """
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
@@ -287,7 +287,7 @@ class IcebergTables:
                 f"table {table} has format version {version} of Iceberg, and Landfall writes "
                 f"versions up to {FORMAT_VERSION}; publish to another table",
             )
-        # Here alone: as a property of the table it would hold for other writers, too.
+        # Set here only: as a property of the table it would apply to other writers, too.
         loaded.metadata.properties.update(_IN_MEMORY)
         return loaded
 
@@ -328,7 +328,7 @@ class IcebergTables:
             )
 
     def _changes(self, loaded: Any, stretch: Stretch, position: TablePosition) -> FileChanges:
-        """Return what a stretch changes in a table as it is now.
+        """Return the changes of a stretch to a table as it is now.
 
         Raises:
             Stalled: DESTINATION_CONFLICT, another engine has changed it so that a REPLACE cannot be
@@ -399,7 +399,7 @@ class IcebergTables:
                 _delete_all(transaction)
             _set_mapping(transaction)
             if position is not None and moves_rows and len(moved) < len(files):
-                # Streams skip a snapshot that replaces, so what is new is in one of its own.
+                # Streams skip a snapshot that replaces, so new objects are in one of their own.
                 before = replace(position, through=stretch.after)
                 self._add(transaction, before, _Snapshot(moved, summary, removed, moves_rows))
                 new = [each for key, each in files.items() if key not in changes.moved_in]
@@ -422,7 +422,7 @@ class IcebergTables:
         *,
         checks_times: bool,
     ) -> dict[str, Any]:
-        """Return what objects are in a table, by key; see ``data_files``."""
+        """Return the data files of objects, by key; see ``data_files``."""
         if not objects:
             return {}
         keys = [each.landed.upload.key for each in objects]
@@ -550,7 +550,7 @@ class _Snapshot:
 
 
 def _set_mapping(transaction: Any) -> None:
-    """Have the table's name mapping find the columns of landed files, if it does not yet."""
+    """Make the table's name mapping find the columns of landed files, if it does not yet."""
     metadata = transaction.table_metadata
     if (mapping := mapping_of(metadata)) != metadata.name_mapping():
         transaction.set_properties({PROPERTY: mapping.model_dump_json()})
@@ -560,7 +560,7 @@ def _delete_all(transaction: Any) -> None:
     from pyiceberg.expressions import AlwaysTrue  # noqa: PLC0415  # an extra
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that there was nothing to delete
+        warnings.simplefilter("ignore", UserWarning)  # a warning that there was nothing to delete
         transaction.delete(AlwaysTrue())
 
 

@@ -20,9 +20,9 @@ from landfall.publish.s3_access import MAX_AGE_SECONDS, S3Access
 from landfall.schemas.deadline import pool_until
 
 TIMEOUT_SECONDS = 60.0
-"""How long a REST catalog may send nothing."""
+"""Timeout while a REST catalog sends nothing."""
 ANSWER_SECONDS = 300.0
-"""How long it may take for a whole answer."""
+"""Timeout of a whole answer."""
 MAX_ANSWER_BYTES = 256 << 20
 """The longest answer, unpacked; the metadata of a table with 100,000 snapshots has half of it."""
 _LEAST_SECRET = 4
@@ -36,7 +36,7 @@ class Connection:
     Attributes:
         name: of the catalog, which SQL catalogs keep with every table.
         properties: of pyiceberg's ``load_catalog``, looked up at each new connection.
-        secrets: values that belong into no message, as they were looked up last.
+        secrets: values that must not appear in messages, as looked up last.
         of_tables: properties of tables that the group's spec names.
     """
 
@@ -68,9 +68,9 @@ class Connection:
 
     @contextmanager
     def errors(self, attempt: str, table: str) -> Iterator[None]:
-        """Turn what a catalog or the files of a table raise into errors of Landfall.
+        """Translate exceptions of a catalog or of a table's files.
 
-        An error may be a commit whose outcome is unknown; the next try looks at the table first.
+        An error may be a commit whose outcome is unknown; the next try reads the table first.
 
         Args:
             attempt: what is done, such as ``append to``; errors are counted by it and the table.
@@ -198,7 +198,7 @@ NAMES_OF_CODE = (
     "auth",
 )
 _OF_PYICEBERG = {"pyiceberg.io.pyarrow.PyArrowFileIO", "pyiceberg.io.fsspec.FsspecFileIO"}
-"""Classes that any catalog may choose among."""
+"""Classes that any catalog may name."""
 
 
 def check_code(found: Mapping[str, Any], own: Mapping[str, str], owner: str) -> None:
@@ -226,7 +226,7 @@ def check_code(found: Mapping[str, Any], own: Mapping[str, str], owner: str) -> 
 def refuse_code(catalog: Any, own: Mapping[str, str]) -> None:
     """Let a ``pyiceberg.catalog.Catalog`` load no table that names code.
 
-    It makes the ``FileIO`` of each table when it has read its metadata, before anything else.
+    It creates the ``FileIO`` of each table after reading its metadata, before anything else.
 
     Args:
         catalog: gets another way to do so.

@@ -1,8 +1,8 @@
 """A snapshot that adds files to an Iceberg table, under any of its specs, and removes some.
 
 A table whose partitioning was changed keeps its earlier specs, and each data file belongs to one of
-them. pyiceberg appends every file under the table's current spec; landed files are written before
-their table is asked, so some of them fit an earlier one only.
+them. pyiceberg appends every file under the table's current spec; landed files are written without
+regard to their table, so some fit an earlier spec only.
 
 A file is removed by its path: its entry is marked as deleted in a copy of its manifest. Deletes of
 rows are left as they are, so a file with such deletes must not be removed here.
@@ -50,8 +50,8 @@ class ChangeFiles(_MergeAppendFiles):
             transaction: of the table, whose current snapshot has the files to be removed.
             summary: lines for the summary of the snapshot.
             removed: the paths of files that are removed.
-            moves_rows: whether the added files have just the rows of the removed ones. Streams skip
-                such a snapshot.
+            moves_rows: whether the added files have exactly the rows of the removed ones. Streams
+                skip such a snapshot.
         """
         operation = Operation.REPLACE if moves_rows else Operation.OVERWRITE
         made = cls(

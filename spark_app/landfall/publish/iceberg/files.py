@@ -50,7 +50,7 @@ class NewColumns:
     Attributes:
         url: of the file.
         columns: all columns of the file, under the names that they have in the table.
-        why: it does not fit, such as a column that the table has not.
+        why: the reason, such as a column that the table lacks.
     """
 
     url: str
@@ -159,8 +159,8 @@ def _add_floats(statistics: Any, footer: pq.FileMetaData, plan: Any, paths: Any)
     """Replace the statistics of columns of floating point numbers by the footer's.
 
     A column with NaN has no bounds: Iceberg's do not count NaN, and Spark takes NaN for the largest
-    number, so that it would miss the row in ``x > 5``. For the same reason a column of NaN alone
-    has no count of them: Iceberg skips the file in every comparison then.
+    number, so that it would miss the row in ``x > 5``. For the same reason an all-NaN column has no
+    count of NaN: with it, Iceberg skips the file in every comparison.
     """
     from pyiceberg.io.pyarrow import MetricModeTypes, StatsAggregator  # noqa: PLC0415  # an extra
 
@@ -273,7 +273,7 @@ def check_cases(url: str, of_file: pa.Schema, columns: pa.Schema, schema: Any) -
 def differences(schema: Any, columns: pa.Schema) -> str:
     """Why a file with these columns does not fit a table's schema; "" if it does.
 
-    A file may leave columns out, and may have a narrower type, as Iceberg's type promotion has it.
+    A file may lack columns, and may have a narrower type, by Iceberg's type promotion.
     """
     from pyiceberg.types import NestedField  # noqa: PLC0415  # an extra
 
@@ -298,7 +298,7 @@ def as_iceberg(columns: pa.Schema) -> Any:
     """The columns as a schema of Iceberg, with numbers of its own.
 
     Raises:
-        Stalled: DESTINATION_CONFLICT, a column has a type that Iceberg has not.
+        Stalled: DESTINATION_CONFLICT, a column has a type that Iceberg lacks.
     """
     from pyiceberg.catalog import Catalog  # noqa: PLC0415  # an extra
     from pyiceberg.schema import assign_fresh_schema_ids  # noqa: PLC0415  # an extra

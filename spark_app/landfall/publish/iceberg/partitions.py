@@ -1,8 +1,8 @@
 """How Iceberg tables are partitioned, so that every landed file belongs to one partition.
 
-Landed files have records of one output partition, so a table can be partitioned by what the route
-separates: the day or hour of the event time in UTC, a payload field, and the topic or the Kafka
-partition, one per object. Anything else is refused when the publisher is built.
+Landed files have records of one output partition, so a table can be partitioned by the fields that
+the route separates: the day or hour of the event time in UTC, a payload field, and the topic or the
+Kafka partition, one per object. Anything else is refused when the publisher is built.
 """
 
 import re
@@ -45,7 +45,7 @@ class PartitionField:
         """Read ``day(ts)`` or ``country``.
 
         Raises:
-            ValueError: it is neither; buckets, for one, are not known from a file.
+            ValueError: it is neither; buckets, for example, cannot be derived from a file.
         """
         match = _FIELD.fullmatch(text)
         if not match:
@@ -71,7 +71,7 @@ def derived(spec: GroupSpec) -> tuple[PartitionField, ...]:
 
 
 def checked(fields: Sequence[PartitionField], spec: GroupSpec) -> tuple[PartitionField, ...]:
-    """The fields themselves, if a file has one value of each by the route.
+    """Return the fields, if by the route a file has one value of each.
 
     Raises:
         ValueError: it may have several.
