@@ -1,7 +1,7 @@
 """Prints how large the product is, by room: ``python -m dev.size``.
 
-Counted are lines of code: neither blank lines, nor comments, nor docstrings, nor imports. A package
-that holds more files than a person can look over is marked.
+Only lines of code are counted: no blank lines, comments, docstrings or imports. A package with more
+files than a person can survey is marked.
 """
 
 import ast
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PODS = ("spark_app/landfall", "spark_app/pyspark_landfall", "operator/landfall_operator")
 """The packages that run in pods."""
 APART = ("audit/landfall_audit", "migrate/landfall_migrate")
-"""Distributions that are installed where they are needed."""
+"""Distributions that are installed on demand."""
 WIDTH = 27
 FLAT = 25
 """A folder with more files than this is marked, and a test refuses it."""
@@ -33,7 +33,7 @@ _NO_CODE = {
 
 
 def code_lines(source: str) -> int:
-    """Lines of Python that do something: without blanks, comments, docstrings and imports."""
+    """Lines of Python code: without blanks, comments, docstrings and imports."""
     lines = {
         number
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
@@ -69,7 +69,7 @@ def _table(root: Path, packages: Iterable[str], sum_: str) -> Iterator[str]:
 
 
 def too_flat(root: Path = ROOT, packages: Iterable[str] = PODS + APART) -> list[tuple[str, int]]:
-    """The folders with more files than a person can look over, with how many they have."""
+    """The folders with more files than a person can survey, with their numbers."""
     files = Counter(
         str(path.parent.relative_to(root))
         for package in packages

@@ -32,7 +32,7 @@ print(*landed.selectExpr("count(*)", "count(DISTINCT id)").first())
 
 
 def run(story: Story, landfall: Landfall, bucket: Bucket, group: Group) -> bool:
-    """Show and count what the driver of ``group`` published; whether all is right."""
+    """Show and count the tables published by ``group``'s driver; return whether all is right."""
     title = "Count what landed of a topic with Spark"
     if isinstance(bucket, S3Bucket):
         title = "Count a table with DuckDB, and what landed of its topic with Spark"

@@ -1,4 +1,4 @@
-"""Counts what landed without Landfall's code: its ledger as plain JSON, its objects by DuckDB."""
+"""Counts landed rows without Landfall's code: the ledger as plain JSON, objects by DuckDB."""
 
 from collections import Counter
 from collections.abc import Mapping

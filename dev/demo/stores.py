@@ -41,4 +41,4 @@ STORES: Mapping[str, DemoStore] = {
     "gcs": DemoStore("Google Cloud Storage", GCS, lambda at, name, _: GcsBucket(at, name).create()),
     "hdfs": DemoStore("HDFS", HDFS, lambda at, name, _: HdfsFolder(at, name).create()),
 }
-"""By the name that the demo takes."""
+"""By the demo's name for it."""

@@ -1,1 +1,1 @@
-"""The pages and pictures of ``docs/`` that are made from the code."""
+"""The pages and pictures of ``docs/`` that are generated from the code."""

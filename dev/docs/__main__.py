@@ -1,10 +1,10 @@
-"""Writes every page and picture of ``docs/`` that is made from the code; ``make crds`` calls it."""
+"""Writes the pages and pictures of ``docs/`` generated from the code; ``make crds`` calls it."""
 
 from dev.docs.files import DOCS, generated
 
 
 def main() -> None:
-    """Write what differs, so that a build that watches sees only that."""
+    """Write the files that differ, so that a watching build sees only these."""
     for name, text in generated().items():
         file = DOCS / name
         if not file.exists() or file.read_text() != text:

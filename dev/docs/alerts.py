@@ -1,4 +1,4 @@
-"""The alerts that the chart brings, from the file that Prometheus loads."""
+"""The chart's alerts, from the file that Prometheus loads."""
 
 import re
 from collections.abc import Iterator

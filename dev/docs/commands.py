@@ -58,7 +58,7 @@ def _is_commands(action: argparse.Action) -> TypeGuard["argparse._SubParsersActi
 
 
 def _help(name: str, command: argparse.ArgumentParser) -> Iterator[str]:
-    """At a width of its own: else argparse takes the terminal's."""
+    """At a fixed width: else argparse uses the terminal's."""
     command.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=100)
     yield f"## `{name}`\n"
     yield f"```console\n$ {name} --help\n{command.format_help().rstrip()}\n```\n"

@@ -15,7 +15,7 @@ INK, MUTED = "#1f2933", "#5b6875"
 
 @dataclass(frozen=True, slots=True)
 class Tone:
-    """The colors of one kind of thing: its outline and words, and what fills it."""
+    """The colors of one kind of thing: its outline and text, and its fill."""
 
     line: str
     fill: str
@@ -63,9 +63,9 @@ class Style:
         size: of the letters, in pixels.
         anchor: which end of the words is at the given place: start, middle or end.
         color: of the letters.
-        bold: whether they are.
-        mono: whether all letters are of one width, as code is.
-        halo: whether a white rim parts them from lines that they cross.
+        bold: whether they are bold.
+        mono: whether all letters have one width, as in code.
+        halo: whether a white rim separates them from lines that they cross.
     """
 
     size: float = 13
@@ -83,12 +83,12 @@ HEAD = Style(size=13, anchor="start", bold=True)
 
 @dataclass
 class Drawing:
-    """A picture that is added to piece by piece; ``svg`` is the file.
+    """A picture that is drawn piece by piece; ``svg`` is the file.
 
     Attributes:
         width: of the picture.
         height: of the picture.
-        title: what it shows, for those who cannot see it.
+        title: its description, for readers who cannot see it.
     """
 
     width: int

@@ -31,7 +31,7 @@ _MIXED = {
     "pattern": "word or mapping",
 }
 _RECURSIVE = {"items": "mapping, as a column", "fields": "list of columns"}
-"""Fields that a schema of Kubernetes, which has no recursion, leaves open."""
+"""Fields that the schema leaves open, as Kubernetes' schemas have no recursion."""
 _WORDS = {"object": "mapping", "string": "text", "integer": "number", "boolean": "true or false"}
 
 
@@ -43,7 +43,7 @@ def page() -> str:
 
 
 def section(path: str, node: Schema, *, with_weight: bool = False) -> Iterator[str]:
-    """A mapping, then the mappings in it; of a group's spec with what a change leads to."""
+    """A mapping, then the mappings in it; for a group's spec with the effect of a change."""
     fields = node["properties"]
     yield f"## `{path}`\n"
     if "description" in node:

@@ -190,7 +190,7 @@ def _without_answer(drawing: Drawing) -> None:
 
 
 def architecture() -> str:
-    """``docs/images/architecture.svg``: packages of both halves, and what they talk to."""
+    """``docs/images/architecture.svg``: packages of both halves, and the services they call."""
     drawing = Drawing(
         860, 560, "Operator and data plane: their packages, from the edges down to the pure core"
     )

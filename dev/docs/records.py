@@ -121,14 +121,14 @@ TONES: dict[LaneOwnership, Tone] = {
 
 
 WIDEST = 72
-"""Characters of a line of record kinds that the picture has room for."""
+"""How many characters of a line of record kinds fit into the picture."""
 
 
 def picture() -> str:
     """``docs/images/ledger-records.svg``.
 
     Raises:
-        ValueError: the table has a transition that this picture has no place for.
+        ValueError: the table has a transition that does not fit into this picture.
     """
     drawn = {
         (LaneOwnership.NOBODY_YET, LaneOwnership.HELD): ("M190 122H328", (259, 114)),

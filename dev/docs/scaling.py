@@ -24,7 +24,7 @@ TONES = (GREEN, AMBER, BLUE)
 
 
 def table(page: str) -> tuple[list[int], Mapping[str, Sequence[float]]]:
-    """The numbers of slots, and for each kind of topic how many times the speed of one slot.
+    """The numbers of slots, and for each kind of topic the speed relative to one slot.
 
     Raises:
         ValueError: the page has no such table.

@@ -41,7 +41,7 @@ TONES: Mapping[Stage, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How an arrow runs from one of ``sources`` to ``target``, and where its words are."""
+    """The path of an arrow from one of ``sources`` to ``target``, and the place of its label."""
 
     sources: frozenset[Stage]
     target: Stage
@@ -169,7 +169,7 @@ RIGHT_MUTED = Style(size=11.5, anchor="end", color=MUTED)
 
 
 def _drawn() -> Iterator[tuple[Way, list[Event]]]:
-    """Every way with the events of it, in the order of the table.
+    """Every transition with its events, in the order of the table.
 
     Raises:
         ValueError: the arrows drawn are not exactly the transitions of the table.

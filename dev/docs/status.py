@@ -27,7 +27,7 @@ KINDS: Mapping[str, type] = {
     "feeds[]": FeedStatus,
     "compaction": CompactionStatus,
 }
-"""The types by where they are in the document."""
+"""The types by their place in the document."""
 
 PLAIN: Mapping[str, str] = {
     "version": "version of the software",
@@ -82,7 +82,7 @@ def _section(path: str, kind: type) -> Iterator[str]:
     if path:
         yield f"### `{path}`\n"
     about = (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
-    # what follows a semicolon names modules, for those who read the code
+    # what follows a semicolon names modules, for readers of the code
     yield prose(" ".join(re.sub(r"; see ``[\w.]+``", "", about).replace("``", "`").split())) + "\n"
     yield "| field | type | meaning |"
     yield "|---|---|---|"

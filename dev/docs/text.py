@@ -1,4 +1,4 @@
-"""How generated text is laid out."""
+"""The layout of generated text."""
 
 import textwrap
 

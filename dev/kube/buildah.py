@@ -1,4 +1,4 @@
-"""buildah, with its images in Landfall's cache and not where root has its own."""
+"""buildah, with its images in Landfall's cache, apart from root's."""
 
 import os
 import subprocess

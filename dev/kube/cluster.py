@@ -153,7 +153,7 @@ class Cluster(ControlPlane):
         return tuple(sources.image(target) for target in targets)
 
     def enforce(self) -> None:
-        """Have NetworkPolicies enforced until the cluster stops, or ``node.neglect``.
+        """Enforce NetworkPolicies until the cluster stops, or ``node.neglect``.
 
         Raises:
             Missing: The cluster does not run, or was not started here.

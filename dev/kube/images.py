@@ -3,9 +3,9 @@
 The base image is a Debian that mmdebstrap makes from packages, unless ``LANDFALL_BASE_IMAGE`` names
 an image to pull. A finished image is stored under a digest of everything that it was made from, so
 nothing is built twice; buildah caches the layers that a change does not affect. The package index
-and the certificates of the user's pip reach the build as secrets and do not get into the images.
-Where this machine has Rust, ``dev.kube.rust`` gives the build an image with it; without it the
-images hold no landfall-native, and pure Python runs in pods.
+and the certificates of the user's pip reach the build as secrets and do not enter the images. Where
+this machine has Rust, ``dev.kube.rust`` gives the build an image with it; without it the images
+hold no landfall-native, and pure Python runs in pods.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ SUITE = "bookworm"
 CONTEXT = ("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml")
 FOLDERS = ("audit", "docker", "native", "operator", "requirements", "spark_app")
 NOT_READ = frozenset({"__pycache__", "target"})
-"""Folders of what was made of the sources."""
+"""Folders with files generated from the sources."""
 KEPT = 20
 """How many images of a target are kept. They share all layers but the last, and all working copies
 of the repository share them.

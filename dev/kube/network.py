@@ -31,8 +31,8 @@ class Network:
 
     Attributes:
         block: All addresses.
-        link: The name of the machine's end of the veth pair. The kernel keeps it unique, so who
-            creates the link owns the block.
+        link: The name of the machine's end of the veth pair. The kernel keeps it unique, so the
+            creator of the link owns the block.
     """
 
     block: IPv4Network

@@ -109,7 +109,7 @@ class Node:
         self.daemons.wait("kube-proxy", lambda: answers(block.service, 443))
 
     def enforce(self, block: Network, access: Access) -> None:
-        """Have NetworkPolicies enforced on connections that are opened from now on.
+        """Enforce NetworkPolicies on connections that are opened from now on.
 
         Raises:
             Missing: A program is missing, or the node does not run.
@@ -125,7 +125,7 @@ class Node:
         self.daemons.wait(POLICIES, lambda: "KUBE-ROUTER-FORWARD" in self._rules())
 
     def neglect(self) -> None:
-        """Enforce no NetworkPolicy any more.
+        """Stop enforcing NetworkPolicies.
 
         Raises:
             Missing: The node does not run.

@@ -92,7 +92,7 @@ def image(toolchain: Toolchain, root: Path, base: str, registry: str) -> str:
     """The name of the image; makes it if necessary.
 
     Raises:
-        Missing: A crate or a package is not to be had.
+        Missing: A crate or a package is not available.
     """
     compiler = _with_compiler(toolchain, base, f"{registry}/rust")
     lock = (root / "native" / "Cargo.lock").read_text()

@@ -30,7 +30,7 @@ _MAIN = (
     "signal.signal(signal.SIGTERM, signal.default_int_handler); "
     "sys.argv = ['airflow', 'standalone']; main()"
 )
-# The script that pip makes names the folder in which the environment was made, which is renamed.
+# pip's script names the folder in which the environment was created, which is renamed.
 _SCRIPT = '#!/bin/sh\nexec "$(dirname "$0")/../venv/bin/python" -m airflow "$@"\n'
 
 

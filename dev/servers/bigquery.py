@@ -1,7 +1,7 @@
 """A BigQuery server: local-bigquery over DuckDB, with a Cloud Storage server to load from.
 
 It runs load jobs of Avro and Parquet, knows ids of jobs, and loads all of a job or nothing. It
-wants a newer Python than Landfall and a release of DuckDB whose extensions are not packaged; it
+needs a newer Python than Landfall and a release of DuckDB whose extensions are not packaged; it
 runs with the last release whose extensions are.
 
 ``LANDFALL_BIGQUERY`` names the address of an existing server to use instead, and ``LANDFALL_GCS``
@@ -68,7 +68,7 @@ def _command(
     data = home / "data"
     data.mkdir(exist_ok=True)
     environment = [f"HOME={programs}", f"STORAGE_EMULATOR_HOST={gcs}"]
-    # The script's first line names where the environment was made, so Python is called itself.
+    # The script's first line names the environment's first folder, so Python is called directly.
     argv = [str(programs / "venv/bin/python"), "-c", _MAIN, "--host", host]
     argv += ["--port", str(ports[0]), "--grpc-port", str(ports[1]), "--data-dir", str(data)]
     return [shutil.which("env") or "env", *environment, *argv], str(data)

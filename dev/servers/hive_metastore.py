@@ -3,9 +3,9 @@
 Nothing is downloaded, but there must be the virtual environment of ``make setup``. It listens on
 every address of the machine, for any host: Hive 2.3 has no setting for that.
 
-A metastore looks whether the folder of a new partition is there, and makes one that is not. It has
-no client of S3 here: folders of the buckets in ``LANDFALL_HIVE_BUCKETS`` (names with commas between
-them) are made in the server's home, as ``s3a://`` and as ``s3://``. Other folders are files.
+A metastore checks whether the folder of a new partition exists, and creates it if not. It has no
+client of S3 here: folders of the buckets in ``LANDFALL_HIVE_BUCKETS`` (names separated by commas)
+are created in the server's home, as ``s3a://`` and as ``s3://``. Other folders are files.
 
 ``LANDFALL_HIVE`` names the address of an existing metastore to use instead.
 """
@@ -42,9 +42,9 @@ def _command(
     (home / "conf/core-site.xml").write_text(_xml(_file_systems(home)))
     marker = f"-Dlandfall.home={home}"
     fast_start = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx384m"]
-    # A server that is killed loses nothing, and one whose machine dies may lose everything.
+    # A killed server loses nothing; a crash of the machine may lose everything.
     derby = [f"-Dderby.system.home={home}", "-Dderby.system.durability=test"]
-    # Asynchronous logging needs a library that Spark has not.
+    # Asynchronous logging needs a library that Spark lacks.
     quiet = "hive.async.log.enabled=false"
     argv = [
         *(java, *fast_start, *derby, marker, f"-D{quiet}"),

@@ -200,7 +200,7 @@ class Server:
         """Send a signal, and wait up to ``seconds`` until the process is gone."""
         deadline = time.monotonic() + seconds
         pid = self._pid()
-        # One that is killed cannot stop the processes that it has started.
+        # A killed server cannot stop its child processes.
         send = os.killpg if number is signal.SIGKILL else os.kill
         if pid is not None:
             with suppress(ProcessLookupError):
@@ -210,7 +210,7 @@ class Server:
 
 
 _READS = 1000
-"""Of a command line that is empty; a process of the kernel has never one."""
+"""For an empty command line; processes of the kernel never have one."""
 
 
 def _command_line(pid: int) -> str:

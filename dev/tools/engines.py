@@ -2,7 +2,7 @@
 
 Spark with Iceberg's and Delta Lake's jars, DuckDB with its extensions, polars, daft, pyiceberg and
 deltalake, in a virtual environment of their own: they need another PySpark and another DuckDB than
-Landfall. ``VERSIONS`` are those that the documentation of the publishers names.
+Landfall. ``VERSIONS`` are named in the documentation of the publishers.
 """
 
 import sys

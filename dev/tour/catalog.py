@@ -1,6 +1,6 @@
 """The tour's catalog, a Hive metastore: the group ``partition`` publishes to it, also after a stop.
 
-It is a server of this machine, as Kafka and S3 are, at an address that pods can reach.
+It is a server of this machine, like Kafka and S3, at an address that pods can reach.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The phases of the tour: what is done to the two groups."""
+"""The phases of the tour of the two groups."""
 
 import json
 import time
@@ -27,7 +27,7 @@ PRODUCING = 200.0
 
 @dataclass
 class Tour:
-    """The tour's phases, and what they share."""
+    """The tour's phases, and their shared state."""
 
     story: Story
     kubectl: Kubectl

@@ -21,11 +21,11 @@ class Bucket(Protocol):
         ...
 
     def access(self) -> Mapping[str, Any]:
-        """The section of ``spec.output`` by which a group gets there."""
+        """The section of ``spec.output`` by which a group reaches it."""
         ...
 
     def secret(self) -> Mapping[str, str]:
-        """The files of the Secret that the section refers to, if it does."""
+        """The files of the Secret that the section refers to, if any."""
         ...
 
     def sizes(self, prefix: str) -> dict[str, int]:

@@ -44,7 +44,7 @@ class S3Bucket:
         return {"s3": {"endpoint": self.endpoint, "pathStyle": True}}
 
     def secret(self) -> Mapping[str, str]:
-        """The keys, for where the environment does not have them."""
+        """The keys, where the environment does not have them."""
         names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
         return {name: self.env[name] for name in names if name in self.env}
 

@@ -15,7 +15,7 @@ from landfall.api.pod_spec import Model
 VERSION: Final = 1
 Count = Annotated[int, Field(ge=0)]
 MAX_BYTES = 4096
-"""Kubernetes keeps so many bytes of a termination message."""
+"""How many bytes of a termination message Kubernetes keeps."""
 
 
 class LandingPhase(StrEnum):
@@ -36,7 +36,7 @@ class _Reported(BaseModel):
 
 
 class OldAndNew(Model):
-    """An amount that is live, and the one in the side lane; also in a Backfill's status."""
+    """A live amount, and the side lane's; also in a Backfill's status."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -56,11 +56,11 @@ class RowCounts(OldAndNew):
 
 
 class BackfillReport(_Reported):
-    """How far a backfill is, and what came of it.
+    """The progress and the result of a backfill.
 
     Attributes:
         version: of this format.
-        phase: what is being done, or how it ended.
+        phase: its present step, or how it ended.
         offsets: of the ranges; None before they are planned.
         landed_offsets: how many of them are landed.
         records_per_second: that were landed per second.
@@ -70,7 +70,7 @@ class BackfillReport(_Reported):
         output_partitions: that either has.
         differing: output partitions whose rows are not the same.
         sample: rows that only one of them has, a line each.
-        reason: one word for why it failed, or why it is tried again.
+        reason: one word for why it failed, or is retried.
         message: the same in words.
     """
 
@@ -98,7 +98,7 @@ class BackfillReport(_Reported):
 
 
 def termination_message(report: BackfillReport) -> str:
-    """The report in a line that Kubernetes keeps whole, with as many samples as fit in."""
+    """The report in a line short enough for Kubernetes, with as many samples as fit."""
     while len((line := report.as_json()).encode()) > MAX_BYTES and report.sample:
         report = report.changed(sample=report.sample[:-1])
     if len(line.encode()) > MAX_BYTES:

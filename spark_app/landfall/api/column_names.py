@@ -15,7 +15,7 @@ publisher      names that its tables cannot have, in any case
 =============  ======================================================================
 
 The declared columns of a group are checked with the group. Columns of a schema are not known then:
-the publisher checks them when it meets them.
+the publisher checks them when it sees them.
 
 Sources: https://iceberg.apache.org/spec/#reserved-field-ids (names of ``MetadataColumns``),
 https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-data-files,
@@ -99,7 +99,7 @@ def in_files(column: str) -> str:
 
 
 def same_but_case(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each name that differs from an earlier one by case only, or not at all, after that one."""
+    """Pairs of an earlier name and one that equals it but for case."""
     found = dict[str, str]()
     for name in names:
         if (folded := name.casefold()) in found:
@@ -108,9 +108,9 @@ def same_but_case(names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def column_problems(group: ConsumerGroup) -> list[str]:
-    """Why declared columns cannot be columns of the tables that the group publishes to.
+    """Yield why declared columns cannot be columns of the tables that the group publishes to.
 
-    Each begins with the path of a field. What transforms make of columns is not known here.
+    Each begins with the path of a field. Columns changed by transforms are not known here.
     """
     return [problem for entry in group.spec.publish for problem in entry_problems(group, entry)]
 

@@ -1,4 +1,4 @@
-"""Reading ``GROUP.yaml``: the document that a cluster takes, with environment variables in it.
+"""Reads ``GROUP.yaml``: the document that a cluster accepts, with environment variables in it.
 
 ``${NAME}`` is replaced with an environment variable, ``${NAME:-default}`` with the default if the
 variable is unset or empty; ``$${`` is a literal ``${``. Variables are replaced after the YAML is
@@ -70,7 +70,7 @@ def read(path: Path) -> object:
         ) from error
     except RecursionError:
         raise Stalled(Reason.SPEC_INVALID, f"{path}: nested too deeply") from None
-    # A ValueError is a number or a date that Python does not have.
+    # A ValueError is a number or a date that Python cannot represent.
     except (yaml.YAMLError, ValueError) as error:
         kind = "JSON" if path.suffix == ".json" else "YAML"
         raise Stalled(
@@ -94,8 +94,8 @@ def expand(
         value: the document.
         environment: the variables.
         field: the path of the document in its file.
-        on_unset: gets a message for each variable that is unset and has no default, which is left
-            as it is.
+        on_unset: gets a message for each variable that is unset and has no default, which stays as
+            it is.
 
     Raises:
         Stalled: SPEC_INVALID, there is such a variable, unless ``on_unset`` is given.
@@ -183,14 +183,15 @@ def check_size(root: yaml.Node) -> None:
     """Return if a document with its aliases filled in has a size that a person may have written.
 
     Raises:
-        ConstructorError: an alias is inside of what it names, or there are too many values.
+        ConstructorError: an alias is inside of the node that it names, or there are too many
+            values.
     """
     sizes: dict[int, int] = {}
 
     def size(node: yaml.Node) -> int:
         if sizes.setdefault(id(node), 0):
             return sizes[id(node)]
-        sizes[id(node)] = MAX_VALUES + 1  # until it is known: for who finds it inside of itself
+        sizes[id(node)] = MAX_VALUES + 1  # until it is known: for an alias inside of its own node
         children = node.value if isinstance(node, yaml.CollectionNode) else ()
         pairs = (each if isinstance(each, tuple) else (each,) for each in children)
         sizes[id(node)] = 1 + sum(size(child) for pair in pairs for child in pair)

@@ -13,7 +13,7 @@ FieldPath = tuple[str, ...]
 
 
 def group_name(text: str) -> str:
-    """A name for a group that is as near to the text as names of groups may be."""
+    """A valid name for a group, as similar to the text as possible."""
     plain = re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")
     named = plain if re.match("[a-z]", plain) else f"group-{plain}".rstrip("-")
     return named[:MAX_GROUP_NAME].rstrip("-")

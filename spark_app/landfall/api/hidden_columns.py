@@ -14,7 +14,7 @@ from landfall.api.spec import Column, GroupSpec
 def hidden_columns(spec: GroupSpec) -> tuple[str, ...]:
     """Return a warning for each declared column that has the name of a folder of another value.
 
-    Names are compared as Spark does, without regard to case. A folder that is the column itself,
+    Names are compared as Spark does, without regard to case. A folder with the column's own value,
     as ``country={field:country}``, hides nothing.
     """
     pattern = spec.route.pattern
@@ -38,7 +38,7 @@ def _is_column(value: Sequence[Token], kind: Kind, column: Column) -> bool:
 
 
 def _folders(pattern: str) -> Iterator[tuple[str, Sequence[Token]]]:
-    """The folders of a pattern with ``=`` in their text: what is before it and after it."""
+    """The folders of a pattern with ``=`` in their text: the parts before and after it."""
     folders: list[list[Token]] = [[]]
     for token in tokens(pattern):
         first, *others = token.text.split("/") if token.kind is Kind.TEXT else ("",)

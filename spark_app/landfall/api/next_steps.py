@@ -21,11 +21,12 @@ NEXT_STEPS: Mapping[Reason, str] = MappingProxyType(
         Reason.FILE_CHANGED: "landfall files retry {group} {topic} FILE",
     }
 )
-"""The command that lets a topic partition land again that is stopped for this reason.
+"""The command by which a topic partition that is stopped for this reason lands again.
 
-``landfall files ignore`` takes the same words, and leaves out what ``files retry`` lands. ``FILE``
-stands for a file that the message names. The other reasons stop the whole group, before or instead
-of landing: the spec, the store or the ledger must be mended, and no record can replace that.
+``landfall files ignore`` takes the same words, and skips the files that ``files retry`` lands.
+``FILE`` stands for a file that the message names. The other reasons stop the whole group, before or
+instead of landing: the spec, the store or the ledger must be repaired, and no record can replace
+that.
 """
 
 SEE_VALUE = "landfall try shows its value"

@@ -2,8 +2,8 @@
 
 ``landfall.pipeline.route`` defines what each placeholder renders. The check lies with the models,
 so that the operator refuses a pattern before a driver starts. A pattern in the notation of Java's
-``SimpleDateFormat`` (``'dt='YYYY-MM-dd``) is refused although it could be taken as text: every
-record would land in one directory of that name.
+``SimpleDateFormat`` (``'dt='YYYY-MM-dd``) is refused although it is valid text: every record would
+land in one directory of that name.
 """
 
 import re
@@ -61,12 +61,12 @@ _JAVA_LETTERS = (
     "(?:yy)+(?!y)|(?:YY)+(?!Y)|(?:uuuu)+(?!u)|MM+(?!M)|(?:dd)+(?!d)|DD+(?!D)"
     "|(?:HH)+(?!H)|(?:hh)+(?!h)|(?:mm)+(?!m)|(?:ss)+(?!s)"
 )
-"""A run of one letter that consists of such words. Each run can be read in one way only, so the
+"""A run of one letter that consists of such words. Each run can be parsed in one way only, so the
 search takes linear time for any text.
 """
 _JAVA_WORD = re.compile(rf"(?<![A-Za-z])(?:{_JAVA_LETTERS})+(?![A-Za-z=])")
 TOPIC_END = "/{topic}"
-"""How ``spec.route.topicPath`` ends."""
+"""The end of ``spec.route.topicPath``."""
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
@@ -116,8 +116,8 @@ def tokens(pattern: str) -> tuple[Token, ...]:
     """The pieces of a pattern, in order.
 
     Raises:
-        ValueError: a placeholder or directive is unknown; the message names the right one if there
-            is one that is likely meant.
+        ValueError: a placeholder or directive is unknown; the message suggests the likely intended
+            one, if there is one.
     """
     found: list[Token] = []
     for inner, directive, literal, stray in _TOKEN.findall(pattern):
@@ -131,7 +131,7 @@ def tokens(pattern: str) -> tuple[Token, ...]:
 
 
 def checked_pattern(pattern: str) -> str:
-    """The pattern itself, if it has a valid form and is not surely meant otherwise.
+    """Return the pattern, if it is valid and not surely a mistake.
 
     Raises:
         ValueError: as ``tokens``; or the pattern is in another notation; the message has it in
@@ -150,7 +150,7 @@ def checked_pattern(pattern: str) -> str:
 
 
 def checked_route(pattern: str) -> str:
-    """``spec.route.pattern`` itself, as ``checked_pattern``, and without empty folders.
+    """Return ``spec.route.pattern``, as ``checked_pattern``, and without empty folders.
 
     Raises:
         ValueError: as ``checked_pattern``; or a folder is empty.
@@ -258,7 +258,7 @@ def _unknown(inner: str, stray: str) -> str:
 def _java_words(pattern: str) -> list[str]:
     """The words outside of placeholders that are dates in Java's notation.
 
-    Before ``=`` they may well be meant as they are, as in ``yyyy=%Y/mm=%m``.
+    Before ``=`` they may be intended, as in ``yyyy=%Y/mm=%m``.
     """
     literals = (literal for _, _, literal, _ in _TOKEN.findall(pattern) if literal)
     return [word for literal in literals for word in _JAVA_WORD.findall(literal)]

@@ -1,7 +1,7 @@
-"""The keys of the Secrets of stores, registries and publishers, and which one lacks. Pure.
+"""The required keys of the Secrets of stores, registries and publishers, and missing ones. Pure.
 
-Clients read their Secret again and again, as it may be rotated. The check at the start comes before
-that, so that a missing key is named before anything connects.
+Clients reread their Secret, as it may be rotated. The check at the start comes before that, so that
+a missing key is named before anything connects.
 """
 
 from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ reader send commands (docs/adr/0057).
 The signature covers the request, its receiver and its time: the method, the path with its query,
 the group, its uid, the driver's revision and pod, the time, a nonce, and the hash of the body. Both
 sides compose the signed text on their own, so a part that differs is refused without being
-compared. Every part of the header is written in one way only.
+compared. Every part of the header has only one spelling.
 
 Pure: the signer or verifier provides the key, the clock and the nonces.
 """
@@ -42,13 +42,13 @@ class Refusal(StrEnum):
     MALFORMED = "malformed"
     """The header is not one of a signed request."""
     UNKNOWN_KEY = "unknown-key"
-    """The driver has not, or not yet, the public key."""
+    """The driver does not have the public key, or not yet."""
     CLOCK = "clock"
     """The time is too far from the driver's clock, or before the driver's start."""
     SIGNATURE = "signature"
     """The signature does not belong to this request to this driver."""
     REPLAYED = "replayed"
-    """The driver has taken a request with this nonce already, or too many to remember one more."""
+    """The driver accepted a request with this nonce before, or too many to remember one more."""
     BODY = "body"
     """The body is not the one that was signed."""
 

@@ -88,12 +88,12 @@ def _few_errors(feeds: tuple[FeedStatus, ...]) -> tuple[FeedStatus, ...]:
 
 
 def how_bad(partition: PartitionStatus) -> tuple[float, float, int]:
-    """The order by which topic partitions are the worst ones."""
+    """The order of topic partitions by how bad they are."""
     return partition.overdue_seconds, partition.lag_seconds, partition.lag_records
 
 
 def _bounded(value: Any, field: str = "") -> Any:
-    """The value with all of its lists and texts cut to what a summary may have."""
+    """The value with all of its lists and texts cut to the limits of a summary."""
     if type(value) is str:
         most = MAX_TEXTS.get(field, MAX_WORD)
         return value if len(value) <= most else value[: most - 1] + "…"

@@ -139,7 +139,7 @@ _WIDE_RANGE = re.compile(r"-(?:\\?[^\x00-\xff]|\\[uUN])")
 
 
 def _pattern(text: str) -> str:
-    # Compiling must be quick, too: the operator of all tenants does it for every spec. A wide range
+    # Compiling must be quick, too: the operator of all tenants compiles every spec. A wide range
     # takes milliseconds, because Python looks at each of its characters.
     if len(text) > MAX_PATTERN_LENGTH:
         raise ValueError(
@@ -170,7 +170,7 @@ def _aware(value: datetime) -> datetime:
 
 
 def _strptime(text: str) -> str:
-    """The format itself, if ``strptime`` can parse what ``strftime`` makes of it."""
+    """The format itself, if ``strptime`` can parse the output of ``strftime``."""
     if "%" not in text:
         raise ValueError(f"not a strptime format such as %Y-%m-%d: {text!r}")
     moment = datetime(2013, 1, 2, 3, 4, 5, tzinfo=UTC)

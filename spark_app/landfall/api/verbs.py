@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 Position = int | Literal["earliest", "latest"]
-"""An offset, or the log's start or end when the request is carried out."""
+"""An offset, or the log's start or end when the request is executed."""
 
 
 MAX_NAMES = 1000
@@ -25,9 +25,9 @@ MAX_TAKEN_FILES = 1000
 MAX_LEASE_SECONDS = 30 * 86400
 """How long a lease lasts at most."""
 MAX_LABEL = 200
-"""How long the name of who asks for a lease is, and an id: both are kept in the ledger."""
+"""The maximum length of a lease holder's name and of an id: both are stored in the ledger."""
 MAX_TEXT = 2000
-"""How long the reason is for which files failed: it is kept with each of them."""
+"""The maximum length of the reason why files failed: it is stored with each of them."""
 
 
 class _Request(
@@ -39,7 +39,7 @@ class _Request(
         who: who asks, such as ``user@host``.
         why: the reason, for those who read the ledger later.
         dry_run: answer what would be recorded, and record nothing.
-        id: names the request: a driver carries out requests with the same id once.
+        id: names the request: a driver executes requests with the same id once.
     """
 
     who: str
@@ -83,7 +83,7 @@ class UnblockRequest(_OfTopicPartition, frozen=True):
 
 
 class DropRequest(_OfTopicPartition, frozen=True):
-    """Land a topic partition no more, until ``ResetRequest`` lets it in again."""
+    """Stop landing a topic partition, until ``ResetRequest`` adds it again."""
 
 
 class ResetRequest(_OfTopicPartition, frozen=True):
@@ -146,7 +146,7 @@ class PromoteRequest(_Request, frozen=True):
 
 
 class RetryRequest(_Request, frozen=True):
-    """Try everything again now: forget waits and refusals that no record keeps."""
+    """Retry everything now: forget waits and refusals that are not recorded."""
 
     why: str = "retry"
 
@@ -183,9 +183,9 @@ class IgnoreFilesRequest(_OfFiles, frozen=True, kw_only=True):
 
 
 class TakeFilesRequest(_Request, frozen=True, kw_only=True):
-    """Take files of an external feed: they are the asker's for a while. ``who`` is the holder.
+    """Take files of an external feed: they belong to ``who``, the holder, for a while.
 
-    Asked again with the same ``id``, the answer is the same lease, as long as it is not over.
+    A repeated request with the same ``id`` gets the same lease, as long as it is not over.
 
     Attributes:
         topic: of the feed.
@@ -229,13 +229,13 @@ class _OfLease(_Request, frozen=True, kw_only=True):
 
 
 class FilesDoneRequest(_OfLease, frozen=True, kw_only=True):
-    """Files of a lease are processed, for good."""
+    """Files of a lease are processed."""
 
     why: str = "done"
 
 
 class FilesFailedRequest(_OfLease, frozen=True, kw_only=True):
-    """Files of a lease could not be processed; ``why`` is kept with them."""
+    """Files of a lease could not be processed; ``why`` is stored with them."""
 
 
 class ReturnFilesRequest(_OfLease, frozen=True, kw_only=True):
@@ -245,7 +245,7 @@ class ReturnFilesRequest(_OfLease, frozen=True, kw_only=True):
 
 
 class ExtendLeaseRequest(_Request, frozen=True, kw_only=True):
-    """A lease shall last for ``lease_seconds`` from now on."""
+    """Extend a lease to ``lease_seconds`` from now."""
 
     lease: int
     lease_seconds: int = 3600
@@ -325,11 +325,11 @@ class Outcome(StrEnum):
     DONE = "done"
     DRY_RUN = "dry run"
     WAITING = "waiting"
-    """Accepted and not carried out yet: ask again with the same id."""
+    """Accepted and not executed yet: ask again with the same id."""
     REFUSED = "refused"
     """Nothing was recorded; the message has the reason, and what would help."""
     FAILED = "failed"
-    """Something was away; asking again may succeed."""
+    """A service did not answer; asking again may succeed."""
 
 
 class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -373,7 +373,7 @@ class LeaseAnswer(Answer, frozen=True):
 
     Attributes:
         lease: the number of the lease; None if there was nothing to take, or it is over.
-        until: when it may be ended for being too late, ISO 8601 in UTC; empty without a lease.
+        until: when it expires, ISO 8601 in UTC; empty without a lease.
         files: what is left of the lease; of other requests than taking, nothing is listed.
     """
 

@@ -1,11 +1,11 @@
-"""The word that is meant where one is misspelt; imports nothing heavy, for the command line."""
+"""Suggests corrections of misspelt words; imports nothing heavy, for the command line."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 def did_you_mean(text: str, words: Iterable[str]) -> str:
-    """``, did you mean WORD?`` if one of the words is much like the text, else nothing."""
+    """``, did you mean WORD?`` if one of the words is similar to the text, else nothing."""
     typed, by_lower = text.lower(), {word.lower(): word for word in words}
     begun = [word for word in by_lower if len(typed) > 1 and word.startswith(typed)]
     swapped = [word for word in by_lower if sorted(word) == sorted(typed)]

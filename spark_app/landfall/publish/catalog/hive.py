@@ -78,8 +78,8 @@ _REVISION = "landfall.revision"
 _NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
 UNKNOWN = {"numFiles": "-1", "totalSize": "-1", "numFilesErasureCoded": "0"}
 """Without all of them (the last one since Hive 4), the metastore lists a new partition and records
-its present size, by which Spark would later decide to broadcast a table. Spark, Trino and Hive treat
-negative ones as unknown.
+its present size, by which Spark would later decide to broadcast a table. Spark, Trino and Hive
+treat negative ones as unknown.
 
 Source: StatsSetupConst.FAST_STATS and MetaStoreServerUtils.updatePartitionStatsFast of Hive.
 """
