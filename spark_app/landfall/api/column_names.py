@@ -108,7 +108,7 @@ def same_but_case(names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def column_problems(group: ConsumerGroup) -> list[str]:
-    """Yield why declared columns cannot be columns of the tables that the group publishes to.
+    """Return why declared columns cannot be columns of the tables that the group publishes to.
 
     Each begins with the path of a field. Columns changed by transforms are not known here.
     """

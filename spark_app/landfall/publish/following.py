@@ -77,7 +77,7 @@ class Follower:
         self._check_reached(after)
 
     def remaining(self, after: int) -> Iterator[Stretch]:
-        """Return the stretches without objects that are replaced before the end of the ledger.
+        """Yield the stretches without objects that are replaced before the end of the ledger.
 
         Replaced objects get deleted, so readers of the objects use these stretches. ``objects`` has
         the new ones, as in ``Stretch.net``, and ``replaced`` all old ones, whether among the
@@ -122,7 +122,7 @@ class Follower:
         return {landed.upload.key for each in replaced for landed in each.retired}
 
     def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
-        """Return the replacements that a slot applies."""
+        """Yield the replacements that a slot applies."""
         time = state.last_commit_time or ""
         for slot, _ in visible.replacements:
             record, listed = self._made_in.replace(slot)

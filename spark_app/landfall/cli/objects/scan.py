@@ -315,7 +315,7 @@ class Backup:
         self._opened, self._partitioners = opened, Partitioners(opened.group.spec)
 
     def compared(self, found: Iterable[Examined]) -> Iterator[Examined]:
-        """The same objects; a difference is an error, unless they had others."""
+        """The same objects; a difference is an error, unless they had one."""
         for (_, ranges), group in groupby(found, key=lambda e: (e.scope.slot, e.scope.ranges)):
             objects = list(group)
             if len(ranges) == 1 and all(map(self._is_comparable, objects)):

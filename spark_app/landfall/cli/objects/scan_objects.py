@@ -92,7 +92,7 @@ class InScope:
 def objects_in_scope(
     opened: GroupStore, state: State, window: Window, lists: Lists
 ) -> Iterator[InScope]:
-    """Return the visible data objects in a window, in the order of their records.
+    """Yield the visible data objects in a window, in the order of their records.
 
     ``lists`` comes from ``replaced_lists``.
 

@@ -71,7 +71,7 @@ class VerifyResult:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every record is there exactly once, and nothing else."""
+        """True if every record is there exactly once, and nothing else."""
         is_same = self.comparison is None or self.comparison.is_same
         return is_same and not self.faults and all(c.is_whole for c in self.coverage.values())
 

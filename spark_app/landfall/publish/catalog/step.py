@@ -6,7 +6,8 @@ publishers at once. Once the initial backfill of a table is complete, it gets th
 everything from the ledger's start; later objects come with later steps.
 
 Columns are only ever added: to the table first, then to the partitions that have an object with the
-column. So a partition has the columns of all its objects, and readers find null in others.
+column. So a partition has the columns of all its objects, and readers find null in the remaining
+ones.
 
 Folders stay when objects in them are replaced, and so do their partitions. A replacement may be the
 first object of its folder, which then becomes a partition.

@@ -59,7 +59,7 @@ class NewColumns:
 
 
 def data_files(copies: Copies, metadata: Any, urls: Sequence[str]) -> Iterator[Any]:
-    """Return for each file a ``DataFile``, or ``NewColumns`` instead.
+    """Yield for each file a ``DataFile``, or ``NewColumns`` instead.
 
     Args:
         copies: read the files, and make the copies that are used instead.
