@@ -373,7 +373,7 @@ class LeaseAnswer(Answer, frozen=True):
 
     Attributes:
         lease: the number of the lease; None if there was nothing to take, or it is over.
-        until: when it expires, ISO 8601 in UTC; empty without a lease.
+        until: when it may be ended as overdue, ISO 8601 in UTC; empty without a lease.
         files: what is left of the lease; of other requests than taking, nothing is listed.
     """
 

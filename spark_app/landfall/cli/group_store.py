@@ -117,7 +117,7 @@ class GroupStore:
         return output
 
     def seen_state(self) -> State:
-        """Read the state of the ledger; visible objects count as applied, too.
+        """Read the state of the ledger; records with visible objects count as applied, too.
 
         So the last COMMIT of an idle or killed driver is checked and read like any other.
 

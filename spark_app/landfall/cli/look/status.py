@@ -35,7 +35,7 @@ class PartitionProgress:
         checkpoint: next offset to land.
         end_offset: the last stable offset.
         lag_records: offsets from the checkpoint to the end offset; of files, parts of them.
-        held_back_records: offsets after the end offset that an open transaction hides from all
+        held_back_records: offsets from the end offset upwards that an open transaction hides from
             readers.
         unavailable: why Kafka did not report the end offset, if it gave a reason.
         blocked: the reason, if by the ledger it waits for a decision; ``message`` has the details.

@@ -69,7 +69,7 @@ class Position(msgspec.Struct, frozen=True):
 class Trouble(msgspec.Struct, frozen=True):
     """Why loads fail: the last job's message, how many failed in a row, and when the last did.
 
-    ``passes`` means that it passes by itself.
+    ``passes``: whether the problem passes by itself.
     """
 
     message: str

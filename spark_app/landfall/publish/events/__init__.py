@@ -271,7 +271,7 @@ class Events:
     Attributes:
         context: of the publisher; events are about its topics.
         kinds: which events are sent.
-        units: units of the periods; all if None.
+        units: of the periods; all if None.
         is_shortest: whether only of the shortest periods that the route of a topic has.
     """
 

@@ -42,7 +42,7 @@ MAX_WAIT_SECONDS = 3600.0
 """The longest that ``Retry-After`` is heeded."""
 MAX_ANSWER_BYTES = 4 << 20
 ANSWER_TIMEOUTS = 4
-"""How many time-outs a whole answer may take: urllib3's starts again with each byte."""
+"""How many time-outs a whole answer may take: urllib3's timer restarts with each byte."""
 _TEMPORARY = frozenset({408, 425, 429})
 _QUOTED_CHARACTERS = 200
 _TLS_FILES: Mapping[str, str] = {

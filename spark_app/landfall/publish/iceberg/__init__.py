@@ -251,8 +251,8 @@ class IcebergTables:
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``.
 
-        The table stays, with its identity, columns, properties and history. A change that its files
-        need first, such as a column, is added by commits of their own.
+        The table stays, with its identity, columns, properties and history. Changes that its files
+        need first, such as a column, are made by commits of their own.
         """
         from pyiceberg.exceptions import CommitFailedException  # noqa: PLC0415  # an extra
 
