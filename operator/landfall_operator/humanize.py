@@ -26,10 +26,10 @@ def count_text(number: int) -> str:
 
 
 def aged(text: str, age: timedelta) -> str:
-    """A text with the age of what it says: ``41s (5m ago)``."""
+    """A text with the age of its value: ``41s (5m ago)``."""
     return f"{text} ({time_text(rough(age.total_seconds()))} ago)"
 
 
 def shortened(text: str, most: int) -> str:
-    """The text, cut to at most ``most`` characters, the last of which is then an ellipsis."""
+    """The text, cut to at most ``most`` characters; an ellipsis then ends it."""
     return text if len(text) <= most else text[: most - 1] + "…"

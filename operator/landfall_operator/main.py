@@ -284,7 +284,7 @@ class Operator:
             await asyncio.sleep(2)
 
     def _missing(self) -> str:
-        """What is missing for a start; empty when nothing is."""
+        """Return what is missing for a start; empty when nothing is."""
         try:
             if not self._kube.serves(GROUP):
                 return "the CustomResourceDefinition of ConsumerGroups"
@@ -333,7 +333,7 @@ class Operator:
                 log.warning("resync failed: %s", error)
 
     def _manages(self, key: Key) -> bool:
-        """Whether this operator manages a group; it also does if there is none of this name."""
+        """Return whether this operator manages a group; true also if there is none of this name."""
         group = self._cache.groups.get(key)
         if group is None:
             return True
@@ -373,7 +373,7 @@ class Operator:
 
 
 def _scope(settings: Settings) -> str:
-    """Which namespaces the operator manages, for the log."""
+    """Return which namespaces the operator manages, for the log."""
     if settings.labelled:
         return f"labelled {settings.labelled.label}"
     return ",".join(settings.namespaces) or "all"
@@ -394,7 +394,7 @@ def connection() -> Configuration:
 
 
 async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first one ends, and cancel the others; raises the error that ended it."""
+    """Run all until the first one ends, and cancel the rest; raises the error that ended it."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""The operator's command line: flags, each of which can also be set by an environment variable.
+"""The operator's command line: flags that can also be set by environment variables.
 
 A flag wins over its variable, and an empty variable counts as not set.
 """

@@ -1,1 +1,1 @@
-"""What users and the API server see: CRD, status, reasons, validation, impact of a change. Pure."""
+"""The operator's API: CRD, status, reasons, validation, impact of a change. Pure."""

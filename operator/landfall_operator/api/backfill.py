@@ -1,7 +1,7 @@
 """The resource ``Backfill``: ranges of a group that are landed again, compared, and promoted. Pure.
 
-The docstrings of fields are the descriptions that ``kubectl explain`` shows. What the fields choose
-is said by ``landfall backfill plan``, whose options they are.
+The docstrings of fields are the descriptions that ``kubectl explain`` shows. The fields are the
+options of ``landfall backfill plan``, which documents them.
 """
 
 import json

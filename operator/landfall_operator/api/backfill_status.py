@@ -1,7 +1,7 @@
 """The status of a ``Backfill``, which the operator writes. Pure.
 
 ``phase`` and ``promotion`` are the operator's intent log: an operator that restarts at any point
-reads them and goes on. Everything else can be observed again. The docstrings of fields are the
+reads them and continues. Everything else can be observed again. The docstrings of fields are the
 descriptions that ``kubectl explain`` shows.
 """
 

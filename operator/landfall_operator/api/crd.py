@@ -113,7 +113,7 @@ LATER = frozenset(
 """Fields that came after the first release: the API server does not fill their defaults in.
 
 An upgrade brings the definition first. If it set fields, the operator of the last release, which
-still runs, would refuse every group for fields that it does not know and that nobody has written.
+still runs, would refuse every group for fields that it does not know and that no user has set.
 """
 LATER_SECTIONS = (
     *("spec.ledger", "spec.schedule", "spec.idle", "spec.compact"),

@@ -1,4 +1,4 @@
-"""What the definitions of all resources have in common. Pure."""
+"""The common parts of the definitions of all resources. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ Column = tuple[str, str, str, str, int]
 """A column of ``kubectl get``: name, type, JSON path, description, priority (1: ``-o wide``)."""
 
 
-def definition(  # noqa: PLR0913  # each is said once of a resource
+def definition(  # noqa: PLR0913  # each is given once for a resource
     kind: str,
     plural: str,
     *,

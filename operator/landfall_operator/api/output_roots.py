@@ -1,8 +1,8 @@
-"""Whether two groups can give two objects one name, because one's output root is in the other's.
+"""Decides whether two groups with nested output roots can give two objects one name.
 
-Nested output roots are allowed: their objects mostly differ by topic. Refused
-are roots in which a name of the one may be a name of the other, folder by folder. Values of records
-have no ``/`` in them, so a template says how many folders there are, and what text they have.
+Nested output roots are allowed: their objects mostly differ by topic. Refused are roots in which a
+name of the one may be a name of the other, folder by folder. Values of records have no ``/`` in
+them, so a template determines the number of folders and their fixed text.
 
 The operator of all tenants runs this, so the work is bounded for any spec: no regular expression of
 a spec is evaluated here (docs/adr/0045), and two groups with too many names to compare collide.
@@ -38,11 +38,11 @@ class _Folder:
     topics_of: ConsumerGroup | None = None
 
     def may_be(self, other: "_Folder") -> bool:
-        """Whether both may have the same name; true if nothing speaks against it."""
+        """Return whether both may have the same name; true if nothing rules it out."""
         return self.accepts(other) and other.accepts(self)
 
     def accepts(self, other: "_Folder") -> bool:
-        """Whether this folder may have a name of the other one, as far as this one knows."""
+        """Return whether this folder may have a name of the other one, as far as this one knows."""
         is_name = len(other.texts) == 1
         if self.topics_of:
             is_legal = all(_TOPIC.fullmatch(text) for text in other.texts)
@@ -55,7 +55,7 @@ class _Folder:
 
 
 def _may_land(group: ConsumerGroup, topic: str) -> bool:
-    """Whether a group may land a topic of this name; a pattern may match any name.
+    """Return whether a group may land a topic of this name; a pattern may match any name.
 
     The pattern is not evaluated: Python's regular expressions may take forever for a short text.
     """
@@ -66,7 +66,7 @@ def _may_land(group: ConsumerGroup, topic: str) -> bool:
 
 
 def _contains_in_order(name: str, texts: tuple[str, ...]) -> bool:
-    """Whether a name begins with the first text, ends with the last, and has the others between."""
+    """Return whether a name begins and ends with the first and last text, the rest between."""
     if len(texts) == 1:
         return name == texts[0]
     first, *between, last = texts
@@ -83,7 +83,7 @@ def _contains_in_order(name: str, texts: tuple[str, ...]) -> bool:
 
 
 def may_collide(group: ConsumerGroup, other: ConsumerGroup) -> bool:
-    """Whether an object of one group may replace one of the other; false if no root is inside."""
+    """Return whether one group's object may replace another's; false if no root is nested."""
     if group.spec.output.access.endpoint != other.spec.output.access.endpoint:
         return False
     if (below := _below(group, other)) is not None:
@@ -125,7 +125,7 @@ def _size(names: Iterable[tuple[_Folder, ...]]) -> int:
 
 
 def _routes(group: ConsumerGroup) -> set[Route]:
-    """The routes of all topics, each once; that of the group among them, used or not."""
+    """The routes of all topics, each once, including the group's own route, used or not."""
     own = group.spec.route
     routes = {(own.topic_path, own.pattern)}
     written: Iterator[Any] = (entry.route for entry in group.spec.topics if entry.route)

@@ -169,10 +169,11 @@ _ENVIRONMENT = frozenset(
 
 
 def is_environment(reason: str) -> bool:
-    """Whether the cluster, the store, Kafka or a registry fails rather than a revision.
+    """Return whether the cause is the cluster, the store, Kafka or a registry, not the revision.
 
     Reasons of the store, of Kafka and of a schema registry begin with ``Store``, ``Source`` and
-    ``SchemaRegistry``, also those that only a newer driver knows (``landfall.errors.cause``).
+    ``SchemaRegistry``, including reasons that only a newer driver knows
+    (``landfall.errors.cause``).
     """
     return reason in _ENVIRONMENT or reason.startswith(("Store", "Source", "SchemaRegistry"))
 

@@ -34,7 +34,7 @@ def revision_of(group: ConsumerGroup) -> str:
 
 
 def revision_with(generation: int, digest: str) -> str:
-    """The revision of a spec of which only generation and digest are known."""
+    """The revision of a spec from its generation and digest alone."""
     return f"g{generation}-{digest[:8]}"
 
 

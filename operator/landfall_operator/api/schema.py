@@ -1,6 +1,6 @@
 """Turns pydantic's JSON schema into a *structural* schema, which Kubernetes requires of CRDs. Pure.
 
-A structural schema has exactly one type per node, no references, no ``null`` beside a type, and no
+A structural schema has exactly one type per node, no references, no ``null`` next to a type, and no
 types inside ``anyOf``. So references are inlined, an optional value is a field that is not
 required, and values that users may write in more than one way become:
 
@@ -212,7 +212,7 @@ def _node(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Schema:
 
 
 def _fills(node: Schema) -> bool:
-    """Whether the API server fills an empty mapping with defaults of its fields."""
+    """Return whether the API server fills an empty mapping with defaults of its fields."""
     return any("default" in child for child in node.get("properties", {}).values())
 
 
@@ -220,7 +220,7 @@ def _resolved(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Mapping[str
     """The schema with its reference inlined, and without the ``null`` of an optional value."""
     if "$ref" in schema:
         target = defs[schema["$ref"].rpartition("/")[2]]
-        # Keywords beside the reference win: the field's own description, not that of its type.
+        # Keywords next to the reference win: the field's description, not its type's.
         return _resolved(
             {**target, **{key: value for key, value in schema.items() if key != "$ref"}}, defs
         )

@@ -2,7 +2,7 @@
 
 ``rollout`` is the operator's intent log: the operator writes it before it acts, so an operator that
 restarts at any point reads it and continues. Everything else can be observed again. Values are
-rounded before they get here, so that a status changes only when it says something new.
+rounded before they get here, so that a status changes only when it contains something new.
 
 The docstrings of fields are the descriptions that ``kubectl explain`` shows.
 """

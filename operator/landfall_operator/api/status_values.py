@@ -1,4 +1,4 @@
-"""What the statuses of groups and Backfills share: values, and how a stored one is read. Pure."""
+"""Values that the statuses of groups and Backfills share, and how a stored one is read. Pure."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -66,8 +66,8 @@ StatusModel = TypeVar("StatusModel", bound=BaseModel)
 def readable(model: type[StatusModel], stored: Mapping[str, Any]) -> StatusModel:
     """The stored status; if another release wrote it, the parts that this release can read.
 
-    Each round removes all that it finds unreadable, and what is around it in the next one, so that
-    a few rounds suffice whatever somebody has written there.
+    Each round removes what it cannot read, and the enclosing value in the next round, so a few
+    rounds suffice for any stored text.
     """
     left = deepcopy(dict(stored))
     while True:

@@ -29,9 +29,9 @@ def parsed(resource: Mapping[str, Any]) -> tuple[ConsumerGroup | None, str]:
 
 
 def secrets_over_plain_http(group: ConsumerGroup) -> str:
-    """Which fields send a secret over plain HTTP, and to whom; empty if none does.
+    """Return the fields that send a secret over plain HTTP, and to whom; empty if none does.
 
-    It is no error, since what ran before must go on.
+    It is no error, because a group that ran before must continue.
     """
     return "; ".join(f"{field}: {warning}" for field, warning in plain_http(group.spec))
 
@@ -51,7 +51,7 @@ class Claimant:
     since: tuple[str, str]
 
     def excludes(self, group: ConsumerGroup) -> bool:
-        """Whether it claims by its drivers what a group would claim."""
+        """Return whether it claims by its drivers what a group would claim."""
         return any(conflict(group, held) for held in self.held)
 
 
@@ -69,10 +69,10 @@ class ClaimConflict:
 
 
 def refusal(mine: Claimant, others: Iterable[Claimant]) -> ClaimConflict | None:
-    """Why what a group wants belongs to another one; None if it does not.
+    """Return why a claim of the group belongs to another one; None if it does not.
 
     Of two groups that exclude each other, one is refused and the other one is not affected: the
-    group that lands keeps what it has, whatever others ask for; if both or none of them land,
+    group that lands keeps what it has, regardless of other groups; if both or none of them land,
     the one that was created first does. Groups of another API server are not seen here; what
     drivers and tasks claim in the store keeps those apart.
     """
@@ -91,7 +91,7 @@ def refusal(mine: Claimant, others: Iterable[Claimant]) -> ClaimConflict | None:
 
 
 def _comes_first(mine: Claimant, other: Claimant) -> bool:
-    """Whether of two groups that exclude each other it is this one that keeps its claim."""
+    """Return whether this group keeps its claim when the two exclude each other."""
     is_held = any(other.excludes(held) for held in mine.held)
     mine_first = is_held or (other.wanted is not None and mine.excludes(other.wanted))
     other_first = is_held or (mine.wanted is not None and other.excludes(mine.wanted))
@@ -119,7 +119,7 @@ def conflict(group: ConsumerGroup, other: ConsumerGroup) -> str:
 
 
 def _shared_root(group: ConsumerGroup, other: ConsumerGroup) -> str:
-    """Which root of a group is one of another's, too; empty if none is."""
+    """Return which root of a group is also a root of the other; empty if none is."""
     theirs = {_place(root): root.section for root in other.spec.roots}
     for root in group.spec.roots:
         if section := theirs.get(_place(root)):
@@ -129,7 +129,7 @@ def _shared_root(group: ConsumerGroup, other: ConsumerGroup) -> str:
 
 
 def _nested_letters(group: ConsumerGroup, other: ConsumerGroup) -> str:
-    """Which root of a group is in one of another's, or around it, if one has dead letters alone.
+    """Return how roots of two groups are nested, if one is a place of dead letters; empty if not.
 
     Policies of buckets tell dead letters from all else by prefixes.
     """
@@ -156,6 +156,6 @@ def _place(root: Root) -> tuple[str, str | None]:
 
 
 def _kafka_group(group: ConsumerGroup) -> tuple[str, str] | None:
-    """What no two groups share; None for a group of files."""
+    """Return the values that no two groups may share; None for a group of files."""
     kafka = group.spec.source.kafka
     return (group.kafka_group_id, kafka.bootstrap_servers) if kafka else None

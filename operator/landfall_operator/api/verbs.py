@@ -1,12 +1,12 @@
-"""What a user asks the operator to do with a group, by an annotation. Pure.
+"""Verbs that a user asks of the operator for a group, by an annotation. Pure.
 
     kubectl annotate consumergroup clicks landfall.dev/rollback=
 
-The operator carries the verb out once, removes the annotation, and says in ``status.lastRequest``
-and in an Event what came of it. An annotation with a value stays, because a tool that applies it
-from Git would add it again: a value is carried out once, for as long as the annotation has it.
-``kubectl landfall`` sets the same annotations and waits for the answer.
-``landfall_operator.core.requests`` says what each verb changes.
+The operator carries the verb out once, removes the annotation, and reports the outcome in
+``status.lastRequest`` and in an Event. An annotation with a value stays, because a tool that
+applies it from Git would add it again: a value is carried out once, for as long as the annotation
+has it. ``kubectl landfall`` sets the same annotations and waits for the answer.
+``landfall_operator.core.requests`` documents what each verb changes.
 
 ``PAUSE`` is a state, not a verb: it holds for as long as the annotation is there.
 """
@@ -31,7 +31,7 @@ class Verb(StrEnum):
     its first word.
     """
     PROMOTE = "promote"
-    """Go on with the rollout without waiting: whatever a trial says, without a warm driver, or
+    """Continue the rollout without waiting: despite a trial's result, without a warm driver, or
     without the rest of the watch.
     """
     ABORT = "abort"
@@ -68,7 +68,7 @@ def requested(
 
 
 def still_answered(annotations: Mapping[str, str], answered: Mapping[str, str]) -> dict[str, str]:
-    """The answered values that their annotations still have; the others may be given again."""
+    """The answered values that their annotations still have; the rest may be given again."""
     return {
         verb: value
         for verb, value in answered.items()
@@ -81,5 +81,5 @@ def _value(annotations: Mapping[str, str], verb: Verb) -> str:
 
 
 def is_paused(annotations: Mapping[str, str]) -> bool:
-    """Whether the user has paused the group's reconciliation."""
+    """Return whether the user has paused the group's reconciliation."""
     return annotations.get(PAUSE, "").strip().lower() == "true"

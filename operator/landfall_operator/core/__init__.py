@@ -1,1 +1,1 @@
-"""What the operator decides about one group, from one observation of it. Pure."""
+"""The operator's decisions about one group, from one observation of it. Pure."""

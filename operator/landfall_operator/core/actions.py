@@ -164,11 +164,11 @@ class StartDiscarding:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete the pod that lands; it drains, and goes on when it is started again."""
+    """Delete the pod that lands; it drains, and continues when it is started again."""
 
     uid: str
 
 
 SharedAction = EmitEvent | AddFinalizer | RemoveFinalizer | RemoveAnnotation
-"""What is done in the same way for a group and for a Backfill."""
+"""Actions that are the same for a group and for a Backfill."""
 BackfillAction = SharedAction | StartLanding | StartDiscarding | DeletePod

@@ -100,7 +100,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class ScalingContext:
-    """What else than samples decides.
+    """Inputs of a scaling decision other than samples.
 
     Attributes:
         hold: a reason to keep the present count.
@@ -164,7 +164,7 @@ def scale(
     if reason:
         return Scaling(current, reason, ineffective=known)
     wanted = _scale_to_load(samples, policy, cores)
-    # Only what would raise the count is prevented: a surplus goes, whatever else is wrong.
+    # Only what would raise the count is prevented: a surplus goes, regardless of other problems.
     if wanted.desired >= current and _lacks_capacity(samples):
         return Scaling(current, ScalingReason.HOLD_NO_CAPACITY, wanted.message, known)
     if wanted.desired > current or wanted.reason in _WANTS_MORE:
@@ -230,7 +230,7 @@ def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
 
 
 def _lacks_capacity(samples: Sequence[Sample]) -> bool:
-    """Whether executors that were requested long ago still do not run."""
+    """Return whether executors that were requested long ago still do not run."""
     latest = samples[-1]
     own = of_present_driver(samples)
     recent = [s for s in own if s.time >= latest.time - STARTUP_TIMEOUT]
@@ -372,14 +372,14 @@ def ineffective_up(samples: Sequence[Sample], cores: int) -> IneffectiveScaleUp 
 
 
 def has_changed(known: IneffectiveScaleUp, samples: Sequence[Sample]) -> bool:
-    """Whether another throughput than then shows that what limited it is no longer the same."""
+    """Return whether throughput differs from then, so what limited it is no longer the same."""
     latest = samples[-1].time
     present = throughput(of_present_driver(samples), latest - JUDGED_AFTER, latest)
     return present is not None and abs(present.landing - known.landing) > SAME * known.landing
 
 
 def is_unjudged(samples: Sequence[Sample]) -> bool:
-    """Whether there was a step up that is too young to be judged."""
+    """Return whether there was a step up that is too recent to be judged."""
     young = samples[-1].time - JUDGED_AFTER
     return any(last.time > young for last in _before_ups(of_present_driver(samples)))
 

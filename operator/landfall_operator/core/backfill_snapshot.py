@@ -1,4 +1,4 @@
-"""What is observed of a Backfill: the resource, its group, its pods, what those report. Pure."""
+"""The observation of a Backfill: the resource, its group, its pods, their reports. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,9 +45,9 @@ class BackfillPod:
         address: its IP address, once it runs.
         terminating: whether it is being deleted.
         is_over: whether it ended, or was ended, and does not start again by itself.
-        has_others: whether containers of the user's still run then.
+        has_others: whether the user's containers still run then.
         exit_code: of the last end of its container; None if it has not ended yet.
-        report: what it said at that end.
+        report: its report at that end.
         problem: what keeps it from running, in words.
     """
 
@@ -64,7 +64,7 @@ class BackfillPod:
 
     @property
     def has_failed_for_good(self) -> bool:
-        """Whether starting it again would not help."""
+        """Return whether starting it again would not help."""
         if self.report is not None:
             return self.report.phase == LandingPhase.FAILED
         # Its image may be of a release without the command, which then is no command.
@@ -77,10 +77,10 @@ PromotionOutcome = Literal["done", "refused", "waiting", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class PromotionAnswer:
-    """What the group's driver answered to the request to promote.
+    """The answer of the group's driver to the request to promote.
 
     Attributes:
-        outcome: what became of it.
+        outcome: the outcome of the request.
         message: details.
         slot: of the REPLACE; None unless it is recorded.
     """
@@ -109,7 +109,7 @@ class BackfillObservation:
         landing: by what it is landed, or why there is nothing.
         pod: the pod that lands; None if there is none.
         discarding: the pod that discards; None if there is none.
-        report: what the pod that lands says while it runs; None without an answer.
+        report: the report of the pod that lands while it runs; None without an answer.
         answer: to the request to promote, if it was asked in this pass.
     """
 
@@ -132,7 +132,7 @@ class BackfillObservation:
 
 
 def observation(body: Json, now: datetime, landing: Lander | Missing) -> BackfillObservation:
-    """What the resource itself says."""
+    """Return the observation that the resource itself gives."""
     metadata = body["metadata"]
     spec, error = parsed(body.get("spec", {}))
     deleted = metadata.get("deletionTimestamp")

@@ -1,14 +1,14 @@
-"""What the operator does about a Backfill: a status, and actions in order. Pure.
+"""Decides about a Backfill: a status, and actions in order. Pure.
 
     Pending → Planning → Landing → Comparing → Compared → Promoting → Promoted
                   any of the first five → Failed, and with the annotation back again
 
 ``decide`` is a function of what is observed, so it may be called at any time, by an operator that
-knows nothing of what the last one did. The status is stored before the actions are carried out.
-Only a Backfill's own objects are touched: whatever is wrong with it, its group goes on.
+knows nothing of its predecessor. The status is stored before the actions are carried out. Only a
+Backfill's own objects are touched: its group continues regardless of its problems.
 
-Deleting it discards the side lane, except while the group's driver promotes it. That never holds
-up a deletion for long: what cannot be discarded in time is left, and an Event says where it is.
+Deleting it discards the side lane, except while the group's driver promotes it. That never holds up
+a deletion for long: what cannot be discarded in time is left, and an Event names its location.
 """
 
 import math
@@ -88,12 +88,12 @@ def failed(
 
 
 def is_settled(status: BackfillStatus, promote: str) -> bool:
-    """Whether nothing is under way that the operator would have to look at."""
+    """Return whether nothing is under way that the operator would have to look at."""
     return _is_done(status, promote) or status.phase is BackfillPhase.FAILED
 
 
 def _is_done(status: BackfillStatus, promote: str) -> bool:
-    """Whether it is where its spec asks it to be."""
+    """Return whether it is where its spec asks it to be."""
     waits = status.phase is BackfillPhase.COMPARED and promote != "Automatic"
     return waits or status.phase is BackfillPhase.PROMOTED
 
@@ -133,7 +133,8 @@ def _conditions(
         state: Literal["True", "False"] = "True" if holds[kind] else "False"
         known = before.get(kind)
         same = known if known and known.status == state else None
-        # What is under way has another message at each step; the others keep that of their change.
+        # An operation under way has a new message at each step; other conditions keep their
+        # message.
         kept = same if kind != "Reconciling" else None
         made.append(
             BackfillCondition(
@@ -193,7 +194,7 @@ def progress(
 
 
 def counted(status: BackfillStatus, report: BackfillReport) -> BackfillStatus:
-    """With how much is landed, as a report says it."""
+    """Update the counters of landed offsets from a report."""
     if report.offsets is None:
         return status
     landed = min(report.landed_offsets, report.offsets)
@@ -244,7 +245,7 @@ DISCARD_TIME = timedelta(minutes=10)
 
 
 def decide(observed: BackfillObservation) -> BackfillDecision:
-    """What to store and to do now."""
+    """Return the status to store and the actions to execute now."""
     if observed.deleted:
         return finished(observed, _deletion(observed, observed.deleted))
     if not observed.has_finalizer:
@@ -265,7 +266,7 @@ def decide(observed: BackfillObservation) -> BackfillDecision:
 
 
 def wants_answer(observed: BackfillObservation) -> bool:
-    """Whether the group's driver is to be asked to promote it, in this pass."""
+    """Return whether the group's driver is to be asked to promote it, in this pass."""
     status = observed.status
     return status.phase is BackfillPhase.PROMOTING and status.promotion is not None
 
@@ -291,7 +292,7 @@ def _landing(observed: BackfillObservation) -> BackfillDecision:
 
 
 def _renewed(observed: BackfillObservation, pod: BackfillPod) -> tuple[BackfillAction, ...]:
-    """Deletes a pod that was evicted, or shall have other cores: the next one goes on."""
+    """Delete a pod that was evicted, or needs other cores: the next one continues."""
     assert observed.spec
     is_outdated = pod.is_over or pod.cores != cores_text(observed.spec)
     return (DeletePod(pod.uid),) if is_outdated and not pod.terminating else ()
@@ -362,7 +363,7 @@ def _answered(
             return failed(observed, status, "PromotionRefused", answer.message)
         case "waiting":
             return changed(status, reason=None, message=answer.message)
-    if observed.spec.promote != "Automatic":  # changed back, and nobody carries the request out
+    if observed.spec.promote != "Automatic":  # changed back, and no driver carries the request out
         return _compared_again(status)
     return changed(status, reason="PromotionWaits", message=answer.message)
 
@@ -427,7 +428,7 @@ def _deletion(observed: BackfillObservation, since: datetime) -> BackfillDecisio
 def _discarding(
     observed: BackfillObservation, status: BackfillStatus, since: datetime
 ) -> BackfillDecision:
-    """Of what has a side lane, in which nobody lands any more."""
+    """Discard a side lane, in which no pod lands any more."""
     discarding = observed.discarding
     if observed.now - since > DISCARD_TIME:
         return BackfillDecision(status, (_left(observed), RemoveFinalizer()))

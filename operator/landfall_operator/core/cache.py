@@ -41,8 +41,8 @@ _REQUESTED = (*_LIFE, "annotations", "labels")
 """The metadata that users, and not the operator, decide."""
 _VOLUMES = frozenset({CONFIG_VOLUME, CONTROL_VOLUME, KEYS_VOLUME})
 _MAX_DELETED = 16384
-"""How many uids of deleted objects the cache remembers: those of a thousand groups with all of
-their objects.
+"""How many uids of deleted objects the cache remembers: a thousand groups with all of their
+objects.
 """
 
 
@@ -77,7 +77,7 @@ class CachedObject:
     fields: str | None = None
 
     def is_equivalent(self, other: "CachedObject") -> bool:
-        """Whether no decision depends on the difference between the two."""
+        """Return whether no decision depends on the difference between the two."""
         return (self.uid, self.owner, self.value, self.hash, self.fields) == (
             other.uid,
             other.owner,
@@ -134,7 +134,7 @@ class Resource:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """Those of the object's annotations that the operator reads."""
+        """The object's annotations that the operator reads."""
         return self.metadata.get("annotations") or {}
 
     def stored_status(self) -> Json:
@@ -142,7 +142,7 @@ class Resource:
         return dict(json.loads(self.status_json))
 
     def is_equivalent(self, other: "Resource") -> bool:
-        """Whether the two differ only in what the operator itself writes, such as the status."""
+        """Return whether they differ only in what the operator itself writes, like the status."""
         return self.spec_json == other.spec_json and all(
             self.metadata.get(name) == other.metadata.get(name) for name in _REQUESTED
         )

@@ -1,12 +1,12 @@
-"""Which operator manages a group, where several watch its namespace. Pure.
+"""Decides which operator manages a group, where several watch its namespace. Pure.
 
 An operator writes its name into an annotation of each group that it manages, before anything else.
 Another operator leaves such a group alone. The API server lets only one of two that write at the
 same time succeed, because the patch names the group's version.
 
 A claim does not expire: whether another operator still runs cannot be seen without rights in its
-namespace. It ends when the group no longer has the labels that its operator looks for, or when
-somebody removes the annotation.
+namespace. It ends when the group no longer has the labels that its operator looks for, or when a
+user removes the annotation.
 """
 
 import re
@@ -27,7 +27,7 @@ _REQUIREMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Requirement:
-    """What the value of a label must be, or must not be; None stands for an absent label."""
+    """A condition on the value of a label; None stands for an absent label."""
 
     key: str
     values: frozenset[str | None]
@@ -42,12 +42,12 @@ _ABSENT: frozenset[str | None] = frozenset({None})
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """What labels of an object must say."""
+    """Requirements on the labels of an object."""
 
     requirements: tuple[_Requirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether an object with these labels is selected."""
         return all(requirement.holds(labels) for requirement in self.requirements)
 
 
@@ -84,10 +84,10 @@ def _requirement(match: re.Match[str]) -> _Requirement:
 
 
 class Claim(Enum):
-    """What an operator has to do with a group."""
+    """How an operator treats a group."""
 
     MANAGE = auto()
-    """It manages the group, and may have to say so."""
+    """It manages the group, and may have to write its claim."""
     LEAVE = auto()
     """Another operator manages it, or its labels are not those that this one looks for."""
     RELEASE = auto()
@@ -96,10 +96,10 @@ class Claim(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What one operator claims.
+    """The claim of one operator.
 
     Attributes:
-        operator: its name; empty if it claims nothing, and manages whatever it sees.
+        operator: its name; empty if it claims nothing, and manages every group that it sees.
         selector: the labels of the groups that it manages.
     """
 
@@ -107,7 +107,7 @@ class Claims:
     selector: LabelSelector = field(default_factory=LabelSelector)
 
     def on(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Claim:
-        """What this operator has to do with a group."""
+        """Return how this operator treats a group."""
         holder = claimed_by(annotations)
         is_mine = bool(self.operator) and holder == self.operator
         if not self.selector.selects(labels):
@@ -117,10 +117,10 @@ class Claims:
         return Claim.MANAGE
 
     def must_be_written(self, annotations: Mapping[str, str]) -> bool:
-        """Whether a group that this operator manages does not say so yet."""
+        """Return whether a group that this operator manages lacks its claim."""
         return bool(self.operator) and OPERATOR_ANNOTATION not in annotations
 
 
 def claimed_by(annotations: Mapping[str, str]) -> str:
-    """The operator that manages a group, as its annotation says; empty if it says nothing."""
+    """Return the operator that the group's annotation names; empty if there is none."""
     return annotations.get(OPERATOR_ANNOTATION, "")

@@ -1,6 +1,6 @@
 """The actions for one group: the difference between its desired and its observed state. Pure.
 
-``landfall_operator.core.desired_state`` says where the group should go. The stage of its rollout
+``landfall_operator.core.desired_state`` decides where the group should go. The stage of its rollout
 defines which drivers should exist and which command each of them gets:
 
     stage                        drivers (replicas)               command
@@ -109,7 +109,7 @@ def _rollout_actions(
 
 
 def _is_drained(observed: GroupObservation, desired: DesiredState) -> bool:
-    """Whether a suspended group has no driver left: then it can be deleted without an operator."""
+    """Return whether a suspended group has no driver left, so its deletion needs no operator."""
     stopped = all(not driver.pods and not driver.replicas for driver in observed.drivers.values())
     return desired.rollout.stage is Stage.SUSPENDED and stopped
 
@@ -252,7 +252,7 @@ def _record(
 def _trial_actions(
     observed: GroupObservation, desired: DesiredState, context: OperatorContext
 ) -> Iterator[Action]:
-    """Create the Backfill of a trial, and delete those that nobody needs any more."""
+    """Create the Backfill of a trial, and delete trials that are no longer needed."""
     trial = trials.present_trial(desired.rollout)
     group = desired.group
     if observed.backfills is None:
@@ -275,7 +275,7 @@ def _trial_actions(
 
 
 def _is_foreign(driver: Driver, group: ConsumerGroup) -> bool:
-    """Whether a Deployment was not made for this group and this spec, so that it is applied.
+    """Return whether a Deployment was not made for this group and this spec, so that it is applied.
 
     One whose revision has another name is of the former scheme: it stays as it is.
     """
@@ -302,7 +302,7 @@ def _image(
     """The driver's image: the spec's, else the one it was started with, else the default.
 
     An upgraded operator has another default. It must not restart drivers that run already. The
-    record comes before the Deployment, whose image somebody may have changed.
+    record comes before the Deployment, whose image a user may have changed.
     """
     if group.spec.image:
         return group.spec.image
@@ -377,7 +377,7 @@ def _apply_if_changed(observed: GroupObservation, manifest: Json) -> Iterator[Ac
 
 
 def _apply_if_drifted(observed: GroupObservation, manifest: Json) -> Iterator[Action]:
-    """Put a Deployment back that somebody changed; one of another release stays as it is."""
+    """Restore a Deployment that was changed by hand; one of another release stays as it is."""
     name = names.reference(manifest)
     wanted = names.hash_of(manifest)
     if observed.hashes.get(name) == wanted and not is_intact(observed.fields.get(name), manifest):

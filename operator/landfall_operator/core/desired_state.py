@@ -131,11 +131,12 @@ def _crashes(
 
 
 _WORTH_A_WRITE = 10
-"""The slot is kept anew when it has grown by one in so many: a write per commit costs too much."""
+"""The slot is stored again when it has grown by one in so many: a write per commit costs too much.
+"""
 
 
 def known_ledger(observed: GroupObservation, active: str | None) -> LedgerStatus | None:
-    """What the group's ledger has reached at least; None if no driver has said so yet."""
+    """Return the position that the ledger has reached at least; None if no driver reported one."""
     known = observed.status.ledger
     driver = observed.driver(active)
     status = driver.fresh_status(observed.now) if driver else None
@@ -155,10 +156,10 @@ def position_for_drivers(observed: GroupObservation, ledger: LedgerStatus | None
 
 
 def is_accepted(observed: GroupObservation, ledger: LedgerStatus | None) -> bool:
-    """Whether the annotation has done its work: a driver lands that was given no position.
+    """Return whether the annotation has done its work: a driver lands that was given no position.
 
-    Its ledger is behind the one that was known, or as long and has another history. The latter
-    shows by the driver's OPEN, which raises the epoch.
+    Its ledger is shorter than the one that was known, or as long and has another history. The
+    latter shows by the driver's OPEN, which raises the epoch.
     """
     before = observed.status.ledger
     return (
@@ -196,7 +197,7 @@ _WITHOUT_ROOM = frozenset({Reason.UNSCHEDULABLE, Reason.POD_REFUSED})
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """Where a group should go.
+    """The state that a group should reach.
 
     Attributes:
         group: the effective spec; None if there has never been a valid one.
@@ -204,8 +205,8 @@ class DesiredState:
         event: the event that caused the transition to that stage, if there was one.
         plan: the impact of the last change of the spec.
         scaling: the desired executor count.
-        ledger: what the ledger has reached at least, as far as the active driver has said.
-        answer: what came of the user's request, if there was one.
+        ledger: what the ledger has reached at least, as far as the active driver has reported.
+        answer: the outcome of the user's request, if there was one.
         schedule: where a group with ``spec.schedule`` is; None without one.
         idle: where a group with ``spec.idle`` is; None without it.
     """
@@ -222,12 +223,12 @@ class DesiredState:
 
     @property
     def rests(self) -> bool:
-        """Whether the group sleeps, or a driver looks whether there is anything to do."""
+        """Return whether the group sleeps, or a driver looks whether there is anything to do."""
         return self.sleeps or (self.idle is not None and self.idle.looks)
 
     @property
     def sleeps(self) -> bool:
-        """Whether the group needs no driver now: until its next range is due, or the next look."""
+        """Return whether the group needs no driver until its next range or look is due."""
         return any(state is not None and state.sleeps for state in (self.schedule, self.idle))
 
 
@@ -274,7 +275,7 @@ def desired_state(observed: GroupObservation) -> DesiredState:
 
 
 def _paused(observed: GroupObservation) -> DesiredState:
-    """What is wanted already, while the user has paused the group."""
+    """Return what is wanted already, while the user has paused the group."""
     status = observed.status
     group = _effective_spec(observed, status.rollout)
     present = status.executors.wanted if status.executors else 0
@@ -368,7 +369,7 @@ def _spec_events(
 
 
 def is_queued(observed: GroupObservation, rollout: RolloutStatus) -> bool:
-    """Whether the requested revision waits until fewer other groups change theirs.
+    """Return whether the requested revision waits until fewer other groups change theirs.
 
     A group that should land and does not never waits: its change may be what lets it land again.
     """
@@ -384,7 +385,7 @@ def is_queued(observed: GroupObservation, rollout: RolloutStatus) -> bool:
 
 
 def _sleeps_or_wakes(observed: GroupObservation, active: Driver) -> bool:
-    """Whether the group has no driver because it needs none, or one that starts and is well."""
+    """Return whether the group has no driver as it needs none, or one that starts and is well."""
     spec = observed.spec.spec if observed.spec else None
     if spec is None or (spec.schedule is None and spec.idle is None):
         return False
@@ -395,7 +396,7 @@ def _sleeps_or_wakes(observed: GroupObservation, active: Driver) -> bool:
 
 
 def _can_warm(observed: GroupObservation, active: Driver | None, group: ConsumerGroup) -> bool:
-    """Whether the next driver may start while the active one lands."""
+    """Return whether the next driver may start while the active one lands."""
     return (
         group.spec.upgrade.strategy != "Recreate"
         and active is not None
@@ -447,7 +448,7 @@ def _target_events(
 
 
 def _can_revert(observed: GroupObservation, rollout: RolloutStatus) -> bool:
-    """Whether there is a revision to roll back to, and no pause before the next attempt."""
+    """Return whether there is a revision to roll back to, and no pause before the next attempt."""
     previous = observed.record(rollout.previous)
     if previous is None or rollout.previous == rollout.active:
         return False
@@ -457,7 +458,7 @@ def _can_revert(observed: GroupObservation, rollout: RolloutStatus) -> bool:
 
 
 def _is_rejected(observed: GroupObservation, rollout: RolloutStatus) -> bool:
-    """Whether the active revision is one that should be rolled back."""
+    """Return whether the active revision is one that should be rolled back."""
     rejected = rollout.rejected
     return rejected is not None and rejected.digest == _digest(observed, rollout.active)
 

@@ -1,4 +1,4 @@
-"""Whether a revision's driver works, what keeps it from working, and whose fault that is. Pure.
+"""Judges a revision's driver: whether it works, what prevents it, and whose fault that is. Pure.
 
 A revision fails by itself if its driver crashes, is stalled, does not get ready or does not commit.
 An *obstacle* is a failure of the environment: of the cluster, the image registry, the store or
@@ -70,19 +70,19 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
 
 
 def judged_driver(observed: GroupObservation, rollout: RolloutStatus) -> Driver | None:
-    """The driver that decides how the rollout goes on; None in stages that judge none."""
+    """The driver that decides how the rollout continues; None in stages that judge none."""
     if rollout.stage not in JUDGED:
         return None
     return observed.driver(rollout.target or rollout.active)
 
 
 def works(observed: GroupObservation, driver: Driver) -> bool:
-    """Whether a driver lands or stands by."""
+    """Return whether a driver lands or stands by."""
     return driver.lands(observed.now) or driver.phase(observed.now) is Phase.STANDBY
 
 
 def has_committed(observed: GroupObservation, driver: Driver) -> bool:
-    """Whether the driver's process has landed records, or has the lane and nothing to land."""
+    """Return whether the process has landed records, or has the lane and nothing to land."""
     status = driver.fresh_status(observed.now)
     if status is None or not driver.lands(observed.now):
         return False
@@ -92,7 +92,7 @@ def has_committed(observed: GroupObservation, driver: Driver) -> bool:
 
 
 def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | None:
-    """What keeps a driver from working that is not the revision's fault; None if nothing does."""
+    """Return the obstacle that is not the revision's fault; None if there is none."""
     if driver is None:
         return None
     status = driver.fresh_status(observed.now)
@@ -163,7 +163,7 @@ def _start_failure(
     observed: GroupObservation, driver: Driver, rollout: RolloutStatus, limit: Rollback
 ) -> PodFailure | None:
     """Why a driver that neither lands nor stands by counts as failed."""
-    # The pod's own failure says more than the number of its restarts.
+    # The pod's own failure explains more than the number of its restarts.
     failure = driver.pod_failure or driver.last_exit
     reason = failure.reason if failure else None
     message = failure.message if failure else _restarts_text(driver.restarts)
@@ -210,7 +210,7 @@ def _patience(blocked: PodFailure, limit: Rollback) -> timedelta:
 
 
 def _caused(observed: GroupObservation, rollout: RolloutStatus, blocked: PodFailure) -> bool:
-    """Whether the active revision has probably caused an obstacle, so that nothing lands.
+    """Return whether the active revision has probably caused an obstacle, so that nothing lands.
 
     While the active driver lands, or if the previous revision would meet the same obstacle, the
     rollout waits instead.

@@ -1,10 +1,10 @@
-"""When the driver of a group with ``spec.idle`` sleeps, because its topics are quiet. Pure.
+"""Decides when a driver with ``spec.idle`` sleeps, because its topics are quiet. Pure.
 
 A driver that has landed all there is, and nothing for ``scaleToZero``, is stopped: its Deployment
 has no replicas. After ``lookEvery`` it is started to look. One that finds nothing is stopped as
-soon as it has said so, since the ledger still says when something landed last; one that finds
-records stays. A driver that looks and has not answered yet counts as asleep to users, for a while:
-otherwise each look would announce that the group starts, and that it is ready.
+soon as it has reported so, since the ledger still records when something landed last; one that
+finds records stays. A driver that looks and has not answered yet counts as asleep to users, for a
+while: otherwise each look would announce that the group starts, and that it is ready.
 
 When the next look is due is in the resource's status. If that is lost, the driver is started.
 """
@@ -69,7 +69,7 @@ def idle_state(
 def _after_look(
     observed: GroupObservation, rollout: RolloutStatus, idle: Idle, status: Status
 ) -> IdleState:
-    """What follows from what a driver has seen."""
+    """Return the state that follows from a driver's report."""
     since = _quiet_since(rollout, status)
     if observed.paused or since is None or observed.now - since < idle.scale_to_zero:
         return AWAKE
@@ -77,7 +77,7 @@ def _after_look(
 
 
 def _remembered(observed: GroupObservation, idle: Idle, driver: Driver) -> IdleState:
-    """What follows from the status, while no driver says more."""
+    """Return the state that follows from the status, while no driver reports more."""
     saved = observed.status.idle
     if saved is None or saved.next_look is None:
         return AWAKE
@@ -89,10 +89,10 @@ def _remembered(observed: GroupObservation, idle: Idle, driver: Driver) -> IdleS
 
 
 def _quiet_since(rollout: RolloutStatus, status: Status) -> datetime | None:
-    """Since when nothing has landed; None if something is left to do.
+    """Return since when nothing has landed; None if something is left to do.
 
-    The ledger says when something landed last, whichever driver did it. A group that has never
-    landed anything is quiet since it was settled.
+    The ledger records when something landed last, by any driver. A group that has never landed
+    anything is quiet since it was settled.
     """
     totals = totals_of(status)
     commits = status.commits

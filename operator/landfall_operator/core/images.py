@@ -1,6 +1,6 @@
 """The image of a group that names none: what it keeps, and what it follows. Pure.
 
-A driver keeps the image that it was started with, whatever the operator's default becomes, unless
+A driver keeps the image that it was started with, even if the operator's default changes, unless
 ``upgrade.image`` is Follow: then another default is another revision, like an edit of
 ``spec.image``, with warm-up, watch and rollback.
 """

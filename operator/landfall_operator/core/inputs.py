@@ -37,7 +37,7 @@ class DriverReport:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What an observation needs besides API objects.
+    """Inputs of an observation besides API objects.
 
     Attributes:
         now: the time of the observation.
@@ -48,7 +48,8 @@ class Inputs:
         trials_listed: whether the Backfills of the group's namespace have been listed.
         operator_keys: the public keys by which drivers recognize the operator.
         lacks_token: whether a driver that needs a control token to start has none.
-        name_taken: why an object of the group cannot be created, because it is somebody else's.
+        name_taken: why an object of the group cannot be created, because it belongs to another
+            owner.
         mount_failures: why volumes of a pod cannot be mounted, by the pod's uid.
         default_image: the operator's image for groups that name none.
     """
@@ -74,7 +75,8 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         for cached in owned.values()
         if cached.kind == "ControllerRevision" and cached.value
     ]
-    # The ConfigMap with live settings comes last: the others have those of the driver's creation.
+    # The ConfigMap with live settings comes last: the earlier ones have the settings of the
+    # driver's creation.
     config_maps = [cached for cached in owned.values() if cached.kind == "ConfigMap"]
     config_maps.sort(key=lambda cached: cached.name == driver_name(key[1]))
     driver_specs = {cached.revision: cached.value for cached in config_maps if cached.value}
@@ -158,7 +160,7 @@ def revisions(owned: OwnedObjects) -> set[str]:
 
 
 def drivers_run(owned: OwnedObjects, uid: str) -> bool:
-    """Whether a group has a driver, and every driver that should run has a running pod.
+    """Return whether a group has a driver, and every driver that should run has a running pod.
 
     Args:
         owned: the objects with the group's label.
@@ -181,8 +183,8 @@ def signed_pods(
     Args:
         owned: the objects with the group's label.
         pods: the drivers' pods, by revision.
-        contracts: the contract versions that drivers report, by revision; one that has reported
-            none yet has that of its Deployment.
+        contracts: the contract versions that drivers report, by revision; until a driver has
+            reported, its Deployment's version.
     """
     with_keys = {
         cached.revision
@@ -197,7 +199,7 @@ def signed_pods(
 
 
 def needs_token(owned: OwnedObjects, uid: str) -> bool:
-    """Whether a driver of the group does not start without the Secret with the control token."""
+    """Return whether a driver of the group needs the Secret with the control token to start."""
     volumes = [
         volume_of(cached.value, CONTROL_VOLUME) or {}
         for cached in owned.values()

@@ -1,10 +1,10 @@
-"""Whether the API server still says that what the operator applied belongs to it. Pure.
+"""Checks that applied fields still belong to the operator, by the API server's record. Pure.
 
-With server-side apply, the API server keeps which fields each manager applied. A field that anybody
-else changes or removes is taken from its former managers. So an object whose hash annotation is
+With server-side apply, the API server keeps which fields each manager applied. A field that another
+client changes or removes is taken from its former managers. So an object whose hash annotation is
 intact, and whose applied fields all still belong to the operator, has the content that was applied.
-What an admission webhook changes in the operator's own request stays the operator's: it is not put
-back again and again.
+What an admission webhook changes in the operator's own request stays the operator's: it is not
+restored again and again.
 """
 
 import json
@@ -22,7 +22,7 @@ _METADATA = ("labels", "annotations")
 def applied_fields(body: Mapping[str, Any]) -> str | None:
     """The fields that belong to the operator because it applied them, as JSON.
 
-    None if the object does not say who manages it. The text is the same object for all groups with
+    None if the object does not record its managers. The text is the same object for all groups with
     the same fields.
     """
     managed = body["metadata"].get("managedFields")
@@ -36,7 +36,7 @@ def applied_fields(body: Mapping[str, Any]) -> str | None:
 
 
 def is_intact(fields: str | None, manifest: Json) -> bool:
-    """Whether every field of a manifest still belongs to the operator, as far as is known."""
+    """Return whether, as far as known, every field of a manifest still belongs to the operator."""
     if fields is None:
         return True
     metadata = {name: manifest["metadata"].get(name, {}) for name in _METADATA}
@@ -61,7 +61,7 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
 
 
 def _covers(fields: Mapping[str, Any] | None, value: object) -> bool:
-    """Whether the managed fields contain a value; those without parts are managed as a whole."""
+    """Return whether managed fields contain a value; one without parts is managed as a whole."""
     if fields is None:
         return False
     if not fields:

@@ -90,7 +90,7 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
 
 
 def _mounted_config(deployment: Json) -> str:
-    """The name of the ConfigMap with the driver's files; empty if somebody else's pod has none."""
+    """The name of the ConfigMap with the driver's files; empty if a foreign pod has none."""
     volume = volume_of(deployment, CONFIG_VOLUME) or {}
     return str(volume.get("configMap", {}).get("name", ""))
 
@@ -115,7 +115,7 @@ def pod_failure_of(pod: Json, role: str = "driver") -> PodFailure | None:
         return PodFailure(
             _WAITING_REASONS[waiting["reason"]], _short(waiting.get("message") or waiting["reason"])
         )
-    # While the kubelet backs off, the container waits, and its last state says why it ended.
+    # While the kubelet backs off, the container waits, and its last state records why it ended.
     terminated = state.get("terminated") or container.get("lastState", {}).get("terminated")
     return _container_failure(terminated, role) if terminated else _scheduling_failure(pod)
 
@@ -135,7 +135,7 @@ def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
 
 
 def _is_plausible(value: Any, field: str = "") -> bool:
-    """Whether times are times, and numbers may be numbers of a resource's status."""
+    """Return whether times are times, and numbers may be numbers of a resource's status."""
     if isinstance(value, str):
         return field not in _TIMES or _is_time(value)
     if isinstance(value, int | float):
@@ -262,11 +262,11 @@ _WORST_FIRST = (
     Reason.POD_REFUSED,
     Reason.UNSCHEDULABLE,
 )
-"""Reasons in the order in which one of them is shown; all others come later."""
+"""Reasons in the order in which one of them is shown; all other reasons come later."""
 
 
 def executor_pods_of(pods: Iterable[Json]) -> ExecutorPods:
-    """What matters of the executors' pods."""
+    """Return the state of the executors' pods."""
     alive = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
     failures = [found for pod in alive if (found := pod_failure_of(pod, "executor"))]
     return ExecutorPods(len(alive), min(failures, key=_severity, default=None))
@@ -325,7 +325,7 @@ _REFERENCES = re.compile(r"[sS]ecretRef$")
 
 
 def mount_failure(events: Iterable[Json]) -> PodFailure | None:
-    """What is missing, from the newest Event that says so; None if none does."""
+    """Return what is missing, from the newest Event that reports it; None if none does."""
     newest_first = sorted(events, key=_time, reverse=True)
     return next(filter(None, (_failure(str(e.get("message", ""))) for e in newest_first)), None)
 

@@ -1,8 +1,8 @@
-"""What a user's request changes in a rollout: ``landfall_operator.api.verbs``. Pure.
+"""Changes a rollout as a user requests: ``landfall_operator.api.verbs``. Pure.
 
     retry      forgets the rejection and the crashes; a spec that was rolled back is tried again
     rollback   Settled, Opening or Watching: the active spec is rejected in favor of another one
-    promote    Trying, or a trial that spoke against it: the revision takes over all the same;
+    promote    Trying, or a trial that rejected it: the revision takes over all the same;
                Warming → Draining, without waiting for the target; Watching → Settled
     abort      before the next one opens: the requested spec is rejected, the active revision stays;
                afterwards like rollback
@@ -38,7 +38,7 @@ _BEFORE_OPENING = frozenset({Stage.TRYING, Stage.WARMING, Stage.YIELDING, Stage.
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request.
+    """The outcome of a request.
 
     Attributes:
         verb: what was requested.
@@ -55,7 +55,7 @@ class Answer:
     rollout: RolloutStatus
 
     def status(self, now: datetime) -> RequestStatus:
-        """What users read of it."""
+        """Return what users read of it."""
         return RequestStatus(
             verb=str(self.verb), accepted=self.accepted, message=self.message, time=now
         )
@@ -83,7 +83,7 @@ def answer(observed: GroupObservation, rollout: RolloutStatus) -> Answer | None:
 
 
 def answered_requests(observed: GroupObservation, given: Answer | None) -> dict[str, str] | None:
-    """The values that are not carried out again, with that of this answer; None without any."""
+    """The values that are not carried out again, with this answer's; None without any."""
     kept = still_answered(observed.annotations, observed.status.answered_requests or {})
     new = {str(given.verb): given.value} if given and given.value else {}
     return {**kept, **new} or None

@@ -174,7 +174,7 @@ def transition(
 
 
 def is_changing(rollout: RolloutStatus) -> bool:
-    """Whether another revision is on its way, so that the group needs room for two.
+    """Return whether another revision is on its way, so that the group needs room for two.
 
     A revision that is watched has taken over. The first one of a group replaces none.
     """
@@ -188,7 +188,7 @@ def is_changing(rollout: RolloutStatus) -> bool:
 
 
 def is_rollback(rollout: RolloutStatus) -> bool:
-    """Whether the previous revision is on its way back."""
+    """Return whether the previous revision is on its way back."""
     return rollout.previous is not None and rollout.previous in {rollout.target, rollout.active}
 
 
@@ -218,7 +218,7 @@ def _retry(
 def _roles(
     rollout: RolloutStatus, event: Event, wanted: str | None, rejected: Rejected | None
 ) -> Mapping[str, str | Rejected | None]:
-    """The roles that the event changes; all others stay."""
+    """The roles that the event changes; all other roles stay."""
     roles: Mapping[str, str | Rejected | None] = {}
     match event:
         case Event.CHANGE_WARM | Event.CHANGE_DRAIN:

@@ -22,7 +22,7 @@ class Sample:
         arrived: counter of records that the topics grew by.
         landed: counter of records in committed objects.
         task_seconds: counter of the seconds that tasks occupied slots to land them.
-        lag_records: records not landed yet, without those of blocked topic partitions.
+        lag_records: records not landed yet, without records of blocked topic partitions.
         lag_seconds: age of the oldest of them.
         overdue_seconds: the part of that age that the upload policy does not explain.
         executors: registered executors.
@@ -43,7 +43,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What a driver landed in a span of time.
+    """The throughput of a driver in a span of time.
 
     Attributes:
         landing: records per second.
@@ -71,7 +71,7 @@ def of_present_driver(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def throughput(own: Sequence[Sample], start: datetime, end: datetime) -> Throughput | None:
-    """What one driver landed from ``start`` to ``end``; None if too little of that is measured."""
+    """Return a driver's throughput from ``start`` to ``end``; None if too little is measured."""
     inside = [sample for sample in own if start <= sample.time <= end]
     spans = [(a, b) for a, b in pairwise(inside) if b.time - a.time <= LONGEST_GAP]
     seconds = sum((b.time - a.time).total_seconds() for a, b in spans)

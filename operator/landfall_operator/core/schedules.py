@@ -1,13 +1,13 @@
-"""When the driver of a group with ``spec.schedule`` sleeps, and which range is due. Pure.
+"""Decides when a driver with ``spec.schedule`` sleeps, and which range is due. Pure.
 
 Between two runs a settled group needs no driver: its Deployment has no replicas. It is scaled down
-only once the driver says that it waits for the next range, its publishers have nothing left, and
+only once the driver reports that it waits for the next range, its publishers have nothing left, and
 the resource's status has the last run. What is due follows from that run and the clock alone, so an
 operator that was away catches up, and one that restarts continues. If the status is lost, a range
 seems to be due: the driver starts, reports the runs of its ledger, and sleeps again.
 
-A Deployment without replicas is itself the memory that the driver has said so; one with a replica
-stays until its driver says so. A request of a user keeps the driver awake for ``AWAKE``, since most
+A Deployment without replicas itself records that the driver has reported this; one with a replica
+stays until its driver does. A request of a user keeps the driver awake for ``AWAKE``, since most
 commands run in its pod.
 """
 
@@ -125,7 +125,7 @@ def _made(observed: GroupObservation, rollout: RolloutStatus) -> datetime | None
 def _sleeps(
     observed: GroupObservation, rollout: RolloutStatus, runs: tuple[RunStatus, ...]
 ) -> bool:
-    """Whether the group needs no driver, given that no range is due."""
+    """Return whether the group needs no driver, given that no range is due."""
     driver = observed.driver(rollout.active)
     if driver is None or driver.terminating or is_needed(observed, rollout):
         return False
@@ -139,7 +139,7 @@ def _sleeps(
 
 
 def is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
-    """Whether something other than records needs the driver: a rollout, a request."""
+    """Return whether something other than records needs the driver: a rollout, a request."""
     request = observed.status.last_request
     is_asked = request is not None and request.accepted and observed.now - request.time < AWAKE
     return (
@@ -152,7 +152,7 @@ def is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
 
 
 def _has_nothing_left(status: Status) -> bool:
-    """Whether a driver waits for the next range, and so do its publishers."""
+    """Return whether a driver waits for the next range, and so do its publishers."""
     return (
         status.phase is Phase.RUNNING
         and status.schedule is not None

@@ -1,4 +1,4 @@
-"""What the operator observes of one group at one moment; all decisions follow from it. Pure.
+"""The observation of one group at one moment; all decisions follow from it. Pure.
 
 ``landfall_operator.core.inputs.observe`` fills them from the cache of API objects and from the
 drivers' ``/status``. Nothing here reads a clock or sends a request. A value that could not be read
@@ -126,7 +126,7 @@ class Driver:
         return status.phase if status else None
 
     def lands(self, now: datetime) -> bool:
-        """Whether the driver owns the lane and lands records."""
+        """Return whether the driver owns the lane and lands records."""
         return self.phase(now) in OWNS_LANE
 
 
@@ -210,8 +210,7 @@ class GroupObservation:
         drivers: the drivers' Deployments, by revision.
         driver_specs: the spec in each revision's ConfigMap, by revision: the last valid one, with
             its live settings.
-        hashes: hashes of all other objects that the group owns, as they were applied, by
-            ``Kind/name``.
+        hashes: hashes of all other objects of the group, as they were applied, by ``Kind/name``.
         fields: what of these still belongs to the operator, by ``Kind/name``; see ``ownership``.
         samples: measurements of the last half hour, oldest first.
         executor_pods: the executors' pods; None if they were not looked at.
@@ -219,11 +218,11 @@ class GroupObservation:
             listed.
         operator_keys: the public keys by which drivers recognize the operator.
         lacks_token: whether a driver of an earlier release cannot start without a control token.
-        name_taken: why an object of the group cannot be created; empty unless it is somebody
-            else's.
+        name_taken: why an object of the group cannot be created; empty unless it belongs to another
+            owner.
         default_image: the operator's image for groups that name none.
-        rollout_limit: how many groups may change their revision at once, if as many others do so
-            now; else 0.
+        rollout_limit: how many groups may change their revision at once, if as many other groups do
+            so now; else 0.
     """
 
     now: datetime
@@ -259,7 +258,7 @@ class GroupObservation:
 
     @property
     def paused(self) -> bool:
-        """Whether the user has paused the group's reconciliation."""
+        """Return whether the user has paused the group's reconciliation."""
         return is_paused(self.annotations)
 
     def driver(self, revision: str | None) -> Driver | None:
@@ -269,9 +268,9 @@ class GroupObservation:
     def record(self, revision: str | None) -> RecordedSpec | None:
         """The recorded spec of a revision; None if there is none, or if it is not known which.
 
-        A Deployment says by its digest what it was made from. In the former scheme several records
-        may share the name of a revision whose Deployment is gone: then it is not known which of
-        them ran last, and none is returned rather than one that nobody asks for.
+        The digest of a Deployment identifies the spec that it was made from. In the former scheme
+        several records may share the name of a revision whose Deployment is gone: then it is not
+        known which of them ran last, and none is returned rather than a wrong one.
         """
         if driver := self.driver(revision):
             return self.recorded(driver.digest)

@@ -1,7 +1,7 @@
-"""What the operator reads of a ``Backfill`` that it made to try a revision. Pure.
+"""The parts of a ``Backfill`` that the operator reads when it tries a revision. Pure.
 
 A trial is a Backfill with the label ``app.kubernetes.io/component: trial``, owned by its group. All
-others are the users' own, and of no concern to a rollout.
+other Backfills are the users' own, and do not concern a rollout.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ class Backfill:
     Attributes:
         name: its metadata.name.
         phase: its phase.
-        reason: what it waits for, or why it failed, in one word; empty if it does not say.
-        message: what it says.
+        reason: what it waits for, or why it failed, in one word; empty if it gives none.
+        message: its message.
         percent: how much of its offsets is landed; None while that is not known.
         offsets: how many offsets it lands; None while that is not known.
         comparison: what it landed against what is live; None before it has compared.

@@ -1,12 +1,12 @@
-"""Whether a revision is tried before it takes over, and when its trial has ended. Pure.
+"""Decides whether a revision is tried before it takes over, and when that has ended. Pure.
 
 With strategy Shadow or Canary, a Backfill lands again, by the spec that the user asks for, what the
-active revision has landed last. It does so in a side lane: whatever it lands, no reader sees it and
-nothing of it stays (docs/adr/0030). What it has compared is judged here.
+active revision has landed last. It does so in a side lane: no reader sees what it lands, and
+nothing of it stays (docs/adr/0030). Its comparison is judged here.
 
 A trial never holds a change up for ever. Where there is nothing to try a revision by, it takes over
-without one, and ``status.rollout.trial`` says why. One that has not ended within ``trialTimeout``
-is given up, and so is the revision.
+without one, and ``status.rollout.trial`` records why. One that has not ended within
+``trialTimeout`` is given up, and so is the revision.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def next_revision(rollout: RolloutStatus) -> str | None:
 
 
 def is_due(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup) -> bool:
-    """Whether the revision that the spec asks for has to be tried before it takes over.
+    """Return whether the requested revision has to be tried before it takes over.
 
     While its trial is under way, it still has to be.
     """
@@ -97,7 +97,7 @@ def is_due(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGr
 def trial_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> Iterator[Event]:
-    """What becomes of a revision that has to be tried before it takes over (``is_due``)."""
+    """Yield the events of a revision that has to be tried before it takes over (``is_due``)."""
     trial = present_trial(rollout)
     if trial and (trial.revision, trial.terms) == (observed.revision_of(group), terms_of(group)):
         if trial.result in _SPEAKS_AGAINST:
@@ -138,7 +138,7 @@ def _not_tried_anyhow(before: ConsumerGroup, after: ConsumerGroup) -> str:
 
 
 def _may_differ(before: ConsumerGroup, after: ConsumerGroup) -> bool:
-    """Whether the change may show in what is landed, or in how fast."""
+    """Return whether the change may affect what is landed, or how fast."""
     fields = [f for f in difference(before.spec, after.spec).fields if _needs_driver(f)]
     strategy = after.spec.upgrade.strategy
     seen = _ONLY_SPEED if strategy == "Canary" else ()
@@ -164,7 +164,7 @@ def _last_commit(observed: GroupObservation, rollout: RolloutStatus) -> datetime
 def _trial_of(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> TrialStatus:
-    """What the status says of the trial with which a change begins."""
+    """Return the status of the trial with which a change begins."""
     wanted = observed.revision_of(group)
     since = whole_seconds(observed.now)
     made = TrialStatus(revision=wanted, terms=terms_of(group), since=since)
@@ -236,7 +236,7 @@ def after(
 
 
 def _is_judged(before: RolloutStatus, trial: TrialStatus | None, wanted: str) -> bool:
-    """Whether a revision takes over because of what its trial has shown, or the user has said."""
+    """Return whether a revision takes over because of its trial's result, or of the user's verb."""
     if trial is None or trial.revision != wanted:
         return False
     return before.stage is Stage.TRYING or trial.result is TrialResult.OVERRULED
@@ -251,7 +251,7 @@ def given_up(trial: TrialStatus, result: TrialResult = TrialResult.ABORTED) -> T
 
 
 def is_rejected(rollout: RolloutStatus) -> bool:
-    """Whether the requested spec was rejected because of its trial."""
+    """Return whether the requested spec was rejected because of its trial."""
     trial = rollout.trial
     rejected = rollout.rejected
     if trial is None or rejected is None or trial.result not in _SPEAKS_AGAINST:
@@ -260,7 +260,7 @@ def is_rejected(rollout: RolloutStatus) -> bool:
 
 
 def is_outdated(rollout: RolloutStatus, group: ConsumerGroup) -> bool:
-    """Whether a rejection by a trial holds no more: the user asks for no trial, or for another."""
+    """Return whether a trial's rejection is void: the user wants no trial, or another one."""
     trial = rollout.trial
     asked = group.spec.upgrade.strategy in STRATEGIES
     return is_rejected(rollout) and not (asked and trial and trial.terms == terms_of(group))
@@ -283,7 +283,7 @@ def failed(trial: TrialStatus, reason: Reason, message: str) -> TrialStatus:
 
 
 def of_failure(trial: TrialStatus, found: Backfill, group: ConsumerGroup) -> TrialStatus:
-    """What follows from a Backfill that failed: whether that is the revision's fault."""
+    """Return the status after a Backfill failed: whether that is the revision's fault."""
     if found.reason in NOTHING_CHOSEN:
         message = f"not tried: nothing was landed within {duration_text(window_of(group))}"
         return _with(trial, TrialResult.SKIPPED, message)
@@ -308,7 +308,7 @@ def cause_of_delay(found: Backfill | None) -> Reason:
 def of_comparison(
     trial: TrialStatus, compared: TrialComparison, found: Backfill, group: ConsumerGroup
 ) -> TrialStatus:
-    """What follows from what a Backfill has compared; ``group`` says what is tolerated."""
+    """Return the status after a Backfill's comparison; ``group`` defines what is tolerated."""
     trial = trial.model_copy(update={"comparison": compared})
     rows = compared.rows
     letters = compared.dead_letters
@@ -350,7 +350,7 @@ def _of_canary(compared: TrialComparison, found: Backfill, group: ConsumerGroup)
         counts = f"{share} of the records are bad ({letters.new} of {new}), {before}"
         yield f"{counts}{_tolerated(canary.bad_records)}"
     speed = (found.offsets or 0) / window_of(group).total_seconds()
-    # A group that lands less than a record per second says nothing about speed.
+    # A group that lands less than a record per second gives no measure of speed.
     if compared.records_per_second < canary.min_throughput * speed and speed >= 1:
         yield (
             f"it landed {compared.records_per_second} records per second, of which the running "

@@ -39,7 +39,7 @@ IN_THE_POD: Mapping[str, str] = {
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 """The name of an object in Kubernetes."""
 _NAMES_THERE: Mapping[str, str] = {"promote-backfill": "promote"}
-"""What a command of ``landfall`` is called, where the plugin's has another name."""
+"""The name of a command in ``landfall``, where the plugin's differs."""
 
 _ACCEPT_LEDGER = ACCEPT_LEDGER.partition("/")[2]
 _VERBS: Mapping[Verb, str] = {
@@ -321,10 +321,10 @@ def _name(text: str) -> str:
 
 
 def _say(text: str, to: TextIO) -> None:
-    """Print what may come from somebody else's group, without commands to the terminal."""
+    """Print text that may come from another tenant's group, without commands to the terminal."""
     print(visible(text, lines=True), file=to)
 
 
 def _there(command: str) -> str:
-    """What a command is in the pod."""
+    """Return the name of a command in the pod."""
     return f"landfall {_NAMES_THERE.get(command, command)}"

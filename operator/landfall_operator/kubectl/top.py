@@ -26,13 +26,13 @@ _COLUMNS = (
 )
 _NUMBERS = {"LAG", "LAG-TIME", "RECORDS/S", "FAILURES"}
 _FIRST = (Phase.STALLED, Phase.DEGRADED, Phase.ROLLING_BACK)
-"""The states that are shown before all others."""
+"""The states that are shown first."""
 _CLEAR = "\x1b[H\x1b[J"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLine:
-    """A group as ``-o json`` prints it; what its status does not say is None.
+    """A group as ``-o json`` prints it; what its status lacks is None.
 
     Attributes:
         state: ``status.phase``.
@@ -60,7 +60,7 @@ class GroupLine:
 
 
 def group_line(resource: Mapping[str, Any]) -> GroupLine:
-    """What is shown of a ``ConsumerGroup``."""
+    """Return the line that is shown of a ``ConsumerGroup``."""
     metadata = resource["metadata"]
     status = readable(GroupStatus, resource.get("status") or {})
     lag = status.lag
@@ -82,7 +82,7 @@ def group_line(resource: Mapping[str, Any]) -> GroupLine:
 
 
 def in_order(lines: Iterable[GroupLine]) -> list[GroupLine]:
-    """The groups that need somebody first, then those with the most lag."""
+    """The groups that need a user first, then the groups with the most lag."""
     return sorted(
         lines,
         key=lambda line: (

@@ -58,7 +58,7 @@ LANDS_EXECUTOR = "backfill-executor"
 DISCARDS = "backfill-discard"
 """Values of ``ROLE_LABEL``, as the two above."""
 CORES_ANNOTATION = "landfall.dev/max-cores"
-"""What ``maxCores`` was when a pod was started."""
+"""The value of ``maxCores`` when a pod was started."""
 IMAGE_ANNOTATION = "landfall.dev/image"
 """Of the ConfigMap: the image that lands the backfill."""
 GROUP_KEY = "group.json"
@@ -103,13 +103,13 @@ def discard_name(backfill: str) -> str:
 def side_lane_name(backfill: str, uid: str) -> str:
     """Name of the side lane.
 
-    The name of a side lane is never used again, but that of a Backfill may be.
+    The name of a side lane is never used again, but a Backfill's may be.
     """
     return f"{backfill}-{uid.replace('-', '')[:_UID_DIGITS]}"
 
 
 def config_map(owner: Owner, spec: BackfillSpec, lander: Lander, context: OperatorContext) -> Json:
-    """What the pods read: the group file, Spark's properties, the executors' template."""
+    """Make the files of the pods: the group file, Spark's properties, the executors' template."""
     executors = executor_template(lander.group, context)
     executors["metadata"]["labels"] |= _labels(owner, spec.group, LANDS_EXECUTOR)
     _mount(executors, "executor", lander.secrets)
@@ -152,7 +152,7 @@ def network_policies(
 
 
 def _compacts(group: ConsumerGroup) -> bool:
-    """Whether objects may be merged; images from before the option say nothing of it."""
+    """Return whether objects may be merged; images from before the option do not have it."""
     return bool(group.spec.compact or any(topic.compact for topic in group.spec.topics))
 
 
@@ -264,7 +264,7 @@ _OF_DRIVERS = frozenset(
         *("POD_NAME", POD_UID, "POD_IP", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"),
     }
 )
-"""The environment of a driver that says what it lands, and how it runs Spark."""
+"""The environment of a driver that defines what it lands, and how it runs Spark."""
 
 
 def _container(pod: Json, name: str = "driver") -> Json:

@@ -3,9 +3,9 @@
 Equal arguments give equal bytes. The ``ConsumerGroup`` owns all objects, so deleting it deletes
 them. Each carries the hash of what was applied, so the operator applies only what differs. The
 exceptions are a driver's Deployment, which changes only when the digest of its *spec* differs, or
-when somebody changed what this release of the operator applied, and
-the ConfigMap that it mounts, which never changes. A new release of the operator may write other
-templates, but must not restart any driver, nor rewrite what one reads when it restarts.
+when a user changed what this release of the operator applied, and the ConfigMap that it mounts,
+which never changes. A new release of the operator may write other templates, but must not restart
+any driver, nor rewrite what one reads when it restarts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ DRIVER_RULES = (
 """The RBAC rules of a driver: it creates, watches and deletes executors.
 
 The operator needs the same rights (``landfall_operator.objects.rbac``). Spark is configured to need
-no others (``landfall_operator.objects.pod_templates.spark_defaults``).
+no more (``landfall_operator.objects.pod_templates.spark_defaults``).
 """
 
 
@@ -61,7 +61,7 @@ class Owner:
     uid: str
     kind: str = "ConsumerGroup"
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What its objects inherit of its labels."""
+    """The labels that its objects inherit."""
 
     def reference(self) -> Json:
         """The reference in the metadata of what it owns."""
@@ -130,7 +130,7 @@ def config_map(
     """The files that a revision's driver reads: group file, Spark properties, executor template.
 
     It is named after its content and never changes: a Deployment keeps the one that it was created
-    with, whatever later releases of the operator would write.
+    with, even if a later release of the operator would write another one.
     """
     data = {
         "group.json": group_file(group),
@@ -143,14 +143,14 @@ def config_map(
 
 
 def restored(config: Json, name: str) -> Json:
-    """A ConfigMap under the name that a Deployment mounts, for one that somebody deleted."""
+    """Give a ConfigMap the name that a Deployment mounts, to restore a deleted one."""
     rest = {key: value for key, value in config.items() if key != "immutable"}
     return with_hash({**rest, "metadata": {**config["metadata"], "name": name}})
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSettings:
-    """What changes while drivers run.
+    """Settings that change while drivers run.
 
     Attributes:
         executors: the desired executor count.
@@ -191,7 +191,7 @@ def live_settings(owner: Owner, group: ConsumerGroup, settings: LiveSettings) ->
 def deployment(owner: Owner, group: ConsumerGroup, replicas: int, template: Json) -> Json:
     """A revision's driver. ``Recreate`` ensures that it never has more than one pod.
 
-    ``decide`` compares the digest of its spec. The hash, which leaves out the replicas, says
+    ``decide`` compares the digest of its spec. The hash, which leaves out the replicas, shows
     whether this release of the operator would write the same.
     """
     revision = revision_of(group)
@@ -342,14 +342,14 @@ def executors_policy(executors: dict[str, str], driver: dict[str, str]) -> Json:
 
 
 def http_rule(context: OperatorContext, *asking: Json) -> Json:
-    """Who may read status and metrics, besides pods that ask for them: everyone by default."""
-    # Status and metrics hold no secrets, and nobody knows which namespace they are scraped from.
+    """Make the rule of who may read status and metrics besides pods that ask; default: everyone."""
+    # Status and metrics hold no secrets, and the namespace that they are scraped from is unknown.
     peers = [*context.readers, operator_peer(context), *asking] if context.readers else []
     return {"ports": [tcp(HTTP_PORT)]} | ({"from": peers} if peers else {})
 
 
 def operator_peer(context: OperatorContext) -> Json:
-    """The operator's pods. Without labels, the selector would be that of all its neighbours."""
+    """The operator's pods. Without labels, the selector would match all of its neighbours."""
     labels = dict(context.operator_labels) or {"app.kubernetes.io/name": names.OPERATOR}
     return {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.namespace}},

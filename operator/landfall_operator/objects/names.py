@@ -20,7 +20,7 @@ DIGEST_ANNOTATION = "landfall.dev/digest"
 HASH_ANNOTATION = "landfall.dev/hash"
 """Hash of an object as it was applied."""
 ACCEPT_LEDGER = "landfall.dev/accept-ledger"
-"""Annotation of a group that is to go on with the ledger that its driver refuses."""
+"""Annotation of a group that is to continue with the ledger that its driver refuses."""
 OPERATOR_ANNOTATION = "landfall.dev/operator"
 """Annotation of a group with the operator that manages it, as namespace/lease."""
 FINALIZER = "landfall.dev/drain"
@@ -80,7 +80,7 @@ def labels(group: str, role: str | None = None, revision: str | None = None) -> 
 
 
 def selector(group: str, role: str | None = None, revision: str | None = None) -> dict[str, str]:
-    """The labels that select the objects of a group, or those of one role or revision."""
+    """The labels that select the objects of a group, or of one role or revision."""
     parts = {GROUP_LABEL: group, ROLE_LABEL: role, REVISION_LABEL: revision}
     return {key: value for key, value in parts.items() if value}
 
@@ -96,7 +96,7 @@ def reference(manifest: Mapping[str, Any]) -> str:
 
 
 def is_reserved(namespace: str) -> bool:
-    """Whether a namespace is Kubernetes' own."""
+    """Return whether a namespace is Kubernetes' own."""
     return namespace.startswith(RESERVED)
 
 

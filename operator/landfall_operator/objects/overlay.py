@@ -1,8 +1,8 @@
 """Merges a user's pod settings into the pod templates that Landfall generates. Pure.
 
 Mappings are merged key by key. Lists of named items are merged by name: containers field by field,
-all others (environment variables, volumes, mounts by their path) as a whole, where the user's item
-replaces Landfall's. Other lists are concatenated.
+all other items (environment variables, volumes, mounts by their path) as a whole, where the user's
+item replaces Landfall's. Other lists are concatenated.
 """
 
 from collections.abc import Mapping

@@ -167,7 +167,7 @@ def driver_template(
         },
     ]
     ours["spec"]["volumes"] = [*volumes, *ours["spec"]["volumes"]]
-    # Landfall's environment variables are merged in again after the user's, so that nobody can
+    # Landfall's environment variables are merged in again after the user's, so that no user can
     # override them: a driver with another REVISION would never take the lane.
     fixed = {"spec": {"containers": [{"name": "driver", "env": _environment(group)}]}}
     ours = merged(ours, _defaults(context.driver, "driver"))
@@ -208,7 +208,7 @@ def spark_defaults(
 ) -> str:
     """``spark-defaults.conf``: all properties that do not depend on the driver's pod.
 
-    ``_environment`` sets the others.
+    ``_environment`` sets the remaining ones.
     """
     spec = group.spec.executor
     heap, overhead = executor_memory(group, context.executor.resources)

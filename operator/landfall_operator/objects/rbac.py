@@ -7,8 +7,8 @@ it binds itself to the ClusterRole with ``GROUPS`` in each of them. The chart
 repeats the rules (``templates/_rights.tpl``), and the operator's integration tests run with exactly
 these.
 
-The API server prevents privilege escalation: nobody can grant rights that they do not have. So the
-operator has every right of the Role that it creates for drivers
+The API server prevents privilege escalation: no client can grant rights that it does not have. So
+the operator has every right of the Role that it creates for drivers
 (``landfall_operator.objects.manifests``). It has no right to Secrets in the namespaces of groups,
 except for ``BEARER_TOKENS`` where drivers of an earlier release still run; it never lists them.
 """
@@ -67,7 +67,7 @@ FINALIZERS: tuple[Rule, ...] = (
     _rule(GROUP, f"{PLURAL} {BACKFILLS}", "list patch"),
     _rule(GROUP, f"{PLURAL}/status", "patch"),
 )
-"""The rules for the whole cluster where the others are in Roles of single namespaces.
+"""The rules for the whole cluster where all other rules are in Roles of single namespaces.
 
 A namespace that is deleted loses its RoleBindings first. Without these rights the finalizers of its
 groups and backfills could not be removed, and the namespace would never go.

@@ -1,6 +1,6 @@
 """Requests and limits of the containers of drivers and executors. Pure.
 
-A user gives some of them and Landfall has defaults for others. The API server rejects a request
+A user gives some of them and Landfall has defaults for the rest. The API server rejects a request
 above its limit, and an extended resource such as ``nvidia.com/gpu`` without a limit, so a value
 that the user did not give follows the one that the user gave.
 """
@@ -31,7 +31,7 @@ DRIVER = Resources(
     requests={"cpu": "250m", "memory": "1Gi"},
     limits={"memory": "1536Mi"},
 )
-"""What the driver's container gets where the user gives nothing."""
+"""The resources of the driver's container where the user gives none."""
 _SET_BY_SPARK = frozenset({"cpu", "memory"})
 
 Values = dict[str, dict[str, str]]
@@ -46,7 +46,7 @@ def driver_resources(given: Resources, default: Resources = Resources()) -> Valu
 
 
 def completed(given: Resources, default: Resources) -> Resources:
-    """What is given, and the defaults of all else, which follow a given value that exceeds them."""
+    """Return the given values, and defaults for the rest, adjusted to fit the given ones."""
     requests = {**default.requests, **given.requests}
     limits = {**default.limits, **given.limits}
     for name, value in given.requests.items():

@@ -17,7 +17,7 @@ STRATEGIES = frozenset({"Shadow", "Canary"})
 
 
 def terms_of(group: ConsumerGroup) -> str:
-    """What a revision is tried by, as text: two trials by the same terms judge alike."""
+    """Return the terms of a revision's trial as text: trials with equal terms judge alike."""
     upgrade = group.spec.upgrade
     if upgrade.strategy == "Canary":
         canary = upgrade.canary

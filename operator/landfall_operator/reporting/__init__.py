@@ -1,1 +1,1 @@
-"""What the operator reports about a group: status, conditions and the texts of Events. Pure."""
+"""The operator's reports about a group: status, conditions and texts of Events. Pure."""

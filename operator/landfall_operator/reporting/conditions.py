@@ -1,8 +1,8 @@
 """The conditions of a group: each is a function of its observation and its desired state. Pure.
 
-``Ready`` is not the sum of the others. It says that the active generation lands, as far as is known
-now, and stays True while the next generation warms up. ``Stalled`` says that a user must act; its
-reason names the section of the troubleshooting guide to read.
+``Ready`` is not the sum of the other conditions. It means that the active generation lands, as far
+as is known now, and stays True while the next generation warms up. ``Stalled`` means that a user
+must act; its reason names the section of the troubleshooting guide to read.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ NEEDS_USER = frozenset({*(Reason(reason.value) for reason in errors.Reason), Rea
 
 
 class View(NamedTuple):
-    """What conditions are derived from; ``status`` is None unless the active driver's is fresh."""
+    """The inputs of conditions; ``status`` is None unless the active driver's is fresh."""
 
     observed: GroupObservation
     desired: DesiredState
@@ -59,9 +59,9 @@ class Finding(NamedTuple):
 
 
 def next_command(view: View, step: str) -> str:
-    """What to type, as the end of a message; ``step`` is a driver's next step, perhaps empty.
+    """Return the command to type, as the end of a message; ``step`` is a driver's, or empty.
 
-    A driver names the command as it is typed beside a file of the group. In the driver's pod, the
+    A driver names the command as it is typed next to a file of the group. In the driver's pod, the
     command knows the group and asks the driver.
     """
     if not step or view.driver is None:
@@ -72,7 +72,7 @@ def next_command(view: View, step: str) -> str:
 
 
 def parked_files(view: View) -> Finding | None:
-    """The files that stay parked until somebody decides, if there are any."""
+    """The files that stay parked until a user decides, if there are any."""
     feeds = view.status.feeds if view.status else ()
     waiting = [feed for feed in feeds if feed.undecided_parts]
     if not waiting:
@@ -103,7 +103,7 @@ STAGES: Mapping[Stage, Reason] = {
 
 
 def upgrading(view: View) -> Finding:
-    """Whether one revision takes over from another, or is watched after it did."""
+    """Return whether one revision takes over from another, or is watched after it did."""
     rollout = view.desired.rollout
     if trial := trials.present_trial(rollout):
         return Finding("True", Reason.TRYING, _trial_text(view, trial))
@@ -119,7 +119,7 @@ def upgrading(view: View) -> Finding:
 
 
 def _trial_text(view: View, trial: TrialStatus) -> str:
-    """Which revision is tried, and how far that is."""
+    """Return which revision is tried, and its progress."""
     found = (view.observed.backfills or {}).get(trial.backfill)
     progress = f"Backfill {trial.backfill} {trials.progress_text(found)}"
     return f"trying {trial.revision} beside {view.desired.rollout.active}: {progress}"
@@ -143,7 +143,7 @@ def _next_rollback(rollout: RolloutStatus) -> str:
 
 
 def _wait_text(view: View) -> str:
-    """What the judged driver waits for."""
+    """Return what the judged driver waits for."""
     rollout = view.desired.rollout
     found = obstacle(view.observed, judged_driver(view.observed, rollout))
     return f"{rollout.target or rollout.active} waits: {found.message if found else 'unknown'}"
@@ -226,7 +226,7 @@ def acted_on(observed: GroupObservation) -> int:
 
 
 def _asleep(view: View, kind: ConditionType) -> Finding | None:
-    """What holds without a driver that answers, because none is needed now."""
+    """Return the finding for a group that needs no driver now."""
     is_ready = kind is ConditionType.READY
     is_suspended = view.desired.rollout.stage is Stage.SUSPENDED and not view.observed.spec_error
     if is_ready and is_suspended:
@@ -254,7 +254,7 @@ def _ready(view: View) -> Finding:
 
 
 def _deployed(view: View) -> Finding:
-    """Whether what the spec asks for is in force, and not only some revision of the group."""
+    """Return whether the requested spec is in force, and not only some revision of the group."""
     observed = view.observed
     rollout = view.desired.rollout
     if observed.spec_error:
@@ -294,12 +294,12 @@ def _queued(view: View) -> Finding | None:
 
 
 def _starts_first(rollout: RolloutStatus) -> bool:
-    """Whether the first revision of the group takes the lane, from nobody."""
+    """Return whether the group's first revision takes the lane, which has no owner."""
     return rollout.stage is Stage.OPENING and not (rollout.previous or rollout.committed)
 
 
 def _recovering(view: View) -> Finding | None:
-    """What the driver does before it reads new records, if that takes long."""
+    """Return what the driver does before it reads new records, if that takes long."""
     report = view.driver.report if view.driver else None
     if report is None or report.status.phase is not DriverPhase.RECOVERING:
         return None
@@ -388,7 +388,7 @@ def _source_reachable(view: View) -> Finding:
 
 
 def _read_elsewhere(status: Status) -> str:
-    """What is read from another group because Kafka has lost it; empty if nothing is."""
+    """Return what is read from another group because Kafka has lost it; empty if nothing is."""
     found = next((p for p in status.partitions if p.read_from), None)
     if found is None:
         return ""
@@ -437,10 +437,10 @@ def _published(view: View) -> Finding | None:
 
 
 def _replaced(view: View) -> Finding | None:
-    """What the store refuses of REPLACEs; None while it never refused anything."""
+    """Return what the store refuses of REPLACEs; None while it has refused nothing."""
     known = view.observed.status.conditions
     before = next((each for each in known if each.type is ConditionType.REPLACED), None)
-    if view.status is None:  # what was refused stays so while nobody asks again
+    if view.status is None:  # a refusal stays until the store is asked again
         return Finding(before.status, before.reason, before.message) if before else None
     left = view.status.replacing
     # No count of objects: a message that changes in every pass would cause a write in every pass.
@@ -465,13 +465,13 @@ def _on_schedule(view: View) -> Finding | None:
 
 
 def _problem(view: View) -> str:
-    """What keeps the group from landing, as far as that is known."""
+    """Return what keeps the group from landing, as far as that is known."""
     ready = _ready(view)
     stalled = _stalled(view)
     ended = view.driver.last_exit if view.driver else None
     if stalled.status == "True":
         return stalled.message
-    # A driver that starts again and again says why only when it ends.
+    # A driver that starts again and again reports why only when it ends.
     return ended.message if ended and ready.reason is Reason.STARTING else ready.message
 
 
@@ -532,7 +532,7 @@ def _rejected(view: View) -> Finding | None:
 
 
 def _blocked_before(view: View) -> Finding | None:
-    """What the last driver of a group with a schedule said, while none says more."""
+    """Return the last report of a driver with a schedule, while none reports more."""
     before = schedules.stop_before(view.observed, view.desired, view.status)
     return Finding("True", before.reason, before.message) if before else None
 
@@ -554,7 +554,7 @@ def _blocked(view: View) -> Finding | None:
 
 
 def _stop_of_driver(view: View, status: Status) -> Finding | None:
-    """What keeps a driver that runs from landing anything, if a user must act."""
+    """Return what keeps a running driver from landing anything, if a user must act."""
     if status.phase is DriverPhase.STALLED:
         return Finding("True", Reason.DRIVER_STALLED, status.message)
     if denial := _denial(status):

@@ -38,7 +38,7 @@ def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEven
 
 
 def _of_trial(event: Event, after: RolloutStatus) -> str:
-    """What a trial has to say about a transition, as the end of its message."""
+    """Return the trial's part of a transition's message, as its end."""
     trial = after.trial
     if trial is None:
         return ""
@@ -91,7 +91,7 @@ def _state(condition: Condition) -> tuple[str, Reason]:
 
 
 def _becomes_ready(old: Condition, condition: Condition) -> bool:
-    """Whether the group lands again; one that falls asleep was ready before.
+    """Return whether the group lands again; one that falls asleep was ready before.
 
     One that is suspended is ready and does not land.
     """
@@ -100,7 +100,7 @@ def _becomes_ready(old: Condition, condition: Condition) -> bool:
 
 
 def _is_bad(condition: Condition) -> bool:
-    """Whether the condition reports a problem, and not just an operation that takes time."""
+    """Return whether the condition reports a problem, and not just an operation that takes time."""
     wrong = condition.status not in {_GOOD[condition.type], "Unknown"}
     return wrong and condition.reason not in GOOD_NEWS
 

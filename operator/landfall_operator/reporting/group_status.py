@@ -156,7 +156,7 @@ def _lag_of(
 ) -> LagStatus | None:
     is_known = answer is not None and answer.status.lag_known
     lag = _lag(observed, answer) if answer and is_known else _last_known_lag(observed)
-    # Nothing is due while the group sleeps, however long ago its driver said so.
+    # Nothing is due while the group sleeps, however long ago its driver reported so.
     text = time_text(lag.seconds) if lag and desired.rests else None
     return lag.model_copy(update={"seconds_text": text}) if lag and text else lag
 
@@ -285,7 +285,7 @@ def _outcome(observed: GroupObservation, rollout: RolloutStatus, record: Recorde
 
 
 def compaction_status(observed: GroupObservation, desired: DesiredState) -> CompactionStatus | None:
-    """What the active driver reports, or the last status had; None if the group merges nothing."""
+    """Return the active driver's report, or the last status'; None if the group merges nothing."""
     driver = observed.driver(desired.rollout.active)
     answer = driver.report if driver else None
     if answer is None:

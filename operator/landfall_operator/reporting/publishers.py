@@ -1,4 +1,4 @@
-"""What a group's status says about its publishers: each of them, their sum, and Events. Pure.
+"""Reports a group's publishers in its status: each of them, their sum, and Events. Pure.
 
 The numbers are the active driver's. While it has none, because it is away or starts, the last known
 ones stay with their age; their ``time`` says when they were reported.
@@ -57,7 +57,7 @@ def publisher_statuses(
     known = {each.name: each for each in observed.status.publishers or ()}
     if answer and answer.status.publishers:
         reported = (_status(each, intervals, answer.received) for each in answer.status.publishers)
-        # What a former driver said tells more than that a new one has not looked yet.
+        # A former driver's report is worth more than a new driver's that has not looked yet.
         statuses = [
             known.get(each.name, each) if each.state is PublisherState.STARTING else each
             for each in reported
@@ -73,7 +73,7 @@ def publisher_statuses(
 def published_text(
     statuses: Collection[PublisherStatus], desired: DesiredState, now: datetime
 ) -> str | None:
-    """How many of the publishers keep up, and the worst of the others; None if there are none."""
+    """How many of the publishers keep up, and the worst of the rest; None if there are none."""
     total = len({each.name for each in statuses} | _intervals(desired).keys())
     if not total:
         return None
@@ -172,7 +172,7 @@ def _intervals(desired: DesiredState) -> Mapping[str, timedelta]:
 
 
 def _limit(name: str, intervals: Mapping[str, timedelta]) -> timedelta:
-    """How long something may wait for a publisher before that counts as behind."""
+    """How long something may wait for a publisher before that counts as late."""
     return max(PATIENCE, INTERVALS * intervals.get(name, timedelta(0)))
 
 

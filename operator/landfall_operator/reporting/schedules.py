@@ -1,6 +1,6 @@
-"""What a group's status says about its closed ranges, and about its sleep: runs, Events. Pure.
+"""Reports closed ranges and sleep in a group's status: runs, Events. Pure.
 
-While the group sleeps, what its driver said last still holds: a driver that waits for the next
+While the group sleeps, the last report of its driver still holds: a driver that waits for the next
 range has read all that was due, has made it visible, and was denied nothing.
 """
 
@@ -73,7 +73,7 @@ def idle_status(desired: DesiredState) -> IdleStatus | None:
 
 
 def sleeping_text(desired: DesiredState, now: datetime) -> str:
-    """What a sleeping group waits for, and what its last run landed."""
+    """Return what a sleeping group waits for, and what its last run landed."""
     if desired.schedule:
         return _waiting_text(desired.schedule, now)
     since = desired.idle.since if desired.idle else None
@@ -118,7 +118,7 @@ def condition_of(
 def stop_before(
     observed: GroupObservation, desired: DesiredState, status: Status | None
 ) -> Condition | None:
-    """What the last driver said a user must do, while no driver says more; None for nothing.
+    """Return what a user must do by the last driver's report, until a driver reports more.
 
     Topic partitions that are blocked stay so while the group sleeps and while its driver starts.
     """

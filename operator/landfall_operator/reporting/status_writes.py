@@ -1,8 +1,8 @@
-"""When a status that differs from the stored one is written. Pure.
+"""Decides when a status that differs from the stored one is written. Pure.
 
 With a thousand groups, writes of the status are nearly all that the operator asks of the API
-server. So what users and tools react to is written at once, and numbers only when they say
-something new:
+server. So what users and tools react to is written at once, and numbers only when they change
+enough:
 
     what differs                                                    time since the last write
     phase, its reason, a condition's status or reason               none
@@ -15,8 +15,8 @@ something new:
     anything else                                                   ``REFRESH``
     only the time of the driver's answer, or of a look for files    it is not written
 
-So stored numbers are never wrong by more than a quarter for longer than ``NUMBERS`` and a pass,
-and ``status.lag.time`` says when the driver reported them.
+So stored numbers are never wrong by more than a quarter for longer than ``NUMBERS`` and a pass, and
+``status.lag.time`` records when the driver reported them.
 """
 
 import re
@@ -62,7 +62,7 @@ def write_interval(before: GroupStatus, after: GroupStatus) -> timedelta | None:
     old = dict(_fields(before.model_dump()))
     new = dict(_fields(after.model_dump()))
     changed = [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]
-    # The driver has not answered again, so the text says how old the same numbers are by now.
+    # The driver has not answered again, so the text shows how old the same numbers are by now.
     if not any(map(_TIME.fullmatch, changed)) and _TEXT_WITH_AGE in changed:
         changed.remove(_TEXT_WITH_AGE)
         return min([NUMBERS, *(_interval(path, old.get(path), new.get(path)) for path in changed)])
@@ -106,7 +106,7 @@ def _interval(path: str, old: object, new: object) -> timedelta:
 
 
 def _differ(old: int, new: int) -> bool:
-    """Whether two numbers differ by a quarter of the greater one, or one of them is zero."""
+    """Return whether two numbers differ by a quarter of the greater one, or one of them is zero."""
     return abs(old - new) >= SHARE * max(abs(old), abs(new))
 
 

@@ -1,8 +1,8 @@
 """Executes actions: one request each, to the API server in a thread, or to a driver.
 
 Every object that the API server returns goes into the cache at once, so the next pass sees the
-writes of this one even if the watch is behind. Every action may be executed twice without harm, and
-none is retried here: the next pass decides again.
+writes of this one even if the watch lags. Every action may be executed twice without harm, and none
+is retried here: the next pass decides again.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound
 REPAIRS_AT_ONCE = 3
 """How often an object is put back at once."""
 REPAIR_INTERVAL = 600.0
-"""Seconds between two repairs of an object after that, and until the count begins anew."""
+"""Seconds between two repairs of an object after that, and until the count begins again."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _TOKEN_BYTES = 32
 _INTENT = {"rollout", "plan", "last_request", "answered_requests"}
-"""The fields of a group's status by which the operator goes on after a restart."""
+"""The fields of a group's status by which the operator continues after a restart."""
 _OWN_LABELS = ("app.kubernetes.io/managed-by", names.GROUP_LABEL)
 """The labels of a group's objects, by which also one without an owner is known as the group's."""
 
@@ -105,8 +105,8 @@ class Target:
         key: The namespace and name of the group.
         resource: The group, in the version that the pass observed.
         addresses: The IP addresses of the drivers' pods, by revision.
-        signed: The uids of the pods whose drivers take signatures, by revision; the others are of
-            an earlier release and need the group's control token.
+        signed: The uids of the pods whose drivers take signatures, by revision; the remaining
+            drivers are of an earlier release and need the group's control token.
     """
 
     key: Key
@@ -153,7 +153,7 @@ class BackfillTarget:
 
 
 class NameTaken(LandfallError):  # noqa: N818  # the name is the state
-    """An object that a group needs exists already, and is somebody else's."""
+    """An object that a group needs exists already, and belongs to another owner."""
 
 
 class ActionExecutor:
@@ -186,7 +186,7 @@ class ActionExecutor:
             Retry: The API server did not answer, or asks to be called later.
             NotFound: The object to change does not exist.
             RequestRejected: The API server rejects the action for good.
-            NameTaken: The object to create exists, and is somebody else's.
+            NameTaken: The object to create exists, and belongs to another owner.
         """
         match action:
             case actions.SaveRollout(rollout, plan, request, answered):
@@ -245,7 +245,7 @@ class ActionExecutor:
                 assert_never(action)
 
     async def refresh(self, target: Target, action: actions.Action) -> None:
-        """Read the object of an action, which somebody else changed, into the cache.
+        """Read the object of an action, which another client changed, into the cache.
 
         If the API server does not answer, the cache stays as it is until the watch catches up.
         """
@@ -439,7 +439,7 @@ class ActionExecutor:
         )
 
     async def _announce_drift(self, target: Target, name: str, repairs: int) -> None:
-        """Say that an object is put back; after some repairs in a row, that somebody insists."""
+        """Post that an object is restored; after repeated repairs, that another client insists."""
         reason = "PutBack"
         message = f"{name} was changed by somebody else, and is put back"
         if repairs >= REPAIRS_AT_ONCE:
@@ -478,7 +478,7 @@ class ActionExecutor:
         log.info("deleted %s/%s", kind, name, extra=_fields(target))
 
     async def executor_pods(self, target: Target) -> ExecutorPods | None:
-        """The executors' pods of a group; None if the API server does not say."""
+        """Return the executors' pods of a group; None if the API server does not answer."""
         selector = names.scale_selector(target.key[1])
         try:
             page = await self.in_thread(self._kube.page, "Pod", target.key[0], selector)
@@ -506,7 +506,7 @@ class ActionExecutor:
         return self._cache.groups.get(target.key, target.resource)
 
     async def mount_failure(self, target: Target, pod: str) -> PodFailure | None:
-        """Which Secret or ConfigMap a pod waits for; None if the API server does not say."""
+        """Return the Secret or ConfigMap that a pod waits for; None without an answer."""
         try:
             found = await self.in_thread(self._kube.events_about, target.key[0], pod, FAILED_MOUNT)
         except (Retry, NotFound, RequestRejected) as error:
@@ -522,7 +522,7 @@ class ActionExecutor:
         await self._merge(target, {"metadata": {"annotations": {annotation: None}, **guard}})
 
     async def _set_finalizer(self, target: Target | BackfillTarget, *, present: bool) -> None:
-        """Add or remove the operator's finalizer; the finalizers of others stay."""
+        """Add or remove the operator's finalizer; all other finalizers stay."""
         # Not as the pass began: an action before this one may have written the resource.
         metadata = self._present(target)
         own = names.FINALIZER if isinstance(target, Target) else DISCARD
@@ -571,7 +571,7 @@ class ActionExecutor:
         return None
 
     async def _announce_missing_token(self, target: Target, revision: str) -> None:
-        """Say once that a driver of an earlier release cannot be commanded."""
+        """Post once that a driver of an earlier release cannot be commanded."""
         name = names.control_name(target.key[1])
         self._tokens.pop(target.key, None)
         if target.key in self._without_token:
@@ -593,7 +593,7 @@ class ActionExecutor:
         return self._cache.owned(target.key).get((kind, name))
 
     async def in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a call that blocks returns."""
+        """Run a call that blocks in a thread, and return its result."""
         return await asyncio.get_running_loop().run_in_executor(
             self._pool, partial(call, *args, **kwargs)
         )

@@ -1,7 +1,7 @@
 """One pass over a Backfill: observe, decide, store the status, act.
 
-Everything is read from the API server anew: the pods by name, and what the running one says. The
-status is stored before anything is done, so an operator that restarts goes on from it.
+Every pass reads everything from the API server: the pods by name, and the running one's report. The
+status is stored before anything is done, so an operator that restarts continues from it.
 """
 
 import asyncio
@@ -84,8 +84,8 @@ class BackfillPass:
         """Run one pass over a Backfill, as it was listed; no list serves for two passes.
 
         Raises:
-            Conflict: somebody else changed it meanwhile.
-            LandfallError: a request failed; the pass after the next list goes on.
+            Conflict: another client changed it meanwhile.
+            LandfallError: a request failed; the pass after the next list continues.
         """
         body = self.listed.pop(key, None)
         if body is None:
@@ -203,8 +203,8 @@ class BackfillPass:
     async def _start(self, owner: Owner, observed: BackfillObservation, landing: Lander) -> None:
         """Create the ConfigMap unless it exists, the NetworkPolicies, and the pod.
 
-        A pod that is started again lands by the ConfigMap that exists, whatever the group's spec
-        is by then.
+        A pod that is started again lands by the ConfigMap that exists, not by the group's present
+        spec.
 
         Raises:
             Retry: the API server refuses the pod, as while the group's ServiceAccount is missing.
@@ -259,7 +259,7 @@ class BackfillPass:
 
 
 def _lander(pinned: Json) -> Lander:
-    """What the ConfigMap of a backfill says of who lands it."""
+    """Return the lander that the ConfigMap of a backfill describes."""
     data = pinned["data"]
     annotations = pinned["metadata"]["annotations"]
     backup = data.get(backfill_pods.BACKUP_KEY)

@@ -1,9 +1,9 @@
-"""Lists the Backfills every few seconds, and wakes those that need a pass, and groups they try.
+"""Lists the Backfills every few seconds, and wakes the Backfills and groups that need a pass.
 
 They are few, live for hours, and wait for pods, so they are listed instead of watched: a definition
 or a right that is missing then costs the groups nothing, and is found again by itself. Each list is
-the input of the passes, which ``work_queue`` runs: one that fails is repeated with the next list.
-Whatever goes wrong here, the groups are managed by other parts of the operator.
+the input of the passes, which ``work_queue`` runs: one that fails is repeated with the next list. A
+failure here does not affect the groups: other parts of the operator manage them.
 
 Between lists nothing is remembered but what the metrics show.
 """
@@ -28,25 +28,25 @@ from landfall_operator.runtime.metrics import BackfillSnapshot, Metrics
 log = logging.getLogger(__name__)
 
 INTERVAL = 5.0
-"""Seconds between two lists while a Backfill goes on."""
+"""Seconds between two lists while a Backfill runs."""
 QUIET_INTERVAL = 15.0
 """Seconds between two lists while none does: a new one is found that late."""
 PER_NAMESPACE = 0.2
 """Seconds more for each namespace beyond the first: each is one request."""
 SETTLED_LISTS = 12
-"""Of a backfill that nothing goes on with, only every so many lists lead to a pass."""
+"""For a settled backfill, one in so many lists leads to a pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where backfills are managed, and what learns of them.
+    """Namespaces in which backfills are managed, and the functions that learn of them.
 
     Attributes:
         namespaces: returns the namespaces that are watched; empty for the whole cluster.
         is_ready: returns whether the groups are all known, and may be watched.
         is_managed: returns whether this operator manages a group, by its namespace and name.
         take: takes a listed Backfill over which a pass is due.
-        wake: is called with each group of which a trial has changed.
+        wake: is called with each group that has a changed trial.
     """
 
     namespaces: Callable[[], tuple[str, ...]]
@@ -132,7 +132,7 @@ class Backfills:
     def take_trials(
         self, namespace: str | None, bodies: Iterable[Json], version: str | None
     ) -> None:
-        """Wake the groups of which a trial has changed.
+        """Wake the groups that have a changed trial.
 
         Args:
             namespace: what was listed; None for the cluster.
@@ -142,7 +142,7 @@ class Backfills:
         listed = [*bodies]
         changed = {key for body in listed if (key := self._cache.put(KIND, body))}
         uids = {body["metadata"]["uid"] for body in listed}
-        if namespace not in self._cache.trials_listed:  # what waited for it goes on
+        if namespace not in self._cache.trials_listed:  # what waited for it continues
             self._cache.trials_listed.add(namespace)
             changed |= {key for key in self._cache.groups if namespace in {None, key[0]}}
         if version is not None:
@@ -160,7 +160,7 @@ def _status(body: Json) -> BackfillStatus:
 
 
 def _is_over(body: Json) -> bool:
-    """Whether nothing goes on with a Backfill, and nobody asks for anything."""
+    """Return whether a Backfill has ended and has no pending request."""
     metadata = body["metadata"]
     status = _status(body)
     is_new = status.observed_generation != metadata.get("generation")

@@ -1,7 +1,7 @@
 """Sends requests to the control ports of drivers, signed by the operator, or with a token.
 
-A tenant chooses the image of a driver, so anything may answer (docs/adr/0045): see ``cautious``.
-A driver that refuses a signature says why, and what its clock shows. That is believed only so far
+A tenant chooses the image of a driver, so anything may answer (docs/adr/0045): see ``cautious``. A
+driver that refuses a signature returns why, and what its clock shows. That is believed only so far
 that the request is signed once more (docs/adr/0057): for the driver's clock, within ``MAX_OFFSET``,
 or with the former key, which drivers know until the new one has reached them.
 """
@@ -87,7 +87,7 @@ class Signer:
         if abs(offset) > _MAX_OFFSET:
             return False
         if len(self._offsets) >= _MAX_OFFSETS:
-            self._offsets.clear()  # pods that are gone; the others say theirs again
+            self._offsets.clear()  # pods that are gone; the remaining pods report theirs again
         self._offsets[to.pod] = offset
         return True
 
@@ -162,7 +162,7 @@ def refusal_of(response: aiohttp.ClientResponse) -> tuple[int, Refusal] | None:
 
 
 def why_refused(response: aiohttp.ClientResponse) -> str:
-    """What a 401 means, for people."""
+    """Explain a 401 in a sentence."""
     refused = refusal_of(response)
     if refused is None:
         return "it takes neither the operator's signature nor its token"
@@ -208,7 +208,7 @@ async def body_of(response: aiohttp.ClientResponse) -> bytes:
 
 
 def is_success(code: int) -> bool:
-    """Whether a status code is one of the 200s."""
+    """Return whether a status code is one of the 200s."""
     return HTTPStatus.OK <= code < HTTPStatus.MULTIPLE_CHOICES
 
 

@@ -1,6 +1,6 @@
 """Asks drivers for their status and sends them commands, over HTTP, from the operator's event loop.
 
-Anybody may read ``/status``; commands are signed (``control_port``). A request that takes longer
+Anyone may read ``/status``; commands are signed (``control_port``). A request that takes longer
 than three seconds has failed. Nothing is retried here: the next reconcile pass asks again. Commands
 state what should hold (so many executors, this successor), so sending one twice does no harm.
 """
@@ -37,7 +37,7 @@ STATUS_PATH = "/status"
 _SUMMARY = f"{STATUS_PATH}?summary=true"
 
 Command = ControlCommand | TryAgain
-"""What the operator asks of a driver."""
+"""A command of the operator to a driver."""
 _PATHS: Mapping[type, str] = {**CONTROL_PATHS, TryAgain: RETRY_PATH}
 
 

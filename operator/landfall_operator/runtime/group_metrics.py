@@ -1,8 +1,8 @@
-"""The metrics of every group: what its status says, collected anew at each scrape.
+"""The metrics of every group, from its status at each scrape.
 
 The values come from the snapshots that the last reconcile passes left, so the metrics of a deleted
-group disappear with its snapshot. The labels are ``namespace``, ``group`` and ``publisher``, of
-which a spec has sixteen at most, never a topic or a pod: their number must not grow with what the
+group disappear with its snapshot. The labels are ``namespace``, ``group`` and ``publisher``, never
+a topic or a pod (a spec has at most sixteen publishers): their number must not grow with what the
 group lands.
 """
 
@@ -89,9 +89,9 @@ class Families:
     """Metrics that are collected together.
 
     Attributes:
-        texts: What each metric says, by its name.
+        texts: The description of each metric, by its name.
         common: The labels that all of them have.
-        labels: Those that a metric has besides.
+        labels: The labels that a metric has besides.
         counters: The metrics that only grow; Prometheus appends ``_total`` to their names.
     """
 
@@ -107,7 +107,7 @@ class Families:
 
 
 class SampleCollector(Collector):
-    """Collects metrics anew at each scrape; one without a sample is not exposed."""
+    """Collects metrics at each scrape; one without a sample is not exposed."""
 
     def __init__(self, families: Families, samples: Callable[[], Samples]) -> None:
         """``samples`` is called at each scrape."""
@@ -304,7 +304,7 @@ def _schedule_samples(snapshot: GroupSnapshot) -> Samples:
 
 
 def _driver_samples(status: GroupStatus) -> Samples:
-    """What the active driver reported last, with the time of that report."""
+    """Yield the active driver's last report, with its time."""
     lag = status.lag
     commits = status.commits
     rate = status.rate

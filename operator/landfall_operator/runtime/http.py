@@ -4,7 +4,7 @@ The event loop that reconciles the groups serves it too, so a loop that hangs fa
 operator on standby is alive and ready: a rolling update waits for the new one's readiness before it
 stops the leader.
 
-Anybody in the cluster may connect, so a connection is worth little: it is closed after a few
+Any client in the cluster may connect, so a connection is worth little: it is closed after a few
 seconds, and earlier when there are too many, the oldest first.
 """
 

@@ -41,7 +41,7 @@ _UNAVAILABLE = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUES
 
 
 class Conflict(Retry):
-    """The object was changed or created by somebody else; the caller has to observe it again."""
+    """The object was changed or created by another client; the caller has to observe it again."""
 
 
 class Unavailable(Retry):
@@ -67,7 +67,7 @@ class RequestRejected(LandfallError):  # noqa: N818  # the name is the state
 
     @property
     def invalid(self) -> bool:
-        """Whether the object is at fault, not a missing right."""
+        """Return whether the object is at fault, not a missing right."""
         return self.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 
@@ -179,7 +179,7 @@ class KubeClient:
         self._before_write = before_write
 
     def serves(self, kind: str) -> bool:
-        """Whether the API server serves a kind."""
+        """Return whether the API server serves a kind."""
         served = KINDS[kind]
         request = Request("discover", served, f"/apis/{served.group}/{served.version}")
         try:
@@ -209,7 +209,7 @@ class KubeClient:
         return found
 
     def pages(self, kind: str, namespace: str | None, selector: str = "") -> Iterator[Page]:
-        """All pages of a list, one after the other; the arguments are those of ``page``."""
+        """All pages of a list, in order; the arguments are the same as for ``page``."""
         rest = ""
         while True:
             page = self.page(kind, namespace, selector, rest)
@@ -270,7 +270,7 @@ class KubeClient:
         return self._write("update", KINDS[manifest["kind"]], _path(manifest), manifest)
 
     def apply(self, manifest: Json) -> Json:
-        """Create or change an object by server-side apply; takes over fields that others manage."""
+        """Create or change an object by server-side apply; takes over fields of other managers."""
         served = KINDS[manifest["kind"]]
         return self._write("apply", served, _path(manifest), manifest, force="true")
 

@@ -1,12 +1,12 @@
 """The operator's leader election: of all operators with the same Lease, only its holder acts.
 
-The holder renews the Lease every few seconds, in a separate thread: an event loop that is busy
-with a thousand groups must not lose the lease. Another operator takes it when it was released, or
-when it has not changed for the lease's duration by that operator's own clock: clocks of different
-machines are never compared. A holder that cannot renew the lease in time stops before anybody else
-may take it. It also checks the age of its last renewal before each write, so a process that was
-frozen writes nothing when it resumes. A request that is still in flight at that time is harmless:
-see docs/adr/0006.
+The holder renews the Lease every few seconds, in a separate thread: an event loop that is busy with
+a thousand groups must not lose the lease. Another operator takes it when it was released, or when
+it has not changed for the lease's duration by that operator's own clock: clocks of different
+machines are never compared. A holder that cannot renew the lease in time stops before another
+operator may take it. It also checks the age of its last renewal before each write, so a process
+that was frozen writes nothing when it resumes. A request that is still in flight at that time is
+harmless: see docs/adr/0006.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseIdentity:
-    """Which Lease an operator wants, and as whom.
+    """The Lease that an operator wants, and its name in it.
 
     Attributes:
         namespace: The namespace of the Lease.
@@ -117,7 +117,7 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """Whether this operator certainly holds the lease."""
+        """Return whether this operator certainly holds the lease."""
         return not self._other_holder()
 
     def check(self) -> None:
@@ -186,7 +186,7 @@ class Lease:
             self.last_check = time.monotonic()
 
     def _other_holder(self) -> str:
-        """Who holds the lease or may soon hold it; empty if this operator certainly holds it."""
+        """Return who holds the lease or may soon hold it; empty if this operator certainly does."""
         overdue = self._seconds() - self._renewed_at > self._times.renew_deadline
         if not self._other and overdue:
             self._other = "the next operator: it could not be renewed in time"

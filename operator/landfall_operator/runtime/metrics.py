@@ -1,4 +1,4 @@
-"""The operator's Prometheus metrics: those of its own work, and those of every group.
+"""The operator's Prometheus metrics: its own work, and every group.
 
 ``docs/reference/metrics.md`` lists every metric, and a test compares it with this package.
 """
@@ -94,7 +94,7 @@ class OperatorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class PassMetrics:
-    """What is measured of the passes over all objects of a kind.
+    """Measurements of the passes over all objects of a kind.
 
     Attributes:
         outcomes: Counts the passes, by outcome.

@@ -1,14 +1,14 @@
-"""Decides which namespaces are watched now, and releases the groups of those that no longer can be.
+"""Decides which namespaces are watched, and releases groups where that is no longer possible.
 
 With ``--namespace-label``, the namespaces are those that carry a label, looked up every few
 seconds. The operator binds itself to the ClusterRole with its rights in each of them, and removes
 that binding when the label goes. Groups elsewhere are counted, for a metric and a warning: they may
-be another operator's, or nobody's.
+be another operator's, or unmanaged.
 
 With ``--namespace``, the operator's rights are in Roles of these namespaces, and a namespace that
 is deleted takes them along. The operator then drops that namespace and manages the groups of all
-others; when it may watch the namespace again, it takes it back. Without either there is one set of
-rights for the whole cluster, and nothing to drop.
+other namespaces; when it may watch the namespace again, it takes it back. Without either there is
+one set of rights for the whole cluster, and nothing to drop.
 
 The rights to list groups and to remove their finalizer outlive the Role where the chart's
 ``rbac.finalizers`` is set, so groups do not keep a namespace from being deleted.
@@ -39,12 +39,12 @@ CHECK_INTERVALS = 2
 LABEL_SECONDS = 5.0
 """Time between two lists of the namespaces with the label."""
 BINDING_SECONDS = 1.0
-"""Time until the API server grants what a new RoleBinding says."""
+"""Time until the API server grants the rights of a new RoleBinding."""
 COUNT_SECONDS = 600.0
 """Time between two counts of the groups in other namespaces: each lists all groups."""
 _BINDINGS = ",".join(f"{name}={value}" for name, value in rbac.BINDING_LABELS.items())
 _PROBED = "Deployment"
-"""The kind whose right is looked at: the right to list groups may outlive all others."""
+"""The kind whose right is looked at: the right to list groups may outlive all other rights."""
 
 Watch = Callable[[tuple[str, ...], asyncio.Event], Awaitable[None]]
 """Watches namespaces until the event is set; raises what ends it before."""
@@ -119,7 +119,7 @@ class Namespaces:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no namespace carries the label, so that there is nothing to watch."""
+        """Return whether no namespace carries the label, so that there is nothing to watch."""
         return self._labelled is not None and not self.configured
 
     async def watch(self, watch: Watch) -> None:
@@ -156,7 +156,7 @@ class Namespaces:
         await asyncio.Event().wait()
 
     async def check(self) -> bool:
-        """Look at the rights in every namespace; returns whether others are watched than before."""
+        """Look at the rights in every namespace; returns whether the watched namespaces changed."""
         async with self._checking:
             before = self.watched
             if self._labelled:
@@ -174,7 +174,7 @@ class Namespaces:
         return changed
 
     async def _look_up(self, labelled: Labelled) -> None:
-        """Take the namespaces that carry the label now, with rights in these and no others."""
+        """Take the namespaces that carry the label now, with rights in these namespaces only."""
         found = await self._with_label()
         for namespace in set(self.configured) - set(found):
             log.warning(

@@ -1,7 +1,7 @@
 """Asks the driver of a group to promote a backfill, by its control port.
 
-Unlike a command, the request is answered with what became of it. It is the same request as that of
-``landfall promote-backfill``, and asking again with the same id waits on, so nothing is done twice.
+Unlike a command, the request is answered with its outcome. ``landfall promote-backfill``
+sends the same request, and asking again with the same id waits on, so nothing is done twice.
 """
 
 import json
@@ -76,7 +76,7 @@ class HttpPromotionClient:
 
 
 def parse_answer(code: int, body: str | bytes) -> PromotionAnswer:
-    """What a driver answered."""
+    """Parse a driver's answer."""
     if code == HTTPStatus.NOT_FOUND:
         return PromotionAnswer("failed", "the group's driver is of a release without promotion")
     try:

@@ -63,7 +63,7 @@ TRANSITION_INTERVAL = 3.0
 TRANSITION_TIME = timedelta(minutes=2)
 """How long a stage may last before ``INTERVAL`` applies to it again."""
 MAX_TRIES = 3
-"""How often a pass tries again with a fresh copy of an object that somebody else changed."""
+"""How often a pass tries again with a fresh copy of an object that another client changed."""
 RETRY_SECONDS = 0.1
 """The wait before the first such try; it doubles with each one."""
 TOKEN_INTERVAL = timedelta(minutes=5)
@@ -87,14 +87,15 @@ _SHARED_ACCOUNT_MESSAGE = (
 
 @dataclass(slots=True)
 class GroupState:
-    """What the reconciler remembers about a group between passes.
+    """The reconciler's memory of a group between passes.
 
     Attributes:
         reports: the drivers' last answers, by revision.
         samples: measurements of the last half hour.
         status_written: when the status was last written.
         rejection: what the API server rejected in the last pass; else empty.
-        name_taken: why an object of the group cannot be created, because it is somebody else's.
+        name_taken: why an object of the group cannot be created, because it belongs to another
+            owner.
         refused_for: namespace and name of the group that has what this one wants; else empty.
         invalid: the metadata.generation whose objects the API server finds invalid, if any.
         pod_failures: the last seen failure of each driver's pod with its restarts, by revision.
@@ -105,7 +106,7 @@ class GroupState:
         executors_seen: when that was; None while no executor is missing.
         mount_failures: why volumes of drivers' pods cannot be mounted, by the pods' uids.
         mounts_seen: when that was last looked at; None while no pod waits.
-        warnings: the reasons and messages of the Events about what somebody should change.
+        warnings: the reasons and messages of the Events about what a user should change.
     """
 
     reports: dict[str, inputs.DriverReport] = field(default_factory=dict)
@@ -172,11 +173,11 @@ class Reconciler:
 
         None if the group is gone, or another operator manages it: only a change of it is news then.
 
-        An object that somebody else changes at the same time is read again, and the pass decides
-        anew. The watch would bring it too, but perhaps much later.
+        An object that another client changes at the same time is read again, and the pass decides
+        again. The watch would bring it too, but perhaps much later.
 
         Raises:
-            Conflict: somebody else kept changing an object.
+            Conflict: another client kept changing an object.
             LandfallError: an action failed.
         """
         for failures in range(MAX_TRIES - 1):
@@ -217,7 +218,7 @@ class Reconciler:
     # ---------------------------------------------------------------------------------------- claim
 
     async def _claimed(self, key: Key, resource: Resource) -> Resource | None:
-        """The group, if this operator manages it; it says so in the group before anything else.
+        """Return the group if this operator manages it; the claim is written before anything else.
 
         Raises:
             Conflict: the group changed meanwhile, perhaps because another operator claimed it.
@@ -247,7 +248,7 @@ class Reconciler:
             raise
 
     def _leave(self, key: Key, other: str) -> None:
-        """Leave a group alone that another operator manages, or nobody."""
+        """Leave a group alone that another operator manages, or none."""
         if other and self._metrics.foreign_groups.get(key) != other:
             log.warning(
                 "left alone: the operator %s manages it; if that one is gone, remove the annotation"
@@ -272,7 +273,7 @@ class Reconciler:
         return limit if len(others) >= limit else 0
 
     def _continues(self, group: Resource) -> bool:
-        """Whether this operator is changing a group's revision; others wait for no paused one."""
+        """Return whether this operator is changing a group's revision; false for a paused group."""
         return (
             is_changing(group.status.rollout)
             and not is_paused(group.annotations)
@@ -397,10 +398,10 @@ class Reconciler:
         state.warnings = found
 
     async def _lacks_token(self, target: Target, state: GroupState) -> bool:
-        """Whether a driver cannot start without the Secret with the control token.
+        """Return whether a driver cannot start without the Secret with the control token.
 
-        That is one of an earlier release. One that runs has mounted the Secret, so nobody asks for
-        it while all pods run, and then at once if one of them does not.
+        Only a driver of an earlier release needs it. One that runs has mounted the Secret, so the
+        API server is not asked while all pods run, and then at once if one of them does not.
         """
         now = self._settings.clock()
         owned = self._cache.owned(target.key)
@@ -481,7 +482,7 @@ class Reconciler:
     async def _report(
         self, target: Target, observed: GroupObservation, desired: DesiredState, state: GroupState
     ) -> float:
-        """Write the status if it says something new, and post Events for changed conditions.
+        """Write the status if it has changed enough, and post Events for changed conditions.
 
         Returns the seconds until a write that came too soon after the last one is due.
         """
@@ -515,7 +516,7 @@ class Reconciler:
     def _write_wait(
         self, stored: GroupStatus, status: GroupStatus, state: GroupState
     ) -> float | None:
-        """Seconds until the status has to be written; None if it says nothing new."""
+        """Seconds until the status has to be written; None if it has nothing new."""
         interval = write_interval(stored, status)
         if interval is None or state.status_written is None:
             return None if interval is None else 0.0

@@ -1,9 +1,9 @@
 """The operator's key pair: made once, kept in a Secret of the operator's own namespace.
 
 The Secret has ``current``, which signs, and perhaps ``previous``, which drivers know until they
-have the new one: Ed25519 private keys in PEM. Whoever moves ``current`` to ``previous`` gets a new
-``current``; whoever deletes the Secret gets a new key, and the old one is trusted no more. A key
-that is there is never changed here (docs/adr/0057).
+have the new one: Ed25519 private keys in PEM. If ``current`` is moved to ``previous``, a new
+``current`` is made; if the Secret is deleted, a new key is made, and the old one is trusted no
+more. A key that is there is never changed here (docs/adr/0057).
 """
 
 import asyncio
@@ -34,7 +34,7 @@ PREVIOUS = "previous"
 
 
 class UnreadableKey(LandfallError):  # noqa: N818  # the name is the state
-    """The Secret has something that is not a key; somebody has to decide what becomes of it."""
+    """The Secret has an entry that is not a key; a user has to decide about it."""
 
 
 class SigningKey(NamedTuple):
@@ -72,12 +72,13 @@ class SigningKeys:
         Raises:
             UnreadableKey: a key in the Secret cannot be read; nothing was changed.
             RequestRejected: a right is missing.
-            Retry: the API server does not answer, or somebody else changed the Secret just now.
+            Retry: the API server does not answer, or another client changed the Secret just now.
         """
         try:
             secret = self._kube.get("Secret", self._namespace, self._name)
         except NotFound:
-            # Of a Secret that was deleted, nothing is trusted any more, whatever is remembered.
+            # Keys of a Secret that was deleted are not trusted any more, even if they are
+            # remembered.
             made = {CURRENT: _encoded(Ed25519PrivateKey.generate())}
             secret = self._kube.apply(signing_key(self._namespace, self._name, made))
             log.info("made the key that commands to drivers are signed with", extra=self._fields())

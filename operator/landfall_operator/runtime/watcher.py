@@ -1,8 +1,8 @@
 """Watches the API server with kopf: objects go into the cache, and every change wakes its group.
 
 Nothing is decided here, and only event handlers of kopf are used. Thus kopf writes nothing: no
-annotations, no finalizers, no Events. It gets the exact namespaces and may not scan for others, so
-it needs no right except list and watch on the watched kinds. Of kopf, only what it exports is used
+annotations, no finalizers, no Events. It gets the exact namespaces and may not scan for more, so it
+needs no right except list and watch on the watched kinds. Of kopf, only what it exports is used
 (docs/adr/0082): what it remembers of each object, 0.8 kB, is the price of that.
 
 ``resync`` lists everything: when the watches begin (``FirstLists``), and from time to time for what
@@ -164,7 +164,7 @@ def credentials(configuration: Configuration) -> kopf.ConnectionInfo:
 def check_rights(kube: KubeClient, namespaces: tuple[str, ...]) -> None:
     """Return if the operator may list every kind that it watches.
 
-    Without this check, kopf would retry forever and not say which right is missing.
+    Without this check, kopf would retry forever and not report which right is missing.
 
     Raises:
         RequestRejected: A right is missing; the message names it.
@@ -175,7 +175,7 @@ def check_rights(kube: KubeClient, namespaces: tuple[str, ...]) -> None:
 
 
 async def resync(kube: KubeClient, cache: ObjectCache, namespaces: tuple[str, ...]) -> set[Key]:
-    """List everything once; returns the groups of which the watches missed a change.
+    """List everything once; returns the groups with changes that the watches missed.
 
     Only the requests run in threads. The cache changes on the event loop alone, page by page, so
     that neither all objects are in memory at once nor passes wait for all of them.
@@ -208,7 +208,7 @@ RETRY_SECONDS = 2.0
 
 
 class FirstLists:
-    """Which namespaces have been listed since their watch began.
+    """The namespaces that have been listed since their watch began.
 
     Attributes:
         listed: the namespaces whose groups are reconciled; None stands for all.
@@ -224,7 +224,7 @@ class FirstLists:
 
     @property
     def complete(self) -> bool:
-        """Whether all that is watched has been listed."""
+        """Return whether all that is watched has been listed."""
         return bool(self._watched) and self._watched <= self.listed
 
     def wake(self, key: Key) -> None:

@@ -3,8 +3,8 @@
 Groups and Backfills each have a queue, so that neither holds up the other. Events only wake an
 object; what has to be done is found out by observing it. Events that arrive during a pass lead to
 one more pass. A pass that fails is repeated with exponential backoff. Only so many passes run at
-once; the others wait for their turn, in the order in which they became due. The operator is alive
-as long as passes end: having many groups waiting is no reason to restart it.
+once; the other passes wait for their turn, in the order in which they became due. The operator is
+alive as long as passes end: having many groups waiting is no reason to restart it.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class _Item:
 class WorkQueue:
     """Runs the passes over all objects of a kind; passes over the same one never overlap."""
 
-    def __init__(  # noqa: PLR0913  # each is said by name
+    def __init__(  # noqa: PLR0913  # each is given by name
         self,
         reconcile: Reconcile,
         metrics: PassMetrics,
@@ -157,8 +157,8 @@ class WorkQueue:
     async def _pass(self, key: Key, failures: int) -> tuple[str, float | None]:
         """Run one pass; returns its outcome and in how many seconds the next one is due.
 
-        Whatever goes wrong is logged: an error in the handling of one object must not stop the
-        others.
+        Every failure is logged: an error in the handling of one object must not stop the other
+        objects.
         """
         fields = {self._noun: "/".join(key)}
         outcome = "failed"
