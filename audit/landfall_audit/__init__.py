@@ -9,9 +9,10 @@ of each record is computed again.
 
 The rooms:
 
-- ``ledger``: ``inventory`` collects what is visible and what the ledger names, on disk. Of objects
-  that were replaced, ``replacements`` knows which rows come from which range, by the lists that
-  ``replaced_lists`` reads, and ``landed_again`` replaces ranges of COMMITs with those of backfills.
+- ``ledger``: ``inventory`` collects what is visible and what the ledger names, on disk. For
+  replaced objects, ``replacements`` knows which rows come from which range, by the lists that
+  ``replaced_lists`` reads, and ``landed_again`` replaces ranges of COMMITs with a backfill's
+  ranges.
 - ``feeds``: the files of feeds are read by version, by the ``lists`` of parts that the ledger
   names; ``log`` is what Kafka is for topics. ``readers`` makes rows of the files.
 - ``objects``: ``rows`` reads a range's objects. ``merged_rows`` reads each merged object once; rows
@@ -32,11 +33,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 RANGES_KEPT = 100
-"""How many missing ranges of a topic partition are kept; the others are only counted."""
+"""How many missing ranges of a topic partition are kept; the remaining ones are only counted."""
 
 
 class Kind(StrEnum):
-    """What is wrong with an object or the ledger; the value is printed, also in JSON."""
+    """Kind of fault in an object or the ledger; the value is printed, also in JSON."""
 
     LOST = "lost object"
     MOVED = "moved object"
@@ -73,12 +74,12 @@ class Unchecked(StrEnum):
 
     @property
     def is_gone_from_source(self) -> bool:
-        """Whether the source no longer has the records, as is normal for an old group."""
+        """Return whether the source no longer has the records, as is normal for an old group."""
         return self in {Unchecked.GONE, Unchecked.COMPACTED, Unchecked.VERSION}
 
     @property
     def is_out_of_scope(self) -> bool:
-        """Whether the audit was asked to leave the records out."""
+        """Return whether the audit was asked to leave the records out."""
         return self is Unchecked.GENERATION
 
 
@@ -97,7 +98,7 @@ class Fault:
 
 @dataclass
 class PartitionResult:
-    """What was found in one topic partition. The attributes are fields of ``audit --json``.
+    """Findings in one topic partition. The attributes are fields of ``audit --json``.
 
     Attributes:
         expected: records that Kafka holds in the committed ranges, without those that a transform
@@ -109,11 +110,11 @@ class PartitionResult:
         corrupted: records whose row differs from what Kafka holds.
         disordered: the least number of rows that are out of offset order.
         foreign: rows that match no record of their range.
-        lost: records that the ledger says are lost for good, with their objects; not expected.
+        lost: records that the ledger records as lost for good, with their objects; not expected.
         dead_letters_expired: records in dead letters that were deleted, as ``badRecords.retain``
             asks for; not expected.
         left_out: records that a merge left out, since another one has the same key; not expected.
-        skipped: offsets that the ledger says were skipped; their records are not expected. Of a
+        skipped: offsets that the ledger records as skipped; their records are not expected. Of a
             feed, what is left of parts of files that could not be read is not among them.
         ranges: ranges of offsets ``start <= o < end`` in which every record is missing; the first
             ``RANGES_KEPT`` of them.
@@ -139,7 +140,7 @@ class PartitionResult:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong in what could be checked."""
+        """Return whether nothing is wrong in what could be checked."""
         return not any(
             (
                 self.missing,

@@ -1,8 +1,8 @@
-"""What the file name of an object says, read without the code that wrote it.
+"""Parses the file name of an object, without the code that wrote it.
 
-``<generation>_<kafka partition>_<start, 20 digits><extension>`` if it was landed. If it replaces
-others, the slot that this was planned by is before that, ``r0000000977_``, or in names of older
-software after it, ``.r977``.
+``<generation>_<kafka partition>_<start, 20 digits><extension>`` if it was landed. A replacement has
+the slot of its plan as a prefix, ``r0000000977_``, or in names of older software as a suffix,
+``.r977``.
 """
 
 import re
@@ -32,7 +32,7 @@ class Basename:
 
 
 def parse(key: str) -> Basename | None:
-    """What an object's file name says; None if it is no object's."""
+    """Parse an object's file name; None if it is no object's."""
     match = _NAME.fullmatch(key.rpartition("/")[2])
     if match is None:
         return None
@@ -42,7 +42,7 @@ def parse(key: str) -> Basename | None:
 
 
 def named(key: str) -> Basename:
-    """What the file name of an object says that the ledger names.
+    """Parse the file name of an object that the ledger names.
 
     Raises:
         ValueError: it is no object's.
@@ -54,7 +54,7 @@ def named(key: str) -> Basename:
 
 
 def is_new(key: str) -> bool:
-    """Whether an object is named as one that replaces others."""
+    """Return whether an object has the name of a replacement."""
     found = parse(key)
     return found is not None and found.plan is not None
 

@@ -1,14 +1,14 @@
 """Errors that the auditor raises on purpose, by what is to be done. Pure.
 
 ``Retry``    a temporary failure: the same audit may succeed later.
-``Stalled``  someone must act first; ``reason`` says on what.
+``Stalled``  a user must act first; ``reason`` names the cause.
 """
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Why an audit cannot continue; the values are those of the group's conditions."""
+    """Reason why an audit cannot continue; the values match the group's conditions."""
 
     SPEC_INVALID = "SpecInvalid"
     STORE_UNSAFE = "StoreUnsafe"

@@ -18,8 +18,7 @@ from landfall_audit.spec import ConsumerGroup, TopicSpecs
 
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _MAX_VALUES = 100_000
-"""The most values of a document with its aliases filled in: those of a few lines can be billions.
-"""
+"""The most values of a document with its aliases filled in: a few lines can give billions."""
 
 
 def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:

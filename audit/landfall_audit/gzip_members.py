@@ -1,4 +1,4 @@
-"""Gzip members of the ledger, unpacked with a limit: whoever may write there can make bombs.
+"""Gzip members of the ledger, unpacked with a limit: a writer of the ledger could make bombs.
 
 By a module of its own: the auditor shares none with the writer.
 """

@@ -35,7 +35,7 @@ _TRANSIENT = {
 }
 """Errors after which the client recovers by itself; ``readTimeout`` limits how long it may take."""
 _LEADERLESS = {"_UNKNOWN_PARTITION", "LEADER_NOT_AVAILABLE"}
-"""What asking for the offsets of a partition that exists fails with while it has no leader."""
+"""Errors of a request for the offsets of an existing partition that has no leader."""
 
 
 @contextmanager
@@ -63,7 +63,7 @@ class Log(Protocol):
         ...
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether the topic's cleanup policy removes single records."""
+        """Return whether the topic's cleanup policy removes single records."""
         ...
 
     def records(self, topic: str, partition: int, start: int) -> Iterator[Record]:
@@ -131,7 +131,7 @@ class KafkaLog:
             return self._topic_ids[topic]
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether the cleanup policy includes compaction; False if the brokers do not reveal it."""
+        """Return whether the cleanup policy includes compaction; False if the brokers hide it."""
         with self._lock:
             if topic not in self._compacted:
                 self._compacted[topic] = self._has_compaction(topic)

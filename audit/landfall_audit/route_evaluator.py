@@ -32,7 +32,7 @@ Part: TypeAlias = Callable[[Source, datetime, Mapping[tuple[str, ...], str]], st
 Payload: TypeAlias = bytes | None
 
 _HEADER = "\0header"
-"""Stands for the payload's path in the place of a header; no field of a pattern has this name."""
+"""Replaces the payload's path for a header; no field of a pattern has this name."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _SHORT = {"date": "%Y-%m-%d", "hour": "%H", "minute": "%M"}

@@ -1,9 +1,9 @@
 """The part of a ``ConsumerGroup`` that the auditor needs, read from the document by itself.
 
-These models hold what says where objects are, how to log in, and what objects hold, with the
-defaults of the reference of fields (``docs/reference/fields.md``). They do not judge a spec: a
-field that is not here is ignored, as it changes nothing that is compared. What a driver would
-refuse, ``landfall check`` names. A document that these models cannot read raises ``ValueError``.
+These models hold the locations of objects, how to log in, and what objects hold, with the defaults
+of the reference of fields (``docs/reference/fields.md``). They do not judge a spec: a field that is
+not here is ignored, as it changes nothing that is compared. ``landfall check`` names what a driver would
+refuse. A document that these models cannot read raises ``ValueError``.
 
 ``tests/unit/audit/test_spec.py`` compares them with what the writer reads in the same documents.
 """
@@ -64,7 +64,7 @@ class SecretRef(Model):
 
 
 class StoreAccess(Model):
-    """What the sections of all stores have."""
+    """The common fields of the sections of all stores."""
 
     endpoint: str | None = None
     credentials_secret_ref: SecretRef | None = None
@@ -156,7 +156,7 @@ class LettersPlace(Root):
 
     @property
     def id(self) -> str:
-        """What keys of dead letters call this place; that of a backfill in it is the same."""
+        """The name of this place in keys of dead letters; a backfill's place in it has the same."""
         url = _SIDE.sub("", self.url.rstrip("/"))
         text = json.dumps([url, self.access.endpoint or ""])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -243,7 +243,7 @@ class TimeUnit(StrEnum):
 
 
 class MissingTimestamp(StrEnum):
-    """What happens to a record without the timestamp field."""
+    """The handling of a record without the timestamp field."""
 
     DEAD_LETTER = "DeadLetter"
     KAFKA_TIMESTAMP = "KafkaTimestamp"
@@ -270,7 +270,7 @@ class Timestamp(Model):
 
     @property
     def is_yearless(self) -> bool:
-        """Whether ``format`` gives a date without its year."""
+        """Return whether ``format`` gives a date without its year."""
         directives = set(re.findall("%(.)", self.format or "%Y", re.DOTALL))
         return directives.isdisjoint("YyGcx")
 
@@ -327,7 +327,7 @@ class ValueType(Model):
 
 
 class Item(ValueType):
-    """What a list holds."""
+    """The items of a list."""
 
     nullable: bool = True
 
@@ -379,7 +379,7 @@ class Decode(Model):
 
     @property
     def is_common(self) -> bool:
-        """Whether values are the same from all decoders."""
+        """Return whether values are the same from all decoders."""
         return self.values == "Common"
 
     def payload_columns(self) -> tuple[Column, ...]:
@@ -416,7 +416,7 @@ class Decode(Model):
 
 
 class Route(Model):
-    """Which output partition a record is written to."""
+    """The output partition that a record is written to."""
 
     pattern: str = "dt={date}"
     timezone: str = "UTC"
@@ -457,7 +457,7 @@ class Tuning(Model):
 
 
 class GroupSpec(Model):
-    """What a consumer group lands, where, and how."""
+    """A consumer group: what it lands, where, and how."""
 
     source: Source
     decode: Decode = Decode()
@@ -477,7 +477,7 @@ class GroupSpec(Model):
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """The output root, that of the ledger if it is another one, and places of dead letters."""
+        """The output root, the ledger's root if it is another one, and places of dead letters."""
         return (self.output, *([self.ledger] if self.ledger else ()), *self.bad_records.places)
 
     @model_validator(mode="before")

@@ -1,6 +1,6 @@
 """Times as payloads have them: numbers in a unit, and text, read one by one with ``datetime``.
 
-The guide on decoding and routing says what each text means. What has no meaning there raises
+The guide on decoding and routing defines the meaning of each text. What has no meaning there raises
 ValueError, and what is outside the years 1 to 9999 OverflowError or ValueError.
 """
 
@@ -123,7 +123,7 @@ def _after(before: datetime) -> datetime:
 
 
 def _without_zone_name(text: str) -> str:
-    """The text without the name of a zone: after an offset it says nothing more."""
+    """The text without the name of a zone: after an offset it adds nothing."""
     if text.endswith(("UTC", "GMT")) and text[-4:-3].isascii():
         before = text[:-3].removesuffix(" ")
         return f"{before}Z" if before[-1:].isdecimal() else text

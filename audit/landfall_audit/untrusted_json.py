@@ -1,4 +1,4 @@
-"""JSON from a bucket, which anybody with its credentials may have written. Pure.
+"""JSON from a bucket, which any client with its credentials may have written. Pure.
 
 msgspec lets two more errors pass than it documents, which are DecodeErrors here.
 """

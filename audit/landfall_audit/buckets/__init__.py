@@ -71,14 +71,14 @@ class SourceFolder(Protocol):
 
 
 class BucketOrSource(Bucket, SourceFolder, Protocol):
-    """What each kind of store gives: objects and files."""
+    """A store of any kind: objects and files."""
 
 
 @dataclass(frozen=True)
 class WithLedger:
     """An output root whose ledger is in another one: all under ``_landfall/`` but objects there.
 
-    These are dead letters, and copies of objects whose place others took.
+    These are dead letters, and copies of replaced objects.
 
     The output root itself may have a mark there, and what probes left: neither is looked at.
     """
@@ -144,7 +144,7 @@ def open_buckets(spec: GroupSpec) -> Bucket:
 
 
 def open_bucket(root: Root) -> Bucket:
-    """What is in a root.
+    """Open a root.
 
     Raises:
         Stalled: SPEC_INVALID, the store is loaded from a Python module.
@@ -182,7 +182,7 @@ def open_source(feed: Feed) -> SourceFolder:
 def _open(
     url: str, *, s3: S3Access, azure: AzureAccess, gcs: GcsAccess, hdfs: HdfsAccess
 ) -> BucketOrSource | None:
-    """What is at a URL; None if no kind of store has its scheme."""
+    """Open the store at a URL; None if no kind of store has its scheme."""
     scheme, _, rest = url.partition("://")
     host, _, path = rest.partition("/")
     # Each client library takes 0.1 to 0.5 s to import, and may not be installed.
@@ -212,7 +212,7 @@ def _open(
 
 
 def counts(feed: Feed, name: str) -> bool:
-    """Whether the file of this name is one of the feed."""
+    """Return whether the file of this name belongs to the feed."""
 
     def matches(pattern: str | None) -> bool:
         return pattern is not None and re.compile(pattern, re.DOTALL).fullmatch(name) is not None

@@ -43,7 +43,7 @@ class Folder:
     def files(self) -> Iterator[FoundFile]:
         """All files, without the staging folder.
 
-        A link to a file elsewhere is a file, of which nothing can be read.
+        A link to a file elsewhere is a file that cannot be read.
         """
         for folder, _, names in os.walk(self.root):
             for name in names:

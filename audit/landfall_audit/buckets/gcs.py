@@ -92,7 +92,7 @@ class GcsBucket:
         blob = self.bucket.blob(self.root + name)
         with translate_errors("read", f"{self.url}/{self.root}{name}"):
             try:
-                # Raw: Google would decompress an object that somebody has marked as gzip.
+                # Raw: Google would decompress an object that a user has marked as gzip.
                 body: bytes = blob.download_as_bytes(
                     start=start,
                     end=end - 1,

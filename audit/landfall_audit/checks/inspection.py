@@ -2,7 +2,7 @@
 
 A range that Kafka no longer holds, even in part, counts as unchecked, but its objects must still
 exist. A COMMIT is left to the next audit while some of its objects are not visible and no later
-record says that it is applied: a driver may be completing it right now.
+record states that it is applied: a driver may be completing it right now.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ class Findings(KeptFaults):
         others: visible objects that do not belong to Landfall.
         markers: visible objects that readers of folders pass over, such as ``_SUCCESS``.
         slots: slots of the ledger that were read.
-        topics: those that the ledger ever had.
+        topics: all topics that the ledger ever had.
         feeds: of a group that lands files, what is not landed of each feed, by topic.
         reasons: what is not compared of a topic's rows, and why: columns by name, or all of them by
             the name ``""``.
@@ -71,7 +71,7 @@ class Findings(KeptFaults):
 
     @property
     def has_compared(self) -> bool:
-        """Whether there was anything to find: what is compared with nothing is never good."""
+        """Return whether there was anything to find: an empty comparison is never good."""
         return any(result.expected or result.found for result in self.results.values())
 
     @property
@@ -95,7 +95,7 @@ class Findings(KeptFaults):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong in what could be checked."""
+        """Return whether nothing is wrong in what could be checked."""
         return not self.faults and all(result.is_whole for result in self.results.values())
 
 
@@ -109,17 +109,17 @@ class ShowProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What to audit: some topics, or all if empty; what one generation landed, or all."""
+    """The scope of an audit: topics (all if empty), and one generation or all."""
 
     topics: frozenset[str] = frozenset()
     generation: int | None = None
 
     def has_topic(self, topic: str) -> bool:
-        """Whether a topic is to be audited."""
+        """Return whether a topic is to be audited."""
         return not self.topics or topic in self.topics
 
     def has_objects(self, keys: Iterable[str]) -> bool:
-        """Whether objects are of the generation, which is the first number in their file names."""
+        """Return whether objects are of the generation, the first number in their file names."""
         return self.generation is None or all(generation_of(key) == self.generation for key in keys)
 
 
@@ -215,7 +215,7 @@ class _Inspection:
     def _check_replaced(
         self, checks: Mapping[tuple[str, int], PartitionCheck], scope: Scope
     ) -> None:
-        """Check what no range alone can tell, and add to what was found."""
+        """Run the checks that need more than one range, and add to the findings."""
         rows = {topic: self._readers.of(topic).rows for topic in self._findings.topics}
         results = {name: found.result for name, found in checks.items()}
         for fault in (
@@ -260,7 +260,7 @@ class _Inspection:
                 counts[why] = counts.get(why, 0) + records
 
     def _stays(self, key: str) -> bool:
-        """Whether an object is none that a REPLACE gave up, and that was deleted meanwhile."""
+        """Return whether an object is not one that a REPLACE gave up and that was deleted since."""
         return not basenames.is_new(key) or self._objects.is_there(key)
 
     # ------------------------------------------------------------------------ a topic partition

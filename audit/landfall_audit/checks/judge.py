@@ -2,10 +2,10 @@
 
 Pure: arrays in, counts out.
 
-Formats that store offsets are compared offset by offset. For the others, each row is first matched
-to the offset of the record that it must be: the rows of an output partition, in order, are the
-records that belong there, in order. Only where that does not hold row by row, each row is matched
-to the first of these that exists:
+Formats that store offsets are compared offset by offset. For all other formats, each row is first
+matched to the offset of the record that it must be: the rows of an output partition, in order, are
+the records that belong there, in order. Only where that does not hold row by row, each row is
+matched to the first of these that exists:
 
 1. a record with the same payload that belongs in this output partition,
 2. a record with the same payload that belongs in another one (the row is misplaced),
@@ -49,9 +49,9 @@ class KafkaRecords:
         offsets: of the records.
         hashes: what the hash of each record's row must be.
         places: the number of each record's output partition, or ``UNKNOWN``.
-        elsewhere: which of them may also be in an object that is none of those to compare; None if
-            none may.
-        undecided: of which of them it is not known what their row must hold; None if of none.
+        elsewhere: which of them may also be in an object that is not compared; None if none may.
+        undecided: records for which it is not known what their row must hold; None if there are
+            none.
     """
 
     offsets: Int64s
@@ -90,7 +90,7 @@ _NameOfRow = Callable[[ObjectRows, int], Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What can be expected of a range.
+    """Expectations of a range.
 
     Attributes:
         payloads: whether the rows of data objects hold the payloads that Kafka holds.
@@ -199,7 +199,7 @@ def _compare_offsets(
         absent &= ~records.elsewhere
     _add_missing(records, absent, rules, result)
     result.expected -= len(elsewhere)
-    # Dead letters hold what Kafka holds, whatever the group makes of payloads.
+    # Dead letters hold what Kafka holds, regardless of the group's decoding.
     routed = places != DEAD_LETTERS
     is_compared = ~routed | (rules.payloads & ~rows.opaque[is_record])
     if records.undecided is not None:
@@ -231,7 +231,7 @@ def _add_missing(
     result.missing += missing
     if not missing:
         return
-    # If a transform filters, nothing says which of the absent records should be there: the ranges
+    # If a transform filters, it is unknown which of the absent records should be there: the ranges
     # then name all absent ones.
     edges = np.flatnonzero(np.diff(np.concatenate([[0], absent.view(np.int8), [0]])))
     for first, after in edges.reshape(-1, 2).tolist():
@@ -248,7 +248,7 @@ def _runs(objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> Iterator[
 
 
 def _out_of_order(offsets: Int64s) -> int:
-    """The least number of rows that must move for the others to be in order.
+    """The least number of rows that must move for the rest to be in order.
 
     That is all but the longest increasing subsequence. Duplicates count as in order.
     """

@@ -1,4 +1,4 @@
-"""What one thread of the audit collects about the topic partition that it checks."""
+"""Collects the findings of one thread of the audit about its topic partition."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -17,15 +17,15 @@ from landfall_audit.objects.rows import Read
 from landfall_audit.route_evaluator import Source
 
 FAULTS_KEPT = 1000
-"""How many faults are kept one by one; the others are only counted."""
+"""How many faults are kept one by one; the remaining ones are only counted."""
 
 REASONS_KEPT = 20
-"""How many reasons why records could not be compared are told apart, of a topic partition."""
+"""How many reasons for records that could not be compared are kept apart, per topic partition."""
 
 
 @dataclass
 class KeptFaults:
-    """What is wrong.
+    """Faults, and how many there are beyond the limit.
 
     Attributes:
         faults: with objects and the ledger; the first ``FAULTS_KEPT``.
@@ -45,7 +45,7 @@ class KeptFaults:
 
 @dataclass
 class PartitionCheck(KeptFaults):
-    """What was found in one topic partition, by the one thread that checks it.
+    """The findings in one topic partition, by the one thread that checks it.
 
     Attributes:
         result: counts of records.
@@ -116,7 +116,7 @@ class AuditedPartition:
         return f"{self.source[0]}/{self.source[1]}"
 
     def holds(self, start: int, end: int) -> bool:
-        """Whether Kafka still holds a whole range."""
+        """Return whether Kafka still holds a whole range."""
         return self.held is not None and self.held[0] <= start and end <= self.held[1]
 
 

@@ -1,7 +1,7 @@
 """Compares one committed range with what Kafka, or the files, have of it.
 
-Objects of the range are read whole, and of objects that took the place of others the pieces that
-are of the range. What may be in mixed rows is only collected, see ``mixed_rows``.
+Objects of the range are read whole; of replacements, only the pieces of the range. Records that may
+be in mixed rows are only collected, see ``mixed_rows``.
 """
 
 from array import array
@@ -41,7 +41,7 @@ from landfall_audit.route_evaluator import Headers, RouteEvaluator, Source
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What of a range is compared; ``codes`` are the numbers of output partitions."""
+    """The parts of a range that are compared; ``codes`` are numbers of output partitions."""
 
     records: KafkaRecords
     objects: Sequence[ObjectRows]
@@ -50,7 +50,7 @@ class _Comparison:
 
     @property
     def has_offsets(self) -> bool:
-        """Whether all rows have offsets."""
+        """Return whether all rows have offsets."""
         return all(o.offsets is not None for o in self.objects)
 
 
@@ -201,7 +201,7 @@ class RangeCheck:
         elsewhere = np.zeros(len(records.offsets), np.bool_)
         for piece in mixed:
             elsewhere |= _may_be_in(piece, codes[piece.place], records)
-        # Rows of equal payload stand for each other, so that their order says nothing here.
+        # Rows of equal payload stand for each other, so that their order means nothing here.
         objects = [
             replace(o, is_sorted=o.is_sorted or (o.offsets is None and o.place in codes.values()))
             for o in compared.objects
@@ -268,7 +268,7 @@ def _place(
 
 
 def _may_be_in(piece: Piece, place: int, records: KafkaRecords) -> npt.NDArray[np.bool_]:
-    """Which records may have a row among the mixed ones."""
+    """Return which records may have a row among the mixed ones."""
     is_here = np.isin(records.places, [place, UNKNOWN])
     return is_here & (piece.first <= records.offsets) & (records.offsets <= piece.last)
 

@@ -1,6 +1,6 @@
-"""What is left to check of objects that took the place of others, once all ranges are checked.
+"""Checks replacements once all ranges are checked.
 
-The new objects must be there, with as many rows as their list says, and the old ones must not. A
+The new objects must exist, with as many rows as their list records, and the old ones must not. A
 copy that is kept of an old object must be one; it may be gone, as copies expire. Mixed rows are
 compared with all the records that may be in them.
 """
@@ -31,7 +31,7 @@ Results = Mapping[tuple[str, int], PartitionResult]
 
 
 class ReplacementCheck:
-    """Checks objects that took the place of others."""
+    """Checks replacements."""
 
     def __init__(
         self, inventory: Inventory, objects: ObjectReader, merged: MergedRows, mixed: MixedPool
@@ -41,7 +41,7 @@ class ReplacementCheck:
         self._merged, self._mixed = merged, mixed
 
     def objects(self, has_topic: Callable[[str], bool], pool: Executor) -> Iterator[Fault]:
-        """What is wrong with objects; ``pool`` reads copies."""
+        """Yield faults of objects; ``pool`` reads copies."""
         for is_mixed in (False, True):
             for merged in self._inventory.merged(mixed=is_mixed):
                 if has_topic(topic_of(merged.key)):
@@ -99,7 +99,7 @@ class ReplacementCheck:
             unchecked=self._mixed.unchecked(place),
         )
         if offsets is None and not rules.payloads:
-            return  # nothing tells rows apart; records are counted as unchecked already
+            return  # rows cannot be told apart; records are counted as unchecked already
         found = compare_mixed(records, offsets, hashes, rules)
         topic, partition = topic_partition(keys[0])
         results[topic, partition].duplicate += found.duplicate
@@ -118,7 +118,7 @@ class ReplacementCheck:
             offsets, _ = self._merged.whole(key, reader)
             sections = self._inventory.mixed_sections(key)
             if offsets is None or self._merged.content(key) is None:
-                continue  # nothing tells, or it is damaged
+                continue  # rows cannot be told apart, or it is damaged
             if wrong := find_wrong_section(offsets, sections):
                 message = f"has not the {wrong.rows} rows of {wrong.first} to {wrong.last}"
                 yield Fault(Kind.REPLACED, key, message)
@@ -139,7 +139,7 @@ def _add(
     for partition in np.unique(records.partitions).tolist():
         here = records.partitions == partition
         result, absent = results[topic, partition], here & found.absent
-        # Nothing says which of the absent records were left out, and which are missing.
+        # It is unknown which of the absent records were left out, and which are missing.
         missing_here = min(missing, int(absent.sum()))
         missing -= missing_here
         found_here = int((here & ~found.absent).sum())

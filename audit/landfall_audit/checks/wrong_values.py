@@ -21,7 +21,7 @@ _SIMPLE = {"double", "number", "decimal", "time"}
 def faults(
     name: str, reader: Rows, wrong: Iterable[Record], landed: Mapping[int, object]
 ) -> Iterator[Fault]:
-    """What is wrong with each record.
+    """Yield the fault of each record.
 
     Args:
         name: of the topic partition.
@@ -65,7 +65,7 @@ def _first(expected: object, landed: object, path: str) -> tuple[str, object, ob
 
 
 def _members(content: object) -> Mapping[object, object] | None:
-    """What is in a row, an object, a struct or a list, by name or position."""
+    """Return the members of a row, an object, a struct or a list, by name or position."""
     match content:
         case ("object" | "struct" | "map", tuple() as items):
             return dict(items)

@@ -54,11 +54,11 @@ exit codes:
 
 
 def add(new: NewCommand, nested: Callable[[Any], NewCommand]) -> None:
-    """Add the command to those of ``landfall``.
+    """Add the command to ``landfall``.
 
     Args:
         new: adds a command.
-        nested: what adds commands below one, of which there are none.
+        nested: adds commands below one; not used here.
     """
     del nested
     command = new("audit", SUMMARY, ABOUT)

@@ -64,14 +64,14 @@ _UNCHECKED_TEXTS = {
     ),
     Unchecked.FILE: "of objects with rows of a file that the auditor cannot read",
 }
-"""What follows ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
+"""The text after ``unchecked: 3 records: ``; the JSON output has the values of ``Unchecked``."""
 _RECORDED = {
     "lost": ("lost for good, with their objects", "record"),
     "dead_letters_expired": ("in dead letters that have expired", "record"),
     "left_out": ("duplicates that a merge left out", "record"),
     "skipped": ("skipped", "offset"),
 }
-"""What follows ``recorded as ``, by the counts of what the ledger says."""
+"""The text after ``recorded as ``, by the counts that the ledger records."""
 
 
 class _NothingToCheck(Exception):  # noqa: N818  # states a fact, like StopIteration
@@ -237,7 +237,7 @@ def _show_objects_of_others(out: Console, findings: Findings) -> None:
 
 
 def _show_reasons(out: Console, findings: Findings) -> None:
-    """Print what of which topics was not compared, and why."""
+    """Print which columns or rows of which topics were not compared, and why."""
     for topic, columns in sorted(findings.reasons.items()):
         for column, why in columns.items():
             what = f"column {column}" if column else "payloads"

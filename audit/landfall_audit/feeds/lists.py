@@ -1,4 +1,4 @@
-"""Which parts of files have which numbers, by the lists that a ledger names.
+"""Reads the numbers of parts of files from the lists that a ledger names.
 
 Lists may have more parts than fit into memory, so they are in a temporary database on disk. They
 are read as they are: gzipped lines of JSON, of name, ETag, size and time of a file, the bytes of
@@ -41,7 +41,7 @@ SELECT topic, number, name FROM (
 """
 """New parts of a version that do not begin where the one before ended: twice, or with a gap.
 
-A version that somebody left out has one part of no bytes, at its end.
+A version that a user left out has one part of no bytes, at its end.
 """
 _AGAIN = """
 SELECT p.topic, p.number, p.name FROM parts p
@@ -103,7 +103,7 @@ class FeedLists:
         self._rows.close()
 
     def add(self, record: Any) -> None:
-        """Take a record of the ledger into account; those of other types change nothing."""
+        """Take a record of the ledger into account; records of other types change nothing."""
         match record["type"]:
             case "ADD":
                 for entry in record["entries"]:

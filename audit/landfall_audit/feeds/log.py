@@ -20,7 +20,7 @@ from landfall_audit.spec import Feed, GroupSpec
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a file, with the methods of a Kafka message; its time is that of its file."""
+    """A row of a file, with the methods of a Kafka message; its time is its file's."""
 
     position: int
     payload: bytes | None
@@ -32,11 +32,11 @@ class Row:
         return self.position
 
     def value(self) -> bytes | None:
-        """What it holds."""
+        """The content of the row."""
         return self.payload
 
     def key(self) -> bytes | None:
-        """That of an entry of a SequenceFile."""
+        """The key of an entry of a SequenceFile."""
         return self.own_key
 
     def timestamp(self) -> tuple[int, int]:
@@ -50,12 +50,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class FeedFiles:
-    """What is not landed of a feed. The attributes are fields of ``audit --json``.
+    """Unlanded parts and files of a feed. The attributes are fields of ``audit --json``.
 
     Attributes:
         parked: parts that could not be read, and are in no object, or only up to the damage.
         pending: files that are old enough to be landed, and have no number yet.
-        changed: files that were written anew after they got their numbers, and have no others.
+        changed: files that were written again after they got their numbers, and have no new ones.
     """
 
     parked: int = 0
@@ -132,7 +132,7 @@ class FeedLog:
         return f"{topic}: {part.name if part else 'no file'}, part {number}, row {row}"
 
     def unlanded(self) -> dict[str, FeedFiles]:
-        """What is not landed of each feed, by a listing of its files as they are now."""
+        """Return the unlanded files of each feed, by a listing of its files as they are now."""
         now = datetime.now(UTC)
         return {topic: self._unlanded(topic, feed, now) for topic, feed in self._feeds.items()}
 

@@ -1,7 +1,7 @@
-"""Compares what a COMMIT counts of each part of a file with the file and the objects. Pure.
+"""Compares a COMMIT's counts of each part of a file with the file and the objects. Pure.
 
-The records of a part that are in the file, and those that are dead letters, are known whatever the
-format. Which rows of data objects are of which part only formats with offsets show.
+The records of a part that are in the file, and its dead letters, are known for every format. Only
+formats with offsets show which rows of data objects belong to which part.
 """
 
 from collections import Counter

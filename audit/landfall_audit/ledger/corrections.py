@@ -1,4 +1,4 @@
-"""What is said later about objects that a COMMIT named: lost, missing, replayed, or expired.
+"""Later records about objects that a COMMIT named: lost, missing, replayed, or expired.
 
 LOST gives objects up: their records are not expected any more, and the objects must not be visible.
 BLOCK names objects as missing: their records are expected all the same, until a LOST, or until the
@@ -37,11 +37,11 @@ class Content(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows of an object that took the place of others, all of one range.
+    """Rows of a replacement, all from one range.
 
     Attributes:
         key: of the object.
-        run: as of the object that they come from, see ``Range.runs``.
+        run: the run of the object that they come from, see ``Range.runs``.
         rows: how many there are.
         first: the offset of the first record.
         last: the offset of the last record.
@@ -71,14 +71,13 @@ class Range:
         filtered: records that a transform left out.
         counted: records in objects, dead letters included.
         objects: keys of data objects and dead letters, sorted; None for a HOLE.
-        lost: records in objects that were given up; those are not among ``objects``.
-        dead_letters_expired: records in dead letters that have expired; those are not
-            among ``objects``.
+        lost: records in objects that were given up, which are not among ``objects``.
+        dead_letters_expired: records in expired dead letters, which are not among ``objects``.
         replayed: keys of dead letters whose records are in other objects, too.
         runs: of objects of REPLAYs, the slot of the REPLAY. Their rows are in order among
-            themselves, but not with those of the COMMIT.
-        pieces: rows of it that are in objects which took the place of others.
-        parts: of a feed, how many records of each part the COMMIT says were landed, filtered and
+            themselves, but not with the COMMIT's rows.
+        pieces: rows of it that are in replacements.
+        parts: of a feed, how many records of each part the COMMIT counts as landed, filtered and
             dead-lettered, by the part's number; None if it does not.
     """
 
@@ -97,7 +96,7 @@ class Range:
 
 
 class Corrections:
-    """The objects that a ledger names, and what became of them. Used from one thread only."""
+    """The objects that a ledger names, and their outcomes. Used from one thread only."""
 
     def __init__(self, rows: sqlite3.Connection) -> None:
         """Keep them in tables of this database."""
@@ -121,7 +120,7 @@ class Corrections:
         self._any = self._any or expired.rowcount > 0
 
     def add(self, record: Any) -> None:
-        """Take a record into account; those of other types change nothing here."""
+        """Take a record into account; records of other types change nothing here."""
         match record["type"]:
             case "REPAIR":
                 keys = [(o["upload"]["key"],) for o in record["objects"]]
@@ -145,7 +144,7 @@ class Corrections:
                 pass
 
     def apply(self, range_: Range, replayed_through: int) -> Range:
-        """The range with what later records say about its objects, and REPLAYs up to a slot."""
+        """The range as corrected by later records about its objects and REPLAYs up to a slot."""
         if not self._any or range_.objects is None:
             return range_
         waiting = list(range_.objects)

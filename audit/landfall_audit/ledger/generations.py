@@ -15,7 +15,7 @@ from landfall_audit.ledger.stored_schemas import StoredSchemas
 from landfall_audit.spec import GroupSpec, TopicSpecs
 
 _SECTIONS = ("decode", "transforms", "route", "topics")
-"""What a stored spec replaces of today's; of ``output`` it has all but where it is."""
+"""Sections of today's spec that a stored one replaces; of ``output``, all but the location."""
 
 
 class GenerationReaders:
@@ -33,7 +33,7 @@ class GenerationReaders:
         keys = [*(piece.key for piece in range_.pieces), *(range_.objects or ())]
         data = (key for key in keys if not key.startswith("_landfall/"))
         key = next(data, None)
-        # What a backfill landed again has a spec of its own, which is then that of the group.
+        # Objects of a backfill have a spec of their own, which then counts as the group's.
         is_known = key is not None and not basenames.is_new(key)
         return self.of(topic, generation_of(key) if key is not None and is_known else None)
 

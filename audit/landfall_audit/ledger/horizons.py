@@ -1,4 +1,4 @@
-"""Whether each FINALIZE and RUN is proven by the records before it, from plain JSON.
+"""Checks that the records before each FINALIZE and RUN prove it, from plain JSON.
 
 A topic is complete up to a time only if every topic partition of it that was in the ledger then had
 landed an event time that is later by the delay, or was drained at its checkpoint; and never up to
@@ -51,7 +51,7 @@ class Horizons:
             self._latest[tp] = max(self._latest.get(tp, -1), landed.get("latest_ms", -1))
 
     def _problem(self, record: Any, entry: Any) -> str:
-        """What is wrong with a horizon; empty if nothing is."""
+        """Return what is wrong with a horizon; empty if nothing is."""
         topic, until = entry["topic"], entry["until"]
         if until <= self._until.get(topic, -1):
             return f"complete until {until}, after {self._until[topic]}"
@@ -68,7 +68,7 @@ class Horizons:
         return ""
 
     def _problems_of_run(self, record: Any) -> Iterator[str]:
-        """What is wrong with a run."""
+        """Yield what is wrong with a run."""
         until, left = record["until"], {*record.get("left", ())}
         ends = {(e["topic"], number): end for e in record["topics"] for number, end in e["ends"]}
         for tp, at in sorted(self._next.items()):

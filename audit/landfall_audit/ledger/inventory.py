@@ -1,4 +1,4 @@
-"""What is visible in the output root and what the ledger names, in a temporary database on disk.
+"""Collects the objects of the output root and of the ledger, in a temporary database on disk.
 
 Either may be larger than memory. The listing is read first and the ledger after it. The order
 matters: an object becomes visible only after its COMMIT, so every object in the listing is named
@@ -71,7 +71,7 @@ class PartitionLifetime:
 
 @dataclass(frozen=True, slots=True)
 class MergedObject:
-    """An object that took the place of others, with its folder, and what its list says of it."""
+    """A replacement, with its folder and the counts in its list."""
 
     key: str
     place: str
@@ -105,7 +105,7 @@ class Inventory:
         faults: where the ledger's chain is broken.
         applied_through: the highest slot up to which every COMMIT is applied, or -1.
         slots: how many slots of the ledger were read.
-        others: how many visible objects do not.
+        others: how many visible objects do not belong to Landfall.
         markers: how many visible objects have names that readers of folders pass over.
         feeds: the parts of files that have numbers.
     """
@@ -114,7 +114,7 @@ class Inventory:
         """List what is visible, then read the ledger.
 
         With ``keeps_existing``, objects of generations before the ledger's first one belong to the
-        program whose place Landfall took.
+        program that Landfall replaced.
         """
         self._bucket, self._group = bucket, group
         self._lock = threading.Lock()
@@ -164,7 +164,7 @@ class Inventory:
     def ranges(
         self, lifetime: PartitionLifetime, *, follow_replays: bool = True
     ) -> Iterator[Range]:
-        """What the ledger says was landed or skipped of a topic partition, in offset order.
+        """The ranges of a topic partition that the ledger records as landed or skipped, by offset.
 
         Without ``follow_replays``, dead letters are where their generation left them.
         """
@@ -188,7 +188,7 @@ class Inventory:
             yield replaced
 
     def truncated(self, lifetime: PartitionLifetime) -> list[tuple[int, int]]:
-        """Landed offsets at which Kafka has other records now, or none, as BLOCKs say."""
+        """Landed offsets at which Kafka now has different records, or none, by BLOCKs."""
         query = "SELECT start, until FROM truncated WHERE (topic, partition, lifetime) = (?, ?, ?)"
         return list(self._select(query, (lifetime.topic, lifetime.partition, lifetime.lifetime)))
 
@@ -213,7 +213,7 @@ class Inventory:
         return next((key for key in found if topic_of(key) == topic), None)
 
     def is_visible(self, key: str) -> bool:
-        """Whether an object was visible when the listing was made."""
+        """Return whether an object was visible when the listing was made."""
         return any(self._select("SELECT 1 FROM visible WHERE key = ?", (key,)))
 
     def unnamed(self) -> Iterator[tuple[str, int]]:
@@ -234,7 +234,7 @@ class Inventory:
         yield from (key for key, slot in self._select(query) if slot not in leaving)
 
     def copies(self) -> Iterator[KeptCopy]:
-        """What is kept of objects that retire."""
+        """The copies that are kept of replaced objects."""
         query = (
             "SELECT c.key, c.slot, c.size, r.size, r.crc32 FROM copies c "
             "LEFT JOIN retiring r ON (r.key, r.slot) = (c.key, c.slot) WHERE NOT late"
@@ -259,7 +259,7 @@ class Inventory:
     def expired_through(self) -> int:
         """The slot up to which the dead letters that the ledger names have expired by now.
 
-        It is said before the first of them is deleted, in the name of an object.
+        An object's name records it before the first of them is deleted.
         """
         below = f"_landfall/{self._group}/0-expired/"
         names = (key.removeprefix(below) for key, _ in self._bucket.visible(below))
@@ -267,7 +267,7 @@ class Inventory:
         return max(found, default=-1)
 
     def has_expired(self, key: str) -> bool:
-        """Whether an object that is gone is dead letters that have expired by now."""
+        """Return whether an object that is gone is dead letters that have expired by now."""
         query = "SELECT slot FROM named WHERE key = ? AND key GLOB '_landfall/*/dead-letters[/@]*'"
         named = [slot for (slot,) in self._select(query, (key,))]
         return bool(named) and named[0] <= self.expired_through()
@@ -276,12 +276,12 @@ class Inventory:
         return any(self._select("SELECT 1 FROM retiring WHERE key = ?", (key,)))
 
     def merged(self, *, mixed: bool) -> Iterator[MergedObject]:
-        """Objects that took the place of others and count, by folder."""
+        """Replacements that count, by folder."""
         query = "SELECT key, place, rows, crc32 FROM merged WHERE mixed = ? ORDER BY place, key"
         yield from (MergedObject(*row) for row in self._select(query, (mixed,)))
 
     def mixed_sections(self, key: str) -> list[MixedSection]:
-        """What a mixed object has of which offsets."""
+        """The sections of a mixed object, by offsets."""
         query = "SELECT partition, rows, first, last FROM pieces WHERE key = ?"
         return [MixedSection(*row) for row in self._select(query, (key,))]
 

@@ -1,8 +1,8 @@
-"""Ranges that a backfill landed again, in the place of those that COMMITs have landed.
+"""Ranges that a backfill landed again, which replace ranges of COMMITs.
 
-From its REPLACE on, a range is what its list says: the slices of the backfill, with the objects
-that have their rows. What was there before, ranges, pieces and what merges left out, is kept under
-the slot, and comes back if that is undone. The objects come back as copies under other names.
+After its REPLACE, a range is as its list records: the slices of the backfill, with the objects that
+have their rows. What was there before, ranges, pieces and what merges left out, is kept under the
+slot, and comes back if that is undone. The objects come back as copies under other names.
 """
 
 import sqlite3
@@ -85,7 +85,7 @@ SELECT key, place, rows, crc32, mixed FROM former_merged WHERE swap = ?
 
 
 class Lifetime(NamedTuple):
-    """Which offsets a REPLACE concerns, of which lifetime of a topic partition."""
+    """Offset range, and lifetime of a topic partition, that a REPLACE concerns."""
 
     topic: str
     partition: int
@@ -110,7 +110,7 @@ class Swap:
 
 
 class LandedAgain:
-    """Puts ranges in the place of others, in the tables of ``Replacements`` and ``Inventory``."""
+    """Replaces ranges, in the tables of ``Replacements`` and ``Inventory``."""
 
     def __init__(self, rows: sqlite3.Connection) -> None:
         """Keep what was there before in tables of this database."""
@@ -130,7 +130,7 @@ class LandedAgain:
         return found
 
     def swap(self, swap: Swap, listed: ReplacedList) -> Iterator[Fault]:
-        """Do what a REPLACE says that is applied; the objects that retire have not yet."""
+        """Apply a REPLACE; the objects that retire have not yet."""
         retire = {each.landed.key for each in listed.retire}
         yield from self._staying(swap, retire)
         self._put_aside(swap, retire)
@@ -140,7 +140,7 @@ class LandedAgain:
             self._bring_back(swap)
 
     def rename(self, old: ListedObject, new: str) -> None:
-        """Let an object take the place of one of which it is a copy, wherever that counts."""
+        """Replace an object with its copy, in every table that names it."""
         self._rows.execute("UPDATE pieces SET key = ? WHERE key = ?", (new, old.key))
         row = self._rows.execute("SELECT * FROM merged WHERE key = ?", (old.key,)).fetchone()
         if row:
@@ -170,7 +170,7 @@ class LandedAgain:
                 yield Fault(Kind.REPLACED, key, message)
 
     def _counting(self, objects: str | None, slot: int) -> Iterator[str]:
-        """Which of these objects count at a slot, or what became of those that were replayed."""
+        """Yield which of these objects count at a slot, or the outcome of replayed ones."""
         waiting = msgspec.json.decode(objects or "[]", type=list[str])
         while waiting:
             key = waiting.pop()
@@ -238,7 +238,7 @@ class _Landed:
         self.rows += rows
 
     def row(self, slot: int) -> tuple[object, ...]:
-        """What the table of ranges has of it, after the lifetime."""
+        """Return the columns of the table of ranges, after the lifetime."""
         again, keys = self.again, msgspec.json.encode(sorted(self._keys)).decode()
         return again.start, again.end, slot, again.filtered, self.rows, keys
 
@@ -273,7 +273,7 @@ def _assign(landed: Sequence[_Landed], objects: Iterable[NewObject], slot: str) 
 
 
 def _uncovered(ranges: Sequence[Lifetime], landed_again: Sequence[AgainRange]) -> str:
-    """The first range that others do not cover without a gap; empty if all are."""
+    """Return the first range that is not covered without a gap; empty if all are."""
     for name in ranges:
         at = name.start
         for again in landed_again:

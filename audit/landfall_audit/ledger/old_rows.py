@@ -1,4 +1,4 @@
-"""Rows of objects that retire, to look up where those of a merged object come from."""
+"""Rows of replaced objects, to look up the source of a merged object's rows."""
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from landfall_audit.ledger.replaced_lists import Section
 
 
 class RangeName(NamedTuple):
-    """Which range of the ledger: of a topic partition's lifetime, the one from an offset on."""
+    """A range of the ledger: its topic partition, lifetime and first offset."""
 
     topic: str
     partition: int
@@ -28,7 +28,7 @@ class OldRows:
 
 @dataclass
 class SourcesOfRows:
-    """What retires by a list, to look up where sections of new objects come from."""
+    """Replaced objects of a list, to look up the sources of sections of new objects."""
 
     all: list[OldRows] = field(default_factory=list)
     exact: defaultdict[tuple[str, int, int, int], deque[OldRows]] = field(
@@ -42,7 +42,7 @@ class SourcesOfRows:
         self.exact[piece.place, old.name.partition, piece.first, piece.last].append(old)
 
     def find(self, place: str, section: Section) -> OldRows | None:
-        """The first that is as the section says and was not found yet, or else overlaps it."""
+        """The first that matches the section and was not found yet, or else overlaps it."""
         same = self.exact.get((place, section.partition, section.first_offset, section.last_offset))
         overlapping = (
             old

@@ -1,10 +1,10 @@
-"""The lists of objects that take the place of others, read independently of what writes them.
+"""The lists of replaced and new objects, read independently of their writer.
 
-A list is gzipped lines of JSON: what it is, an object a line that retires, then an object a line
-that takes their place. An object has a name, rows, the offsets of its first and last record, the
-sizes of its parts and a CRC-32. A new one has sections, too: how many of its rows come from which
-range, one after the other, or mixed. Of a backfill, a line for each range follows that it landed
-again, with the counts that a COMMIT has.
+A list is gzipped lines of JSON: a header, one line per object that retires, then one line per
+replacement. An object has a name, rows, the offsets of its first and last record, the sizes of its
+parts and a CRC-32. A new one has sections, too: how many of its rows come from which range, one
+after the other, or mixed. Of a backfill, a line for each range follows that it landed again, with
+the counts that a COMMIT has.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class ListedObject(msgspec.Struct, frozen=True):
 
     @property
     def content(self) -> tuple[int, int, int, int, int]:
-        """What a copy of it has in common with it."""
+        """The values that a copy shares with it."""
         return self.size, self.crc32, self.rows, self.first_offset, self.last_offset
 
 
@@ -61,13 +61,13 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class RetiringObject(msgspec.Struct, frozen=True):
-    """An object whose place others take."""
+    """An object that is replaced."""
 
     landed: ListedObject
 
 
 class NewObject(msgspec.Struct, frozen=True):
-    """An object that takes the place of others, and from where its rows are.
+    """A replacement, and the sources of its rows.
 
     If it is mixed, its rows are not in the order of its sections.
     """
@@ -157,7 +157,7 @@ def read_list(bucket: Bucket, named: Any) -> ReplacedList:
     """The list that a REPLACE names.
 
     Raises:
-        OSError, ValueError, EOFError, zlib.error: it is not there, or not as the REPLACE says.
+        OSError, ValueError, EOFError, zlib.error: it is absent, or differs from the REPLACE.
     """
     with bucket.open(named["key"]) as stream:
         body = stream.read()

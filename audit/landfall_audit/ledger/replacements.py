@@ -1,13 +1,13 @@
-"""Which objects took the place of others, and from which ranges their rows are.
+"""Objects that replaced others, and the ranges that their rows come from.
 
-A REPLACE counts once it is applied, and unless another one was recorded *instead* of it. Until
-then the old objects count, and either may be visible. A new object has sections; each becomes a
-piece of the range that its rows come from. Which that is, the objects tell that retire: those of
-COMMITs and REPLAYs are in a range, others have pieces. A backfill has ranges of its own, see
+A REPLACE counts once it is applied, and unless another one was recorded *instead* of it. Until then
+the old objects count, and either may be visible. A new object has sections; each becomes a piece of
+the range that its rows come from. The replaced objects show which that is: objects of COMMITs and
+REPLAYs are in a range, replacements have pieces. A backfill has ranges of its own, see
 ``landfall_audit.ledger.landed_again``.
 
-What lists claim about rows is compared with Kafka, where it still has them. Here it is only checked
-that numbers of rows add up, and that what an undoing brings back are copies of what had retired.
+The lists' claims about rows are compared with Kafka, where it still has the records. This module
+only checks that numbers of rows add up, and that an undo restores copies of what had retired.
 """
 
 import sqlite3
@@ -60,26 +60,26 @@ class _Record:
 
     @property
     def swap(self) -> Swap | None:
-        """What it changes about ranges, if it is a backfill, or undoes one."""
+        """The ranges that it changes, if it is a backfill, or undoes one."""
         if self.purpose != "Backfill" and self.undoes == -1:
             return None
         return Swap(self.slot, self.ranges, self.undoes)
 
     @property
     def only_renames(self) -> bool:
-        """Whether each new object is a copy of one that retires."""
+        """Return whether each new object is a copy of one that retires."""
         return self.purpose == "Undo" and self.instead >= 0 and not self.again
 
 
 class Replacements:
-    """What REPLACEs of a ledger did. Used from one thread at a time.
+    """The REPLACEs of a ledger and their effects. Used from one thread at a time.
 
     Attributes:
         stored: schemas and specs that lists name, by their SHA-256, with the first such slot.
     """
 
     def __init__(self, rows: sqlite3.Connection, bucket: Bucket) -> None:
-        """Keep what they did in tables of this database, next to those of ``Corrections``."""
+        """Keep their effects in tables of this database, next to the tables of ``Corrections``."""
         self._rows, self._bucket = rows, bucket
         rows.executescript(_SCHEMA)
         self._records: list[_Record] = []
@@ -223,7 +223,7 @@ class Replacements:
             yield from self._merge(record, listed)
 
     def _swap(self, record: _Record, swap: Swap, listed: ReplacedList) -> Iterator[Fault]:
-        """Put ranges in the place of others."""
+        """Replace ranges."""
         self._retired[record.slot] = [each.landed for each in listed.retire]
         yield from self._again.swap(swap, listed)
         self._retain(record, listed)
@@ -239,7 +239,7 @@ class Replacements:
     def _rename(
         self, record: _Record, listed: ReplacedList, originals: Iterable[ListedObject]
     ) -> Iterator[Fault]:
-        """Let copies take the place of what they are copies of."""
+        """Replace objects with their copies."""
         known = {basenames.unplanned(old.key): old for old in originals}
         for new in listed.objects:
             old = known.get(basenames.unplanned(new.landed.key))
@@ -296,7 +296,7 @@ class Replacements:
             yield OldRows(name, Piece(landed.key, run, landed.rows, first, last, 0, Content.PLAIN))
 
     def _range_of(self, landed: ListedObject) -> RangeName | None:
-        """The range of an object of a COMMIT or REPLAY: the COMMIT's, or that of its offsets."""
+        """The range of a COMMIT's or REPLAY's object: the COMMIT's, or the range of its offsets."""
         topic, partition = topic_partition(landed.key)
         found = None
         lifetimes = self._rows.execute(
@@ -343,7 +343,7 @@ class Replacements:
             at += section.rows
 
     def _is_copy(self, landed: ListedObject, slot: int) -> bool:
-        """Whether an object is a copy of one that has retired."""
+        """Return whether an object is a copy of one that has retired."""
         query = (
             "SELECT key FROM retiring WHERE crc32 = ? "
             "AND (size, rows, first, last) = (?, ?, ?, ?) AND slot <= ?"
@@ -387,7 +387,7 @@ class Replacements:
 
 
 def _why_not_again(record: _Record, before: _Record | None) -> str:
-    """What is wrong with a record that decides another one again; empty if nothing."""
+    """Return what is wrong with a record that decides another one again; empty if nothing."""
     if before is None:
         return f"decides slot {record.instead} again, which is no REPLACE"
     if replace(record, slot=before.slot, instead=before.instead, again=before.again) != before:

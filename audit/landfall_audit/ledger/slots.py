@@ -1,8 +1,9 @@
 """The bytes of a ledger's slots, read independently of the code that writes them.
 
 A ledger's closed stretches are in segments, ``_landfall/<group>/0-segments/``: gzip members of one
-slot a line, then an index that is not used here. The directory before the last 16 bytes says where
-the slots' members are. Slots that follow are under ``_landfall/<group>/0/<epoch>/<index>.json``.
+slot a line, then an index that is not used here. The directory before the last 16 bytes gives the
+positions of the slots' members. Slots that follow are under
+``_landfall/<group>/0/<epoch>/<index>.json``.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The schemas that were stored beside the ledger when payloads were decoded with them."""
+"""The schemas that were stored next to the ledger when payloads were decoded with them."""
 
 import hashlib
 import threading

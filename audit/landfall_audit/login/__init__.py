@@ -55,7 +55,7 @@ def require(name: str, secret: Mapping[str, str], *keys: str) -> list[str]:
 
 
 def fault(error: BaseException) -> str:
-    """Return why a connection failed: what the system said, else the error's type.
+    """Return why a connection failed: the system's message, else the error's type.
 
     A client's own text may quote a URL with a password.
     """

@@ -11,7 +11,7 @@ from landfall_audit.login import secret_folder
 from landfall_audit.spec import HdfsAccess
 
 _DENIED = ("AccessControl", "Authorization", "InvalidPath", "ParentNotDirectory", "Sasl", "Token")
-"""Parts of the names of exceptions that go away when somebody changes rights or names."""
+"""Parts of the names of exceptions that go away when a user changes rights or names."""
 _CLASS = re.compile(r"(?:[a-z][\w$]*\.)+([A-Z]\w+)")
 
 

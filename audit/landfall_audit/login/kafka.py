@@ -1,4 +1,4 @@
-"""The librdkafka properties of a group: addresses, plain properties, and those of its Secret."""
+"""The librdkafka properties of a group: addresses, plain properties, its Secret's properties."""
 
 from collections.abc import Iterator
 from pkgutil import resolve_name

@@ -42,7 +42,7 @@ _TEMPORARY = frozenset(
         *("TooManyRequestsException", "OperationAborted", "InternalError"),
     }
 )
-"""Codes of answers after which the same request may succeed, whatever their status."""
+"""Codes of answers after which the same request may succeed, for any status."""
 
 
 class _Provider(CredentialProvider):
@@ -185,7 +185,7 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
 
 
 def _server(error: Exception) -> str:
-    """Which server was asked, if botocore says so; nothing else of the URL, such as a password."""
+    """Return the server that botocore names; nothing else of the URL, such as a password."""
     named = getattr(error, "kwargs", {})
     parts = urlsplit(str(named.get("proxy_url") or named.get("endpoint_url") or ""))
     if not parts.hostname:

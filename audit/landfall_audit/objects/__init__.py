@@ -1,1 +1,1 @@
-"""Reads landed objects: their rows, whatever the format, and which range each row belongs to."""
+"""Reads landed objects: their rows, in any format, and the range of each row."""

@@ -21,7 +21,7 @@ SYNC_BYTES = 16
 
 @dataclass(frozen=True)
 class Header:
-    """What a file begins with, without the sync marker behind it."""
+    """The header of a file, without the sync marker after it."""
 
     metadata: Mapping[str, bytes]
 
@@ -47,7 +47,7 @@ def read_header(stream: BinaryIO) -> Header:
 
 
 def read_block(stream: BinaryIO, header: Header, sync: bytes) -> tuple[int, bytes] | None:
-    """Read a block and the sync marker behind it: how many records, and these; None at the end.
+    """Read a block and the sync marker after it: number of records, and bytes; None at the end.
 
     Raises:
         ValueError: the file is damaged.
@@ -135,7 +135,7 @@ def _plain(codec: bytes, data: bytes) -> bytes:
 
 
 def number(data: bytes, at: int, *, signed: bool = True) -> tuple[int, int]:
-    """The variable-length number at a position, and the position behind it."""
+    """The variable-length number at a position, and the position after it."""
     value = shift = 0
     while True:
         if at >= len(data):

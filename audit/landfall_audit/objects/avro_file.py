@@ -59,7 +59,7 @@ class _Types:
         self._namespace = self._name(schema, "").rpartition(".")[0] if fields else ""
 
     def row(self, data: bytes, at: int) -> tuple[bytes, int | None, int]:
-        """The payload of a record, its offset, and the position behind the record."""
+        """The payload of a record, its offset, and the position after the record."""
         if self._payload is None:
             end = self._end_of(self._schema, "", data, at)
             return data[at:end], None, end
@@ -94,7 +94,7 @@ class _Types:
                 self._learn(each, namespace)
 
     def _end_of(self, declared: Any, namespace: str, data: bytes, at: int) -> int:
-        """The position behind the value at ``at``."""
+        """The position after the value at ``at``."""
         if isinstance(declared, list):
             branch, at = number(data, at)
             return self._end_of(declared[branch], namespace, data, at)

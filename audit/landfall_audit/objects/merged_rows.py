@@ -1,4 +1,4 @@
-"""The rows of objects that took the place of others: each object is read once, and then by parts.
+"""The rows of replacements: each object is read once, and then by parts.
 
 Its rows belong to many ranges, which are checked at different times. Meanwhile they are in a
 temporary file, with 16 bytes a row.
@@ -56,7 +56,7 @@ class MergedRows:
         return Read(offsets, hashes, order=Order(schema, stored.order.is_sorted))
 
     def has_offsets(self, key: str, reader: Rows) -> bool:
-        """Whether an object stores the offsets of its rows."""
+        """Return whether an object stores the offsets of its rows."""
         return self._stored(key, reader).offsets is not None
 
     def whole(self, key: str, reader: Rows) -> tuple[Int64s | None, Int64s]:

@@ -1,10 +1,10 @@
 """Compares rows that are mixed with the records that may be in them. Pure: arrays in, counts out.
 
-Where rows of several ranges were sorted, or duplicates were left out, nothing says which row is in
+Where rows of several ranges were sorted, or duplicates were left out, it is unknown which row is in
 which range. So all mixed objects of an output partition are compared at once, as multisets, with
 all records that may be in them: each row must be one of the records, none more often than it was.
-What is in no row must have been left out, as many as the lists say. Whether these were duplicates
-only their keys would tell.
+What is in no row must have been left out, as many as the lists record. Whether these were
+duplicates only their keys would tell.
 """
 
 from collections.abc import Sequence
@@ -46,13 +46,13 @@ class MixedSection(NamedTuple):
 
 @dataclass(frozen=True)
 class MixedRules:
-    """What can be expected of mixed objects.
+    """Expectations of mixed objects.
 
     Attributes:
         payloads: whether rows hold the payloads that Kafka holds.
         left_out: rows that were left out as duplicates.
-        filtered: records of which it is not known whether they are in these rows at all.
-        unchecked: rows whose records are not among those to compare with.
+        filtered: records that may or may not be in these rows.
+        unchecked: rows whose records are not compared.
     """
 
     payloads: bool = True
@@ -62,19 +62,19 @@ class MixedRules:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the records are known that must be here."""
+        """Return whether the records are known that must be here."""
         return not self.filtered and not self.unchecked
 
 
 @dataclass(frozen=True)
 class MixedResult:
-    """What was found.
+    """The findings.
 
     Attributes:
         absent: for each record, whether no row is of it.
         corrupted: for each record, whether its row differs.
         missing: how many of the absent records are missing, as opposed to left out.
-        duplicate: rows of a record beyond those that it had.
+        duplicate: rows of a record beyond the rows that it had.
         foreign: rows that are no record.
         too_few: how many records less are absent than were left out.
     """
@@ -123,7 +123,7 @@ def compare_mixed(
 
 
 def find_wrong_section(offsets: Int64s, sections: Sequence[MixedSection]) -> MixedSection | None:
-    """A section that has another number of rows than it says; None if there is none.
+    """A section that has another number of rows than it records; None if there is none.
 
     Where offsets are of several topic partitions, or sections overlap, rows between the offsets of
     one may be of another.
@@ -147,7 +147,7 @@ def _excused(foreign: int, duplicate: int, unchecked: int) -> tuple[int, int]:
 
 
 def _matches(records: Sequence[Int64s], rows: Sequence[Int64s]) -> tuple[_Mask, _Mask]:
-    """Which records have a row of their own, and which rows a record; both by all columns."""
+    """Match records to rows one to one by all columns; returns a mask for each side."""
     count = len(records[0])
     columns = np.stack([np.concatenate(pair) for pair in zip(records, rows, strict=True)], axis=1)
     _, numbers = np.unique(columns, axis=0, return_inverse=True)

@@ -51,7 +51,7 @@ class ObjectReader:
         self._bucket, self._inventory = bucket, inventory
 
     def existing_key(self, key: str, check: PartitionCheck) -> str | None:
-        """The key, or that of a moved object of the same name, or None if the object is lost.
+        """The key, or the key of a moved object of the same name, or None if the object is lost.
 
         Raises:
             CannotCompare: it is dead letters that have expired since the audit began.
@@ -80,7 +80,7 @@ class ObjectReader:
         return read
 
     def is_there(self, key: str) -> bool:
-        """Whether an object is visible now, listed or not."""
+        """Return whether an object is visible now, listed or not."""
         try:
             self._bucket.open(key).close()
         except FileNotFoundError:
@@ -101,7 +101,7 @@ class ObjectReader:
             return Read(np.empty(0, np.int64), np.empty(0, np.int64), GONE)
 
     def contents(self, key: str, reader: Rows) -> Iterator[Row]:
-        """What the rows of an object hold; none if it is gone, or damaged from there on."""
+        """The contents of an object's rows; none if it is gone, or damaged from there on."""
         with suppress(FileNotFoundError, *rows.DAMAGED), self._open(key) as stream:
             for row in reader.rows(stream):
                 if not isinstance(row, Order):

@@ -34,7 +34,7 @@ from landfall_audit.payloads.expected import columns, json_rows, schema_columns
 from landfall_audit.spec import Codec, Column, ColumnSource, ColumnType, GroupSpec, ValueType
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
-"""What the libraries raise for damaged bytes."""
+"""Errors that the libraries raise for damaged bytes."""
 _PER_MILLISECOND = {"ms": 1, "us": 10**3, "ns": 10**6}
 """Of a timestamp's unit: Landfall once wrote milliseconds, and writes microseconds."""
 _MAX_MILLISECONDS = (2**63 - 1) // 1000
@@ -43,7 +43,7 @@ _BATCH_ROWS = 4096
 _OFFSET, _TIMESTAMP = "_offset", "_timestamp"
 """Names of what files of typed columns have of a record besides."""
 _COORDINATES = {"_topic", "_partition", _OFFSET}
-"""Columns of files that are not compared with the record; offsets say which record it is."""
+"""Columns of files that are not compared with the record; offsets identify the record."""
 _TRANSFORMS = "transforms change what is landed"
 _NO_TIMES = "Arrow cannot read every time that an ORC file can hold"
 _SCHEMA_ID_BYTES = 5
@@ -58,7 +58,7 @@ Row: TypeAlias = tuple[int | None, object]
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What an object says about the order of its rows; a reader yields it before the first.
+    """The order of an object's rows; a reader yields it before the first.
 
     Attributes:
         schema: the digest of the payloads' schema. Objects of one output partition that have
@@ -75,7 +75,7 @@ class Order:
 ReadColumns: TypeAlias = Callable[
     [BinaryIO, frozenset[str] | None], Iterator[pa.RecordBatch | Order]
 ]
-"""Yields what a file says about its order, then batches with the columns of these names, or all."""
+"""Yields the order of a file's rows, then batches with the columns of these names, or all."""
 
 
 class Record(Protocol):
@@ -97,7 +97,7 @@ class Rows:
     """How to read a format.
 
     Attributes:
-        rows: yields the rows of an object's stream, before them what it says about their order.
+        rows: yields the rows of an object's stream, preceded by their order.
         hash_of: computes the hash that the row of a record must have; None if rows hold something
             else than what Kafka holds. Raises Undecided.
         content_of: makes what is hashed, if the auditor decodes payloads for it. Raises BadPayload
@@ -112,19 +112,19 @@ class Rows:
 
     @property
     def compares_mixed(self) -> bool:
-        """Whether rows of unknown ranges are compared by their hashes; decoded ones are not."""
+        """Return whether rows of unknown ranges are compared by hash; decoded ones are not."""
         return self.hash_of is not None and self.content_of is None
 
 
 @dataclass(frozen=True)
 class Read:
-    """What could be read of an object.
+    """The part of an object that could be read.
 
     Attributes:
         offsets: of the rows; None if the format stores none.
         hashes: of the rows.
         damage: why reading ended early, or empty.
-        order: what the object says about the order of its rows.
+        order: the order of its rows.
     """
 
     offsets: Int64s | None
@@ -391,7 +391,7 @@ def _parquet(spec: GroupSpec, schemas: Schemas) -> Rows:
 def _parquet_batches(
     stream: BinaryIO, wanted: frozenset[str] | None
 ) -> Iterator[pa.RecordBatch | Order]:
-    """What a file says about its order, then its rows, with the columns that are wanted."""
+    """Yield the order of a file's rows, then its rows, with the columns that are wanted."""
     with _parquet_file(stream) as parquet:
         names = parquet.schema_arrow.names
         there = [name for name in names if wanted is None or name in wanted] or names[:1]

@@ -29,14 +29,14 @@ _ESCAPE = b"\xff" * 4
 
 @dataclass(frozen=True)
 class Header:
-    """What a file begins with.
+    """The header of a file.
 
     Attributes:
         key: the class of the keys.
         value: the class of the values.
         decompress: makes the contents of compressed values or blocks.
         has_blocks: whether records are compressed in blocks.
-        sync: what follows the escape in a sync mark.
+        sync: the bytes after the escape in a sync mark.
     """
 
     key: str
@@ -74,7 +74,7 @@ def pairs(
     """Every key and value in order, as they are serialized.
 
     Args:
-        stream: the file, behind its header or at a sync mark.
+        stream: the file, after its header or at a sync mark.
         header: its header.
         is_over: asked at each sync mark, given how many bytes of it are read, whether to end there.
     """
@@ -98,7 +98,7 @@ def records(stream: BinaryIO) -> Iterator[Record]:
 
 
 def content(class_: str, written: bytes) -> bytes | None:
-    """What a serialized key or value holds; of a class that is not known, it as it is."""
+    """Return what a serialized key or value holds; of an unknown class, the bytes as they are."""
     match class_.removeprefix(_HADOOP):
         case "BytesWritable":
             return payload(written)

@@ -1,13 +1,12 @@
-"""What payloads hold, by decoders of the auditor's own: a record in, values out.
+"""Decodes payloads by decoders of the auditor's own: a record in, values out.
 
 The writer decodes in columns, with Arrow, msgspec, ptars and the native extension. Here each record
 is decoded alone, by ``json``, ``msgpack``, ``google.protobuf``, and plain Python for Avro and text,
 and ``typed_values`` reads the documented types of columns. ``tests/unit/audit/test_payloads.py``
 lands every example of the documentation and audits it.
 
-Values are compared as ``comparable`` makes them: each kind of value has one form, whatever library
-made it. What a decoder has no rule for is ``Undecided``, never a guess: such records count as
-unchecked.
+Values are compared as ``comparable`` makes them: each kind of value has one form, from any library.
+What a decoder has no rule for is ``Undecided``, never a guess: such records count as unchecked.
 """
 
 import math
@@ -22,11 +21,11 @@ Named: TypeAlias = tuple[tuple[str, object], ...]
 
 
 class BadPayload(Exception):  # noqa: N818  # states a fact, like StopIteration
-    """The record must be a dead letter; the text says why."""
+    """The record must be a dead letter; the text gives the reason."""
 
 
 class Undecided(Exception):  # noqa: N818
-    """There is no rule for the record, or for what is asked; the text says why."""
+    """There is no rule for the record, or for what is asked; the text gives the reason."""
 
 
 class Number(str):
@@ -44,7 +43,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the rows of a group must hold.
+    """The expected rows of a group.
 
     Attributes:
         of: makes of value, key, headers and Kafka timestamp what the row must hold. Raises
@@ -58,7 +57,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What Kafka holds of a record, as far as rows are made of it."""
+    """A record in Kafka, as far as rows are made of it."""
 
     value: bytes | None
     key: bytes | None
@@ -84,7 +83,7 @@ class StoredSchema(Protocol):
 
     @property
     def references(self) -> Sequence[tuple[str, str]]:
-        """Names and texts of others."""
+        """Names and texts of the schemas that it refers to."""
         ...
 
 

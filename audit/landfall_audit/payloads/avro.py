@@ -93,7 +93,7 @@ _OF_TYPE = {
     "date": "int",
     "time-millis": "int",
 }
-"""The type under a logical type; all others of numbers are ``long``."""
+"""The type under a logical type; all other numeric logical types are ``long``."""
 
 
 class Avro:
@@ -357,7 +357,7 @@ _PLAIN: Mapping[str, Decode] = {
 
 
 def _leaf(about: Mapping[str, Any]) -> Decode | None:
-    """What reads a primitive type; None if it is the name of another."""
+    """Return the reader of a primitive type; None if it is the name of another."""
     kind, logical = about["type"], about.get("logicalType")
     if kind == "bytes" and logical == "decimal":
         return _decimal(about, _bytes, None)

@@ -1,4 +1,4 @@
-"""Values that are the same from all decoders: what ``decode.values: Common`` makes of them as JSON.
+"""Values that are the same from all decoders: ``decode.values: Common``, as JSON.
 
 The rules are those of the page "Values" of the documentation (docs/decoders/values.md).
 """
@@ -9,14 +9,14 @@ from datetime import date, datetime, timedelta
 
 from landfall_audit.payloads import BadPayload, Number
 
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a wall time; that of UTC gets its Z at the end
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a wall time; a UTC time gets its Z at the end
 
 
 def instant(micros: int) -> str:
     """The text of an instant: microseconds since 1970 UTC.
 
     Raises:
-        BadPayload: it is outside of the years 1 to 9999. So with the others.
+        BadPayload: it is outside of the years 1 to 9999. So with the other times.
     """
     return f"{wall_time(micros)}Z"
 

@@ -1,4 +1,4 @@
-"""What the rows of a group must hold, by its group file: columns, or JSON made of payloads."""
+"""The expected rows of a group, by its group file: columns, or JSON made of payloads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Payloads:
     Attributes:
         document: the fields of a payload. Raises BadPayload and Undecided.
         is_text: whether values are text, in the grammar of text.
-        names: those of the fields, if they are columns of text: then paths are names.
+        names: the names of the fields, if they are columns of text: then paths are names.
         json_value: makes a value what is written of it as JSON.
         adapted: makes a value what a column of a type reads of it.
         cannot: types of columns for which there is no rule.
@@ -64,7 +64,7 @@ class Payloads:
 
 
 def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
-    """What rows with declared columns must hold.
+    """Return the expected rows with declared columns.
 
     Raises:
         Undecided: no column can be compared.
@@ -95,7 +95,7 @@ def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
 
 
 def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
-    """What rows of JSON that is made of payloads must hold.
+    """Return the expected rows of JSON that is made of payloads.
 
     Raises:
         Undecided: there is no decoder.
@@ -115,7 +115,7 @@ def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
 
 
 def schema_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
-    """What rows with the columns of the payloads' schema must hold.
+    """Return the expected rows with the columns of the payloads' schema.
 
     Raises:
         Undecided: there is no decoder.
@@ -133,7 +133,7 @@ def schema_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
 
 
 Find: TypeAlias = Callable[[bytes], tuple[Any, bytes]]
-"""What reads a payload by its schema, and what comes after the id of that."""
+"""Finds the schema's reader for a payload, and the bytes after the schema's id."""
 
 
 def _apply(find: Find, what: str, payload: bytes) -> Any:
@@ -142,7 +142,7 @@ def _apply(find: Find, what: str, payload: bytes) -> Any:
 
 
 def _avro(decode: Decode, schemas: Schemas) -> Find:
-    """What finds the schema of a payload.
+    """Return the function that finds the schema of a payload.
 
     Raises:
         Undecided: payloads are read as another schema than they were written by.
@@ -185,7 +185,7 @@ def _by_id(registry: str, schemas: Schemas) -> Find:
 
 
 def _protobuf(decode: Decode, schemas: Schemas) -> Find:
-    """What finds the type of a payload's message, by the libraries of the extra ``protobuf``."""
+    """Return the finder of a payload's message type, by the libraries of the extra ``protobuf``."""
     from landfall_audit.payloads.protobuf import finder  # noqa: PLC0415
 
     return finder(decode, schemas)

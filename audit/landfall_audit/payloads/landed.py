@@ -1,4 +1,4 @@
-"""What files of columns hold, in the forms in which ``payloads`` compares values."""
+"""The contents of files of columns, in the forms in which ``payloads`` compares values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _MICROS = {"s": 10**6, "ms": 10**3, "us": 1}
 
 
 def forms(array: pa.Array, declared: ValueType | None = None) -> list[object]:
-    """The form of each value of an array; ``declared`` says which text is JSON."""
+    """The form of each value of an array; ``declared`` tells which text is JSON."""
     if kinds.is_dictionary(array.type):
         array = array.dictionary_decode()
     nested = next((form for is_one, form in _NESTED if is_one(array.type)), None)
@@ -37,7 +37,7 @@ def _leaves(array: pa.Array) -> list[object]:
 
 
 def is_of_milliseconds(type_: pa.DataType) -> bool:
-    """Whether times in a column are those of software before they had microseconds."""
+    """Return whether a column's times have no microseconds, as older software wrote them."""
     if kinds.is_timestamp(type_):
         return type_.unit in {"s", "ms"}
     inner = [type_.field(i).type for i in range(type_.num_fields)] if type_.num_fields else []

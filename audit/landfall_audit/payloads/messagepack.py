@@ -53,7 +53,7 @@ def _text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # Where nobody reads it, it is not checked; where somebody does, it is a dead letter.
+        # Where no column reads it, it is not checked; where one does, it is a dead letter.
         raise Undecided("text of MessagePack that is not UTF-8") from None
     return text
 

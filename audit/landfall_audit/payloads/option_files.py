@@ -8,7 +8,7 @@ from landfall_audit.payloads import Undecided
 
 
 def content(options: Mapping[str, object], name: str) -> bytes:
-    """The bytes of the file that an option names; its checksum must be that of ``sha256``.
+    """The bytes of the file that an option names; its checksum must match ``sha256``.
 
     Raises:
         Undecided: it is not on this machine, or has other bytes.

@@ -2,8 +2,9 @@
 
 A registry has a ``.proto`` file per schema, and the files that it imports as references; clients in
 Python register base64 of a ``FileDescriptorProto`` instead, and one may refer to the other. protoc
-runs in a process of its own, in a folder of its own, with limits: texts and names belong to whoever
-may register a schema, so no name of one is an argument, and only plain relative names become files.
+runs in a process of its own, in a folder of its own, with limits: texts and names come from any
+client that may register a schema, so no name of one is an argument, and only plain relative names
+become files.
 """
 
 import base64
@@ -97,7 +98,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether it is a relative path that needs no quoting and leads nowhere else."""
+    """Return whether it is a relative path that needs no quoting and leads nowhere else."""
     characters = re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_./-]*", name)
     return (
         len(name) <= _MAX_NAME
@@ -125,7 +126,7 @@ def _importing(names: Iterable[str]) -> str:
 
 
 def _in_order(main: Any, found: Mapping[str, Any]) -> Sequence[Any]:
-    """What a file imports, each after what it imports itself."""
+    """Return the imports of a file, each after its own imports."""
     ordered: dict[str, Any] = {}
     beginning: set[str] = set()
 

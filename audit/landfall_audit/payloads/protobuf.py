@@ -136,7 +136,7 @@ class Messages:
         return common_values.of_float(value) if isinstance(value, float) else value
 
     def _own_json(self, message: Message) -> object:
-        """What google.protobuf makes of a message of its own, such as a Duration."""
+        """Return google.protobuf's JSON of a message of its own, such as a Duration."""
         if message.DESCRIPTOR.full_name == f"{_WELL_KNOWN}Any":
             raise Undecided("an Any as JSON with common values")
         try:
@@ -166,7 +166,7 @@ Find: TypeAlias = Callable[[bytes], tuple[Messages, bytes]]
 
 
 def finder(decode: Decode, schemas: Schemas) -> Find:
-    """What finds the type of a payload's message.
+    """Return the function that finds the type of a payload's message.
 
     Raises:
         Undecided: there are no descriptors.

@@ -20,7 +20,7 @@ Document = Callable[[bytes], Mapping[str, object]]
 
 
 def csv(options: Options) -> tuple[Document, Sequence[str]]:
-    """What reads payloads of ``Csv``, and the names of their values."""
+    """Return the reader of ``Csv`` payloads, and the names of their values."""
     dialect = Dialect.of(options)
     header = options.get("header")
     names = (
@@ -40,7 +40,7 @@ def csv(options: Options) -> tuple[Document, Sequence[str]]:
 
 
 def delimited(options: Options) -> tuple[Document, Sequence[str]]:
-    """What reads payloads of ``Delimited``, and the names of their values."""
+    """Return the reader of ``Delimited`` payloads, and the names of their values."""
     names, separator = _names(options), str(options.get("separator", ","))
     split = _quoted_split(separator) if options.get("quote") else _plain_split(separator)
 
@@ -55,7 +55,7 @@ def delimited(options: Options) -> tuple[Document, Sequence[str]]:
 
 
 def regex(options: Options) -> tuple[Document, Sequence[str]]:
-    """What reads payloads of ``Regex``, and the names of their values."""
+    """Return the reader of ``Regex`` payloads, and the names of their values."""
     pattern, names = _groups(str(options.get("pattern")))
     fields = options.get("fields")
     if isinstance(fields, Sequence):
@@ -112,7 +112,7 @@ def _plain_split(separator: str) -> Callable[[str], Sequence[str]]:
 
 
 def _quoted_split(separator: str) -> Callable[[str], Sequence[str | None]]:
-    """Parts values of which some are in quotes; others may have quotes, but not at their start."""
+    """Split values that may be in quotes; unquoted ones may have quotes, but not at their start."""
     dialect = Dialect.of({"separator": separator})
     ends = re.compile(f"[{re.escape(separator)}\r\n]")
     return replace(dialect, in_unquoted=ends).split

@@ -1,7 +1,7 @@
-"""Values of declared columns, as the page on typed columns says.
+"""Values of declared columns, as the page on typed columns defines them.
 
-``of_text`` reads the grammar of text, ``of_value`` what other decoders yield. Both return the form
-that ``landed`` gives to what a file holds of the column.
+``of_text`` reads the grammar of text, ``of_value`` values of other decoders. Both return the form
+in which ``landed`` gives the column's values in a file.
 """
 
 import base64
@@ -41,11 +41,11 @@ _SURE_DIGITS = {
     TimeUnit.MICROSECONDS: 0,
     TimeUnit.NANOSECONDS: 0,
 }
-"""Digits of a fraction that a double tells apart, by unit, in this and the next centuries."""
+"""Digits of a fraction that a double can distinguish, by unit, in this and the next centuries."""
 _SURE_MICROS = 2**32 * 10**6
 _EXACT = Context(prec=80)
 _MAX_EXPONENT = 400
-"""Beyond that of any double."""
+"""Beyond the exponent of any double."""
 
 
 def column(declared: Column, value: object, *, is_text: bool) -> object:
@@ -87,7 +87,7 @@ def _of_text(declared: ValueType, text: str) -> object:
 
 
 def _of_value(declared: ValueType, value: object) -> object:
-    """The form of a value as Json, MessagePack and others have them."""
+    """The form of a value as Json, MessagePack and other decoders have them."""
     return None if value is None else _READERS[declared.type](declared, value)
 
 

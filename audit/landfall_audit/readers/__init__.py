@@ -1,11 +1,11 @@
 """The rows of a part of a file, read independently of the code that lands them.
 
-What a part has is a rule of the formats and not of the writer: the lines, blocks, sync marks and
-row groups that begin in it. A reader yields a part's rows in order. What is damaged ends it, after
-the rows before the damage, with ``CannotCompare``.
+The content of a part is a rule of the formats and not of the writer: the lines, blocks, sync marks
+and row groups that begin in it. A reader yields a part's rows in order. What is damaged ends it,
+after the rows before the damage, with ``CannotCompare``.
 
-Rows of typed files are JSON, as the documentation of readers says. A row that the writer cannot
-read is landed as a dead letter with its bytes in the file, and so it is given here.
+Rows of typed files are JSON, as the documentation of readers defines them. A row that the writer
+cannot read is landed as a dead letter with its bytes in the file, and so it is given here.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Rows of Avro object container files: those in the blocks behind the part's sync markers."""
+"""Rows of Avro object container files: the blocks after the part's sync markers."""
 
 from collections.abc import Iterator
 from functools import partial

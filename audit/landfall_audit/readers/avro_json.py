@@ -15,7 +15,7 @@ import orjson
 from landfall_audit.objects.avro_blocks import number
 
 Decode: TypeAlias = Callable[[bytes, int], tuple[str, int]]
-"""Returns the JSON of the value at a position, and the position behind it.
+"""Returns the JSON of the value at a position, and the position after it.
 
 Raises:
     ValueError, IndexError, struct.error: there is no such value.
@@ -44,7 +44,7 @@ class AvroJson:
         self._is_record = isinstance(schema, dict) and schema["type"] in ("record", "error")
 
     def payload(self, data: bytes, at: int) -> tuple[bytes, int]:
-        """The payload of the record at a position, and the position behind it.
+        """The payload of the record at a position, and the position after it.
 
         It is the bytes of the record if it holds a value that its type does not have, such as text
         that is not UTF-8.
@@ -202,7 +202,7 @@ class AvroJson:
 def _items(
     decode_item: Callable[[bytes, int], tuple[_Item, int]], data: bytes, at: int
 ) -> tuple[list[_Item], int]:
-    """The items of an array or a map, and the position behind it."""
+    """The items of an array or a map, and the position after it."""
     found: list[_Item] = []
     while True:
         count, at = number(data, at)
@@ -262,7 +262,7 @@ def _real(value: float) -> str:
 
 
 def _is_decimal(about: Mapping[str, Any], size: int | None) -> bool:
-    """Whether bytes, or a fixed of a size, are a decimal that has room there."""
+    """Return whether bytes, or a fixed of a size, are a decimal that has room there."""
     precision, scale = about.get("precision"), about.get("scale", 0)
     if about.get("logicalType") != "decimal" or not isinstance(precision, int):
         return False
@@ -276,7 +276,7 @@ def _full_name(name: str, namespace: str) -> str:
 
 
 def _kind(branch: Any, namespace: str) -> str:
-    """What tells a branch of a union from the others: its type, or its full name."""
+    """Return the name that identifies a branch of a union: its type, or its full name."""
     if isinstance(branch, str):
         return branch if branch in _PRIMITIVES else _full_name(branch, namespace)
     kind = branch["type"]

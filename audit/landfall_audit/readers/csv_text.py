@@ -1,8 +1,8 @@
 """Rows of comma-separated values, as JSON objects of text.
 
 Python's ``csv`` reads what is not RFC 4180, such as quotes inside of unquoted values, and does not
-say which values were quoted. So a row without quotes is split at its separators, and another one is
-read value by value.
+report which values were quoted. So a row without quotes is split at its separators, and another one
+is read value by value.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Rows of Parquet files, as JSON: those of the row groups whose middle is in the part."""
+"""Rows of Parquet files, as JSON, of the row groups whose middle is in the part."""
 
 import base64
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Rows of Hadoop's SequenceFiles: those behind the part's sync marks."""
+"""Rows of Hadoop's SequenceFiles, after the part's sync marks."""
 
 from collections.abc import Iterator
 from functools import partial

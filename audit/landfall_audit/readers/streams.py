@@ -71,7 +71,7 @@ def compression_of(name: str, chosen: object) -> str:
 
 
 def contents(source: SourceFolder, part: Part, chosen: object) -> Iterator[bytes]:
-    """What a file holds, decompressed, as far as it is not damaged."""
+    """Yield a file's content, decompressed, as far as it is not damaged."""
     kind = compression_of(part.name, chosen)
     if kind == "None":
         yield from plain_bytes(source, part, 0)
@@ -116,11 +116,11 @@ class OpenPart:
         return cls(cast("BinaryIO", io.BufferedReader(chunks, READ_BYTES)), 0, None)
 
     def is_over(self, ahead: int = 0) -> bool:
-        """Whether the byte ``ahead`` bytes before the next one is behind the part."""
+        """Return whether the byte ``ahead`` bytes before the next one is after the part."""
         return self.end is not None and self.stream.tell() - ahead >= self.end
 
     def is_at_end(self) -> bool:
-        """Whether the stream has no more bytes."""
+        """Return whether the stream has no more bytes."""
         return not cast("io.BufferedReader", self.stream).peek(1)
 
     def seek_mark(self, mark: bytes, start: int) -> bool:

@@ -53,7 +53,7 @@ def _all_lines(source: SourceFolder, part: Part, chosen: object) -> Iterator[byt
     if compression_of(part.name, chosen) != "None":
         yield from _split(contents(source, part, chosen))
         return
-    # The byte before the part says whether a line begins with it.
+    # The byte before the part shows whether a line begins with it.
     at = max(part.start - 1, 0)
     skip = part.start > 0
     for line in _split(plain_bytes(source, part, at)):
