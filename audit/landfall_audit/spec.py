@@ -2,8 +2,8 @@
 
 These models hold the locations of objects, how to log in, and what objects hold, with the defaults
 of the reference of fields (``docs/reference/fields.md``). They do not judge a spec: a field that is
-not here is ignored, as it changes nothing that is compared. ``landfall check`` names what a driver would
-refuse. A document that these models cannot read raises ``ValueError``.
+not here is ignored, as it changes nothing that is compared. ``landfall check`` names what a driver
+would refuse. A document that these models cannot read raises ``ValueError``.
 
 ``tests/unit/audit/test_spec.py`` compares them with what the writer reads in the same documents.
 """

@@ -1,4 +1,4 @@
-"""Properties of Kafka's Java client as those of librdkafka, one at a time. Pure."""
+"""Converts properties of Kafka's Java client to librdkafka's, one at a time. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ _WITH_PASSWORDS = re.compile(r"\.(Plain|Scram)LoginModule\b")
 
 
 def take(draft: Draft, key: str, name: str) -> None:
-    """Say what becomes of a key that has a property of the Java client.
+    """Account for a key that has a property of the Java client.
 
     Args:
         draft: the group.

@@ -3,7 +3,7 @@
 What the parser refuses is taken out again and reported with the keys that it came from, until it
 accepts the rest. What is required, or decides what is landed, and is not in the input, gets a value
 that the parser refuses: a draft that is not complete is no valid group, and none may land with a
-default that nobody has chosen.
+default that no user has chosen.
 """
 
 import re
@@ -85,7 +85,7 @@ def _remove(draft: Draft, errors: list[str]) -> bool:
 
 
 def _removable(draft: Draft, steps: FieldPath) -> list[FieldPath]:
-    """The fields that an error is about: the one it names, or those of the nearest section."""
+    """The fields that an error is about: the one it names, or the nearest section's fields."""
     if steps[:1] == ("topics",) and draft.spec.get("topics"):
         return [("topics",)]
     exact = [path for path in draft.origins if path == steps[: len(path)]]

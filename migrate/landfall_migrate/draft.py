@@ -1,4 +1,4 @@
-"""The group that is being made, and what has become of each key so far."""
+"""The group that is being made, and the outcome of each key so far."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from landfall_migrate.report import Account, NeededSecret, Outcome, Report
 from landfall_migrate.settings import Settings
 
 SET_ME = "SET-ME"
-"""What no group may have as a decoder, as a format, or in braces in its route."""
+"""A value that no group may have as a decoder, as a format, or in braces in its route."""
 
 
 def path_of(name: str) -> FieldPath:
@@ -28,7 +28,7 @@ class Draft:
         name: of the group.
         namespace: of the group; None for the default.
         undecided: values that are set once the parser has accepted the rest: with ``SET_ME``, it
-            refuses the group until somebody has decided.
+            refuses the group until a user has decided.
     """
 
     settings: Settings
@@ -48,13 +48,13 @@ class Draft:
     def put(
         self, name: str | FieldPath, value: object, *keys: str, why: str = "", default: str = ""
     ) -> None:
-        """Set a field by what these keys say; of them, those that are given are taken.
+        """Set a field by what these keys define; the keys that are given are taken.
 
         Args:
             name: the field below ``spec``.
             value: its value.
             keys: of the input.
-            why: what is to know about it.
+            why: a remark on it.
             default: of which program it is the default, if none of the keys is given.
         """
         path = path_of(name) if isinstance(name, str) else name
@@ -79,7 +79,7 @@ class Draft:
         self._set(key, Outcome.TAKEN, why or (earlier.why if earlier else ""), tuple(fields))
 
     def leave_open(self, name: str, why: str, value: object = None, meanwhile: object = "") -> None:
-        """Let somebody decide a field, without which the group is refused.
+        """Leave a field to the user; until it is set, the group is refused.
 
         Args:
             name: the field below ``spec``.
@@ -109,7 +109,7 @@ class Draft:
         self._set(key, Outcome.NOT_SUPPORTED, why)
 
     def refuse_given(self, keys: Iterable[str], why: str) -> None:
-        """Those of the keys that the input has, and that no section has claimed, are not supported.
+        """Report the given keys that no section has claimed as not supported.
 
         They go with another key that is not taken, so nothing is missing if they are not given.
         """
@@ -122,13 +122,13 @@ class Draft:
         self._set(key, Outcome.NOT_NEEDED, why)
 
     def secret(self, suffix: str, field_: str, entries: Mapping[str, str], why: str = "") -> None:
-        """Let a Secret hold what keys say.
+        """Let a Secret hold the values of keys.
 
         Args:
             suffix: of the Secret's name.
             field_: the field that names it.
             entries: its keys, and the key of the input that each is the value of.
-            why: what else is to know.
+            why: a further remark.
         """
         name = f"{self.name}-{suffix}"
         earlier = self._secrets.get(field_)
@@ -140,7 +140,7 @@ class Draft:
                 self._set(key, Outcome.SECRET, why, (field_,))
 
     def claimed(self, key: str) -> bool:
-        """Whether a section has said what becomes of a key."""
+        """Return whether a section has recorded an outcome for a key."""
         return key in self._accounts
 
     def remove(self, path: FieldPath, why: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether what the old program left and what the ledger begins with meet. Pure.
+"""Checks that the old program's objects and the start of the ledger meet. Pure.
 
 With L the last offset of the old rows, C what it is if each offset has a row, F the first new one:
 
@@ -13,11 +13,11 @@ not stored         > C + 1      gap C+1..F-1, unless so many had no row
 not stored         < C + 1      overlap F..C at least, since no two rows have one offset
 =================  ===========  ======================================================
 
-Offsets without a row are those that compaction removed, markers of transactions, and messages that
-the old program dropped: so a gap is where to look, not yet a loss.
+Offsets without a row are records that compaction removed, markers of transactions, and messages
+that the old program dropped: so a gap is where to look, not yet a loss.
 
 Before all that, no old object may have a generation of Landfall's, and the first new objects must
-be in the store, with the rows that the ledger says.
+be in the store, with the rows that the ledger records.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Result(StrEnum):
     GAP = "gap"
     OVERLAP = "overlap"
     NOT_BEGUN = "not begun"
-    """Neither the ledger nor the group says where the topic partition begins."""
+    """Neither the ledger nor the group records where the topic partition begins."""
     UNREADABLE = "unreadable"
     """An old object, or a first new one, is missing or cannot be read."""
     WRONG_GENERATION = "wrong generation"
@@ -45,7 +45,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadObject:
-    """What is in an old object.
+    """The contents of an old object.
 
     Attributes:
         object: which.
@@ -185,7 +185,7 @@ def joints(
     Args:
         read: the last old objects.
         starts: where Landfall begins.
-        misnamed: old objects whose generation is not below the one beside them.
+        misnamed: old objects whose generation is not below the one next to them.
     """
     found = {tp: joint(tp, objects, starts.get(tp)) for tp, objects in read.items()}
     for old, generation in misnamed:

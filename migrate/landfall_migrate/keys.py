@@ -13,11 +13,11 @@ WITHOUT_EFFECT = "has no effect beside the other settings"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is known of a key.
+    """The table row of a key.
 
     Attributes:
         key: the key, or a pattern with ``*`` for any text.
-        fields: below ``spec``, those that can take its place.
+        fields: fields below ``spec`` that can replace it.
         default: what the program takes if the key is not given; None if it has no default.
         why: why it is not needed, if no section of the converter takes it.
         refusal: why it is not supported, and what to do instead, if no section takes it and its
@@ -37,7 +37,7 @@ class Row:
     is_list: bool = False
 
     def unclaimed(self, setting: Setting) -> Account:
-        """What becomes of a setting of this key that no section has taken."""
+        """Return the outcome of a setting of this key that no section has taken."""
         key, place = setting.key, setting.place
         if not any(setting.values):
             return Account(key, Outcome.NOT_NEEDED, (), EMPTY, place)
@@ -67,6 +67,6 @@ class Keys:
         return next((row for row in self.rows if fnmatchcase(key, row.key)), None)
 
     def is_secret(self, key: str) -> bool:
-        """Whether a key holds a secret: its row says so, or it has none and its name does."""
+        """Return whether a key holds a secret: by its row, or without one by its name."""
         row = self.find(key)
         return row.is_secret if row else looks_secret(key)

@@ -114,7 +114,7 @@ def put_offsets(draft: Draft, offsets: Mapping[str, Mapping[str, int]], reset: s
     Args:
         draft: the group; its topics are set.
         offsets: by topic and Kafka partition.
-        reset: the key that says where topic partitions without an offset begin.
+        reset: the key that defines where topic partitions without an offset begin.
     """
     named = draft.spec["source"]["kafka"].get("topics")
     landed = {topic: dict(own) for topic, own in offsets.items() if not named or topic in named}
@@ -126,7 +126,7 @@ def put_offsets(draft: Draft, offsets: Mapping[str, Mapping[str, int]], reset: s
 
 
 def warn_of_start(draft: Draft, start: str) -> None:
-    """Say beside the starting offsets that they are not those of the old program."""
+    """Warn next to the starting offsets that they are not the old program's."""
     otherwise = {
         "Earliest": "all that Kafka has is landed again",
         "Latest": "what arrives between its stop and the first start is lost",

@@ -1,7 +1,7 @@
 """Names of the objects that Secor and Connect's S3 sink left. Pure.
 
 Secor: ``<topic>/<folders>/<generation>_<kafka partition>_<offset>.ext``, where the offset, of 20
-digits, is where the batch began: all objects of one upload have it, in whatever folders. Connect:
+digits, is where the batch began: all objects of one upload have it, in any folder. Connect:
 ``<topic>/<folders>/<topic>+<kafka partition>+<offset>.ext``, the first offset of the object.
 
 Sources: LogFilePath.java of Secor; Confluent's S3 sink, "S3 Object Names".
@@ -54,8 +54,8 @@ def parse(key: str) -> OldObject | None:
 def last_objects(objects: Iterable[OldObject]) -> Mapping[TopicPartition, tuple[OldObject, ...]]:
     """The objects that may hold the last offset of each topic partition.
 
-    Of Secor those of the last upload. Of Connect the last one in each folder, since objects of
-    several folders grow at a time; only the last folders count.
+    For Secor, the objects of the last upload. For Connect, the last one in each folder, since
+    objects of several folders grow at a time; only the last folders count.
     """
     of_secor: dict[TopicPartition, list[OldObject]] = {}
     of_connect: dict[TopicPartition, dict[str, OldObject]] = {}

@@ -2,9 +2,9 @@ r"""Properties files, as Secor and Kafka Connect read them. Pure: ``read`` gives
 
 Secor reads by Apache commons-configuration 1.x, Connect by ``java.util.Properties``. These differ
 from each other: commons-configuration has includes, lists by commas, and keys that repeat make
-lists, of which Secor reads the first value. Libraries on PyPI (``javaproperties``, ``jproperties``)
-know the syntax of ``java.util.Properties`` only, where ``\,`` is a comma, an ``include`` is a key
-and the last of repeated keys wins: they would give other values than Secor saw.
+lists; Secor reads the first value. Libraries on PyPI (``javaproperties``, ``jproperties``) know the
+syntax of ``java.util.Properties`` only, where ``\,`` is a comma, an ``include`` is a key and the
+last of repeated keys wins: they would give other values than Secor saw.
 
 Source: the user guide of commons-configuration 1.10, "Properties files", and its classes
 PropertiesConfiguration.PropertiesReader and PropertyConverter; java.util.Properties#load.
@@ -118,7 +118,7 @@ def _split(line: str) -> tuple[str, str]:
 
 
 def _unescaped(text: str, place: str, keep: str = "") -> str:
-    """The text without escapes, but that of the character ``keep``."""
+    """Return the text without escapes, except of the character ``keep``."""
     if re.search(r"\\u(?![0-9A-Fa-f]{4})", re.sub(r"\\\\", "", text)):
         raise UnreadableError(f"{place}: \\u is not followed by four hexadecimal digits")
 
@@ -134,8 +134,8 @@ def _unescaped(text: str, place: str, keep: str = "") -> str:
 def listed(value: str) -> Iterator[str]:
     r"""The values between commas, each trimmed; ``\,`` is a comma inside of one.
 
-    A value without a comma behind its first character is taken as it is: a line break that an
-    escape made is not trimmed away.
+    A value without a comma after its first character is taken as it is: a line break that an escape
+    made is not trimmed away.
     """
     if value.find(",") <= 0:
         yield value

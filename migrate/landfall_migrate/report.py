@@ -1,4 +1,4 @@
-"""What became of every key of the input, as values, as text and as JSON. Pure.
+"""The outcome of every key of the input, as values, as text and as JSON. Pure.
 
 No report holds a value of the input: names of keys and fields, and reasons.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Outcome(StrEnum):
-    """What became of a key."""
+    """The outcome of a key."""
 
     TAKEN = "taken"
     SECRET = "secret"  # noqa: S105  # the name of an outcome
@@ -25,14 +25,14 @@ FAULTS = frozenset({Outcome.NOT_SUPPORTED, Outcome.UNKNOWN})
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of one key.
+    """The outcome of one key, and why.
 
     Attributes:
         key: as the input spells it.
-        outcome: what became of it.
-        fields: below ``spec``, those that have what it said.
+        outcome: its outcome.
+        fields: the fields below ``spec`` that have its value.
         why: a reason, or what to do; may be empty for what is taken.
-        place: where the input says it.
+        place: where it stands in the input.
     """
 
     key: str
@@ -70,12 +70,12 @@ class NeededSecret:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of the whole input.
+    """The outcome of the whole input.
 
     Attributes:
         accounts: of every key, exactly one.
-        defaults: fields that say what the old program did without being asked, and why.
-        missing: what the input does not say and a group needs.
+        defaults: fields that set what the old program did by default, and why.
+        missing: what a group needs and the input lacks.
         secrets: that must exist.
         next_steps: commands and sentences, in order.
         namespace: of the group, if one was given.
@@ -90,7 +90,7 @@ class Report:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the group lands what the old program landed, as far as settings can say."""
+        """Return whether the group lands what the old program landed, as far as settings show."""
         return not self.missing and all(each.outcome not in FAULTS for each in self.accounts)
 
     def of(self, outcome: Outcome) -> tuple[Account, ...]:

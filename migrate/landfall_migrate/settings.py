@@ -11,14 +11,14 @@ _VARIABLE = re.compile(r"\$(?P<escape>\$)?\{(?P<name>[^${}]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a key was given.
+    """The setting of a key.
 
     Attributes:
         key: the key.
         values: in order; the first is the one that counts where a program wants one.
         place: file and line, ``-D`` or the name of an environment variable.
         is_secret: it holds a secret, or by a variable the value of a key that does.
-        unresolved: names of variables in it that nothing gives a value.
+        unresolved: names of variables in it that have no value.
     """
 
     key: str
@@ -66,11 +66,11 @@ class Settings:
         return found.text if found else ""
 
     def flag(self, key: str) -> bool:
-        """Whether a key is true, in any spelling of commons-configuration."""
+        """Return whether a key is true, in any spelling of commons-configuration."""
         return self.text(key).lower() in {"true", "yes", "on", "y", "t", "1"}
 
     def has(self, key: str) -> bool:
-        """Whether the input gives the key a value that is not empty."""
+        """Return whether the input gives the key a value that is not empty."""
         found = self._read(key)
         return found is not None and bool(self.secret(key) if found.is_secret else self.text(key))
 
@@ -177,5 +177,5 @@ _SECRET_NAME = re.compile(
 
 
 def looks_secret(name: str) -> bool:
-    """Whether what a name stands for is likely to be a secret."""
+    """Return whether the value of a name is likely to be a secret."""
     return _SECRET_NAME.search(name) is not None

@@ -1,4 +1,4 @@
-"""``landfall migrate check``: whether new objects begin where those of the old program end."""
+"""``landfall migrate check``: checks that new objects begin where the old program's end."""
 
 import argparse
 import json
@@ -25,14 +25,14 @@ from landfall_migrate.old_objects import OldObject, last_objects, parse
 
 _CODECS = {".gz": "Gzip", ".zst": "Zstd"}
 _BY_EXTENSION = frozenset({"Text", "Json"})
-"""Formats whose files do not say themselves how they are compressed."""
+"""Formats whose files do not record their compression."""
 
 
 def check(arguments: argparse.Namespace) -> ExitCode:
     """Print a line per topic partition; FAULT if one is not joined.
 
     Raises:
-        NothingToCheck: there is no old object, or nothing says where the group begins.
+        NothingToCheck: there is no old object, or it is unknown where the group begins.
         Stalled: SPEC_INVALID, the URL or the format is wrong.
     """
     opened = GroupStore.of(arguments.group)
@@ -73,7 +73,7 @@ def check(arguments: argparse.Namespace) -> ExitCode:
 
 @dataclass(frozen=True)
 class _Rule:
-    """Which objects are the old program's.
+    """Rule by which objects are the old program's.
 
     Attributes:
         starts: where the topic partitions of the ledger begin.
@@ -91,11 +91,11 @@ class _Rule:
         return "" if self.last is None else f" up to generation {self.last}"
 
     def is_old(self, each: OldObject) -> bool:
-        """Whether it counts as an object of the old program."""
+        """Return whether it counts as an object of the old program."""
         return each.generation is None or self.last is None or each.generation <= self.last
 
     def is_misnamed(self, each: OldObject) -> bool:
-        """Whether Landfall may give its name again: it has not done so before where it begins."""
+        """Return whether Landfall may give its name again; false from Landfall's start on."""
         if not self.is_shared or each.generation is None or each.generation < self.first:
             return False
         start = self.starts.get(each.topic_partition)
@@ -144,7 +144,7 @@ def _looked_into(
 
 
 def _error_of(opened: GroupStore, topic: str, start: Start) -> str:
-    """Why the first new objects are not what the ledger says; empty if they are."""
+    """Return why the first new objects differ from the ledger; empty if they do not."""
     output = opened.specs.for_topic(topic).output
     for landed in start.objects:
         key = landed.upload.key
@@ -175,7 +175,7 @@ def _old_objects(
 
 
 def read_object(store: Store, output: Output, old: OldObject) -> ReadObject:
-    """What is in an old object."""
+    """Read an old object."""
     rows, last, all_known = 0, -1, True
     try:
         format_ = output_format(_as_written(output, old.key))
@@ -190,7 +190,7 @@ def read_object(store: Store, output: Output, old: OldObject) -> ReadObject:
 
 
 def _as_written(output: Output, key: str) -> Output:
-    """The output with the compression that the object's name says, where its format does not."""
+    """The output with the compression of the object's name, where its format has none."""
     if output.format not in _BY_EXTENSION:
         return _with(output, codec=None)
     extension = next((each for each in _CODECS if key.endswith(each)), "")

@@ -54,7 +54,7 @@ def _from_connect(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _lines(path: str, of_document: Callable[[object, str], list[Line]]) -> list[Line]:
-    """The lines of a properties file, or those of a JSON or YAML document."""
+    """The lines of a properties file, or of a JSON or YAML document."""
     text = read(path)
     if text is None:
         raise UnreadableError(f"{path}: there is no such file")

@@ -1,7 +1,7 @@
 """From the configuration of Confluent's S3 sink to a group: its source, store and policies.
 
 Sources: Confluent's documentation, "Amazon S3 Sink Connector Configuration Properties";
-docs/guides/coming-from.md says what takes the place of what.
+docs/guides/coming-from.md lists the replacements.
 """
 
 import re
@@ -80,12 +80,12 @@ def worker_config_of(document: object, name: str) -> list[Line]:
 
 @dataclass(frozen=True)
 class ConnectInput:
-    """What a connector runs with.
+    """The input of a connector.
 
     Attributes:
         lines: of its configuration.
         worker: lines of the worker's file.
-        options: keys and values of ``-D``: values of variables, or of keys that no variable is.
+        options: keys and values of ``-D``: values of variables, or of keys that are not variables.
         environment: variables; empty if they do not count.
     """
 
@@ -129,7 +129,7 @@ def _for_sinks(worker: Sequence[Line], own: Container[str]) -> Iterator[Line]:
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key holds a secret: overrides and options of plug-ins do by their names."""
+    """Return whether a key holds a secret: overrides and options of plug-ins do by name."""
     row: Row | None = KEYS.find(key)
     by_name = row is None or row.key.endswith("*")
     return KEYS.is_secret(key) or (by_name and looks_secret(key))

@@ -39,11 +39,11 @@ ASK_REGISTRY = frozenset({"Avro", "Protobuf", "JsonSchema"})
 
 @dataclass(frozen=True, slots=True)
 class SinkFormat:
-    """What takes the place of a format of the connector.
+    """The replacement of a format of the connector.
 
     Attributes:
         format: of the output.
-        decoders: those whose payloads it writes.
+        decoders: the decoders whose payloads it writes.
         codec: the key that has the codec.
         codecs: ours by the connector's.
     """

@@ -1,4 +1,4 @@
-"""Every key of Confluent's S3 sink: what takes its place, its default, or why it is not needed.
+"""Every key of Confluent's S3 sink: its replacement, its default, or why it is not needed.
 
 Sources: Confluent's documentation, "Amazon S3 Sink Connector Configuration Properties" and "Kafka
 Connect Sink Configuration Properties".

@@ -43,7 +43,7 @@ def take_route(draft: Draft) -> None:
 
 
 def _leave_open(draft: Draft, why: str, *keys: str) -> None:
-    """Let somebody decide the route, as these keys do not."""
+    """Leave the route to the user, as these keys do not decide it."""
     for key in (PARTITIONER, *keys):
         draft.refuse(key, f"{why}: set route.pattern")
     first = keys[0] if keys else PARTITIONER
@@ -159,6 +159,6 @@ def _take_extractor(draft: Draft) -> None:
 
 
 def _has_envelope(draft: Draft) -> bool:
-    """Whether fields are below ``payload``: of ``JsonConverter`` with its schemas."""
+    """Return whether fields are below ``payload``, as with ``JsonConverter`` and its schemas."""
     is_json = draft.settings.text(CONVERTER).endswith("JsonConverter")
     return is_json and draft.settings.flag("value.converter.schemas.enable")

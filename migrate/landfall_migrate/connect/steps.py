@@ -1,7 +1,7 @@
 """Connect's single message transforms: ``transforms``, as far as steps do the same.
 
-A step is taken only if it does what the transform does to every value; the others are named, with
-what comes near.
+A step is taken only if it does what the transform does to every value; other transforms are named,
+with the nearest step.
 """
 
 from collections.abc import Callable, Iterator, Mapping

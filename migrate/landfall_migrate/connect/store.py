@@ -19,7 +19,7 @@ PLAIN: Mapping[str, str] = {
     f"{_ROLE}.session.name": "output.s3.assumeRole.sessionName",
     f"{_ROLE}.external.id": "output.s3.assumeRole.externalId",
 }
-"""Keys whose values are those of a field."""
+"""Keys whose values are a field's values."""
 
 
 def take_store(draft: Draft) -> None:

@@ -1,7 +1,7 @@
-"""From Secor's settings to a group: its sections in order, and those that are short.
+"""Converts Secor's settings to a group: its sections in order, and the short ones here.
 
 Sources: Secor's classes SecorConfig, SecorKafkaMessageIterator, LegacyKafkaMessageIterator,
-Consumer and Uploader; docs/guides/coming-from.md says what takes the place of what.
+Consumer and Uploader; docs/guides/coming-from.md lists the replacements.
 """
 
 import re
@@ -40,7 +40,7 @@ _PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class SecorInput:
-    """What Secor is started with.
+    """The input that Secor is started with.
 
     Attributes:
         file: path of the properties file.
@@ -55,14 +55,14 @@ class SecorInput:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user says about the group.
+    """The user's choices for the group.
 
     Attributes:
-        name: of the group; made of that of Secor's group, or of the connector, if not given.
+        name: of the group; made of the name of Secor's group, or of the connector, if not given.
         namespace: of the group.
-        generation: of the group; one above that of the input if not given.
-        bootstrap_servers: Kafka's addresses, in place of those in the input.
-        finalizer: whether Secor's finalizer has run beside it.
+        generation: of the group; one above the input's if not given.
+        bootstrap_servers: Kafka's addresses, which replace those in the input.
+        finalizer: whether Secor's finalizer has run alongside.
         offsets: the next offset of topic partitions, by topic and Kafka partition.
     """
 
@@ -119,7 +119,7 @@ def _take_generation(draft: Draft, wanted: Wanted) -> None:
 
 
 def is_legacy(settings: Settings) -> bool:
-    """Whether Secor reads by Kafka's consumer of version 0.8, which it does only if told so."""
+    """Return whether Secor reads by Kafka's consumer of version 0.8, which it must be told to."""
     return "Legacy" in settings.text("kafka.message.iterator.className")
 
 

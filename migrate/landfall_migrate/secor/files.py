@@ -13,12 +13,12 @@ EXTENSION = "secor.file.extension"
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """What takes the place of a factory of Secor.
+    """The replacement of a factory of Secor.
 
     Attributes:
         format: of the output.
         decoder: that it needs; empty if it takes payloads of any.
-        codecs: by the class of Secor's codec, ours; without a codec that of ``""``.
+        codecs: by the class of Secor's codec, ours; without a codec the one of ``""``.
         options: of the output.
     """
 
@@ -62,7 +62,7 @@ EXTENSIONS: Mapping[str, str] = {
     "Lz4Codec": ".lz4",
     "ZStandardCodec": ".zst",
 }
-"""What Hadoop's codecs append to names of files."""
+"""The suffixes that Hadoop's codecs append to names of files."""
 _FALLBACK = {"SequenceFile": "Deflate", "Text": "Gzip", "Orc": "Deflate", "Avro": "Deflate"}
 _HADOOP = (
     "Hadoop's default is zlib for each record; here it is for blocks of them, which are read alike"
@@ -70,7 +70,7 @@ _HADOOP = (
 
 
 def file_format(draft: Draft) -> FileFormat:
-    """The format of Secor's factory; that of SequenceFiles if there is none such."""
+    """The format of Secor's factory; SequenceFiles if there is none such."""
     name = _simple(draft.settings.text(FACTORY)).removesuffix("FileReaderWriterFactory")
     found = FORMATS.get(name)
     if found is None:

@@ -1,7 +1,7 @@
-"""Every key that Secor reads: what takes its place, Secor's default, or why it is not needed.
+"""Every key that Secor reads: its replacement, its default, or why it is not needed.
 
-Sources: SecorConfig.java and src/main/config/secor.common.properties of Secor; the defaults are
-those of the latter, which every configuration that Secor ships with includes.
+Sources: SecorConfig.java and src/main/config/secor.common.properties of Secor; the defaults come
+from the latter, which every configuration that Secor ships with includes.
 """
 
 from collections.abc import Iterator
@@ -252,7 +252,7 @@ PROCESS = (
     Row("java.*", why=_JVM),
     Row("com.sun.*", why=_JVM),
 )
-"""What Secor's scripts give a process by ``-D``."""
+"""The keys that Secor's scripts give a process by ``-D``."""
 
 KEYS = Keys((*KAFKA, *STORE, *RECORDS, *OPERATION, *PROCESS))
 

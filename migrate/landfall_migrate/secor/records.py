@@ -27,7 +27,7 @@ time of a Protobuf message that it has no class of: ``message Message { uint64 t
 
 
 class Split(Enum):
-    """A folder of a field before that of the date."""
+    """A folder of a field before the date's folder."""
 
     NONE = "none"
     PLAIN = "its value"
@@ -36,15 +36,15 @@ class Split(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parser:
-    """What takes the place of a parser of Secor.
+    """The replacement of a parser of Secor.
 
     Attributes:
         decoder: of payloads.
         takes_time: sets ``decode.timestamp``; None if Kafka's timestamp dates records.
         overrides: whether ``kafka.useTimestamp`` has no effect on it.
-        split: whether a folder of a field comes before that of the date, and its form.
+        split: whether a folder of a field comes before the date's folder, and its form.
         refusal: why the result differs from Secor's; empty if it does not.
-        note: what else is to know.
+        note: a further remark.
     """
 
     decoder: str
@@ -207,12 +207,12 @@ PARSERS: Mapping[str, Parser] = {
 NO_PARSER = Parser("Raw", overrides=True)
 """In place of one that is not known: Kafka's timestamp dates records."""
 _DROPS = frozenset({"SplitByFieldMessageParser", "ThriftMessageParser", "RegexMessageParser"})
-"""Parsers to which a message without a time is a bad one, whatever is required."""
+"""Parsers to which a message without a time is always bad, even if no time is required."""
 _LANDS_IN_1970 = frozenset({"JsonMessageParser", "DateMessageParser", "AvroMessageParser"})
 
 
 def _take_missing(draft: Draft, parser: str) -> None:
-    """``decode.timestamp.missing``: what becomes of records without a time."""
+    """Set ``decode.timestamp.missing``: the handling of records without a time."""
     if parser in _DROPS or parser in {"MessagePackParser", "ProtobufMessageParser"}:
         draft.drop(REQUIRED, "a message without a time is a bad one to this parser")
         return
@@ -242,7 +242,7 @@ def _take_route(draft: Draft, parser: Parser) -> None:
 
 
 def _split(draft: Draft, parser: Parser) -> str:
-    """The folder of a field, before that of the date."""
+    """The folder of a field, before the date's folder."""
     name = draft.settings.text(SPLIT)
     if parser.split is Split.NONE:
         return ""
