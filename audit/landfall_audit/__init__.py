@@ -23,8 +23,8 @@ The rooms:
   ``wrong_values`` names the column of a wrong row, and ``replacement_check`` looks at objects of
   a REPLACE: old, new and kept.
 
-Memory holds one range of each topic partition, about 200 bytes per record, and no payload beyond
-those being hashed.
+Memory holds one range of each topic partition, about 200 bytes per record, and no payload except
+the ones being hashed.
 
 What cannot be compared is counted as unchecked, with the reason. It never counts as good.
 """
@@ -101,8 +101,7 @@ class PartitionResult:
     """Findings in one topic partition. The attributes are fields of ``audit --json``.
 
     Attributes:
-        expected: records that Kafka holds in the committed ranges, without those that a transform
-            filtered.
+        expected: records that Kafka holds in the committed ranges, without filtered ones.
         found: of these, records in an object or a dead letter.
         missing: of these, records in no object.
         duplicate: rows beyond the first of a record.

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 
 def leads_out(root: Path, path: Path) -> bool:
-    """Whether links lead from a path below a folder to somewhere else."""
+    """Return whether links lead from a path below a folder to somewhere else."""
     real, above = os.path.realpath(path), os.path.realpath(root)
     return os.path.commonpath([real, above]) != above
 

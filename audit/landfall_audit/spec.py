@@ -466,7 +466,7 @@ class GroupSpec(Model):
     output: Output
     ledger: Ledger | None = None
     topics: tuple[dict[str, Any], ...] = ()
-    """Entries as they are written: what they set is laid over the group's own fields."""
+    """Entries as they are written: their values are laid over the group's own fields."""
     bad_records: BadRecords = BadRecords()
     tuning: Tuning = Tuning()
 

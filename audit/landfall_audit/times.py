@@ -1,7 +1,7 @@
 """Times as payloads have them: numbers in a unit, and text, read one by one with ``datetime``.
 
-The guide on decoding and routing defines the meaning of each text. What has no meaning there raises
-ValueError, and what is outside the years 1 to 9999 OverflowError or ValueError.
+The guide on decoding and routing defines the meaning of each text. Text without a meaning there
+raises ValueError, and times outside the years 1 to 9999 raise OverflowError or ValueError.
 """
 
 import math

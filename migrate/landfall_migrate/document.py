@@ -29,7 +29,7 @@ def accepted(draft: Draft) -> dict[str, Any]:
     """The document, as far as the parser of groups accepts it, and what is undecided.
 
     Raises:
-        Stalled: it does not accept what is left, which is a bug.
+        Stalled: it does not accept the rest, which is a bug.
     """
     made = _parsed(draft)
     for path, value in draft.undecided.items():

@@ -55,7 +55,7 @@ class Draft:
             value: its value.
             keys: of the input.
             why: a remark on it.
-            default: of which program it is the default, if none of the keys is given.
+            default: the program whose default it is, if none of the keys is given.
         """
         path = path_of(name) if isinstance(name, str) else name
         inner = self.spec

@@ -42,7 +42,7 @@ class Line:
 
 
 def with_includes(path: str, read: Read) -> tuple[Line, ...]:
-    """Every line of a file of commons-configuration and of those that it includes, in order.
+    """Every line of a file of commons-configuration and of its includes, in order.
 
     Raises:
         UnreadableError: a file is missing, includes itself, or has a wrong escape.

@@ -40,7 +40,7 @@ class Settings:
     Attributes:
         given: by key, in the order of the input.
         defaults: values of keys that are not given.
-        unread: why the program does not read a key, for those that are given in vain.
+        unread: why the program does not read a key, for keys that are given in vain.
     """
 
     given: Mapping[str, Setting]

@@ -39,8 +39,8 @@ class Settings:
     """The settings of one operator.
 
     Attributes:
-        namespaces: The namespaces whose groups the operator manages; empty for all, or for those
-            that are ``labelled``.
+        namespaces: The namespaces whose groups the operator manages; empty for all, or for the
+            ``labelled`` ones.
         labelled: How the namespaces are found whose groups the operator manages, if by a label.
         namespace: The namespace of the operator and of its lease.
         lease: The name of the lease.

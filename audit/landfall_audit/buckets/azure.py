@@ -100,5 +100,5 @@ class Container:
 
 
 def _is_folder(found: BlobProperties) -> bool:
-    """Whether this is a directory of an account with a hierarchical namespace."""
+    """Return whether this is a directory of an account with a hierarchical namespace."""
     return (found.metadata or {}).get("hdi_isfolder") == "true"

@@ -38,7 +38,7 @@ DEAD_LETTERS = -2
 NO_RECORD = -1
 """The offset of a row that matches no record."""
 ELSEWHERE = "elsewhere"
-"""The name of records that may be in other objects than those that were compared."""
+"""The name of records that may be in objects that were not compared."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ObjectRows:
             other.
         schema: the digest of the schema of the rows, if they have one of their own.
         is_sorted: whether the rows are sorted by something else than their offsets.
-        is_opaque: whether it is not known what the rows hold, but only of which records they are.
+        is_opaque: whether only the records of the rows are known, and not their contents.
     """
 
     place: int
@@ -127,7 +127,7 @@ def judge(
 
     Returns:
         The offsets of wrong records, by the name of their count; none of rows that match no record
-        and store no offset, and none that is missing if a transform may have left it out. Those
+        and store no offset, and none that is missing if a transform may have left it out. Records
         that may be elsewhere, and were not found here, are called ``ELSEWHERE``.
     """
     data = [o for o in objects if o.place != DEAD_LETTERS]

@@ -93,7 +93,7 @@ class AuditedPartition:
     truncated: Sequence[tuple[int, int]] = ()
 
     def why_unchecked(self, range_: Range) -> Unchecked | None:
-        """Why a range cannot be compared with Kafka, not even in part; None if it can."""
+        """Return why a range cannot be compared with Kafka, not even in part; None if it can."""
         if any(start < range_.end and range_.start < end for start, end in self.truncated):
             return Unchecked.TRUNCATED
         return None if self.holds(range_.start, range_.end) else Unchecked.GONE

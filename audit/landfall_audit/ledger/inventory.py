@@ -219,7 +219,7 @@ class Inventory:
     def unnamed(self) -> Iterator[tuple[str, int]]:
         """Keys and sizes of visible objects that are named like landed ones, but by nothing.
 
-        Those that a LOST, or a REPLACE instead of theirs, gave up are among them.
+        Objects that a LOST, or a REPLACE instead of theirs, gave up are among them.
         """
         yield from self._select(
             "SELECT key, size FROM visible WHERE key NOT IN (SELECT key FROM named WHERE NOT lost)"
@@ -243,7 +243,7 @@ class Inventory:
             yield KeptCopy(self._copy_key(key, slot), key, size, expected, crc32)
 
     def find_copy(self, key: str) -> str | None:
-        """The key of what is kept of an object that is not there any more.
+        """The key of the kept copy of an object that no longer exists.
 
         It may have retired only after the ledger was read.
         """

@@ -1,8 +1,8 @@
 """Ranges that a backfill landed again, which replace ranges of COMMITs.
 
 After its REPLACE, a range is as its list records: the slices of the backfill, with the objects that
-have their rows. What was there before, ranges, pieces and what merges left out, is kept under the
-slot, and comes back if that is undone. The objects come back as copies under other names.
+have their rows. The former ranges, pieces and rows that merges left out are kept under the slot,
+and restored if it is undone. The objects are restored as copies under other names.
 """
 
 import sqlite3
@@ -113,7 +113,7 @@ class LandedAgain:
     """Replaces ranges, in the tables of ``Replacements`` and ``Inventory``."""
 
     def __init__(self, rows: sqlite3.Connection) -> None:
-        """Keep what was there before in tables of this database."""
+        """Keep the former state in tables of this database."""
         self._rows = rows
         rows.executescript(_SCHEMA)
 

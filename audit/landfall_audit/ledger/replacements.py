@@ -264,7 +264,7 @@ class Replacements:
         yield from self._settle_rest(record, listed, sources, balance)
 
     def _problem(self, landed: ListedObject) -> str:
-        """Why an object cannot retire; empty if it can."""
+        """Return why an object cannot retire; empty if it can."""
         query = "SELECT rows, lost, retired FROM named WHERE key = ?"
         row = self._rows.execute(query, (landed.key,)).fetchone()
         if row is None:

@@ -13,7 +13,7 @@ from landfall_audit.payloads import Undecided
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """A schema, and the texts of those that it refers to, by their names."""
+    """A schema, and the texts of the schemas that it refers to, by their names."""
 
     text: str
     references: Sequence[tuple[str, str]]

@@ -60,7 +60,7 @@ def _credentials(settings: GcsAccess) -> Credentials:
 
 
 def is_absent(error: google_errors.NotFound) -> bool:
-    """Whether an object does not exist, and not its bucket, which has the same reason."""
+    """Return whether an object does not exist, and not its bucket, which has the same reason."""
     return "bucket does not exist" not in str(error.message)
 
 

@@ -67,7 +67,7 @@ def _metadata(stream: BinaryIO) -> Mapping[str, bytes]:
     found = {}
     while count := _long(stream):
         if count < 0:
-            _length(stream)  # the size of what follows, for those who skip it
+            _length(stream)  # the size of the block, for readers that skip it
         for _ in range(abs(count)):
             name = exactly(stream, _length(stream)).decode()
             found[name] = exactly(stream, _length(stream))

@@ -3,8 +3,8 @@
 Where rows of several ranges were sorted, or duplicates were left out, it is unknown which row is in
 which range. So all mixed objects of an output partition are compared at once, as multisets, with
 all records that may be in them: each row must be one of the records, none more often than it was.
-What is in no row must have been left out, as many as the lists record. Whether these were
-duplicates only their keys would tell.
+Records in no row must have been left out, as many as the lists record. Only their keys would show
+whether these were duplicates.
 """
 
 from collections.abc import Sequence
@@ -141,7 +141,7 @@ def find_wrong_section(offsets: Int64s, sections: Sequence[MixedSection]) -> Mix
 
 
 def _excused(foreign: int, duplicate: int, unchecked: int) -> tuple[int, int]:
-    """The numbers without rows that may be of other records: first those that are none here."""
+    """The numbers without rows that may be of other records: first the ones that are none here."""
     excused = min(foreign, unchecked)
     return foreign - excused, max(duplicate - (unchecked - excused), 0)
 

@@ -400,7 +400,7 @@ def _parquet_batches(
 
 
 def _why_opaque(schema: pa.Schema, wanted: frozenset[str] | None) -> str:
-    """Why rows cannot be compared with what today's group file makes of payloads, or empty."""
+    """Return why rows cannot be compared with payloads by today's group file, or empty."""
     wanted = frozenset(schema.names) if wanted is None else wanted
     if lacks := sorted(wanted - set(schema.names)):
         return f"the file has no column {lacks[0]}"

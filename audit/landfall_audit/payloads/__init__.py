@@ -74,7 +74,7 @@ class Schemas(Protocol):
 
 
 class StoredSchema(Protocol):
-    """A schema, and those that it refers to."""
+    """A schema, and the schemas that it refers to."""
 
     @property
     def text(self) -> str:

@@ -104,7 +104,7 @@ class Avro:
 
         Args:
             schema: as JSON has it.
-            references: schemas whose names it uses, each after those that it uses itself.
+            references: schemas whose names it uses, each after the schemas that it uses itself.
 
         Raises:
             Undecided: there is no rule for a type.

@@ -1,6 +1,6 @@
 """Values that are the same from all decoders: ``decode.values: Common``, as JSON.
 
-The rules are those of the page "Values" of the documentation (docs/decoders/values.md).
+The rules are on the page "Values" of the documentation (docs/decoders/values.md).
 """
 
 import base64

@@ -283,7 +283,7 @@ def _of_payloads(
     payload_of: Callable[[Source], bytes | None],
     unchecked: dict[str, str],
 ) -> Callable[[Source], Mapping[str, object]]:
-    """Makes the columns of payloads or keys; adds to ``unchecked`` those that are not compared."""
+    """Makes the columns of payloads or keys; adds uncompared columns to ``unchecked``."""
     if isinstance(payloads, str):
         unchecked |= dict.fromkeys((column.name for column in declared), payloads)
         return lambda _: {}

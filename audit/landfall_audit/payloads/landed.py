@@ -14,7 +14,7 @@ _MICROS = {"s": 10**6, "ms": 10**3, "us": 1}
 
 
 def forms(array: pa.Array, declared: ValueType | None = None) -> list[object]:
-    """The form of each value of an array; ``declared`` tells which text is JSON."""
+    """The form of each value of an array; ``declared`` marks text that is JSON."""
     if kinds.is_dictionary(array.type):
         array = array.dictionary_decode()
     nested = next((form for is_one, form in _NESTED if is_one(array.type)), None)

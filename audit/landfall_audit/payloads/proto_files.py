@@ -66,7 +66,7 @@ def file_set(text: str, references: Sequence[tuple[str, str]]) -> Any:
 
     Args:
         text: the schema, as it is registered.
-        references: names and texts of the schemas that it uses, each after those that it uses.
+        references: names and texts of the schemas that it uses, each after its own imports.
 
     Raises:
         ValueError: it cannot be compiled, or has a name that no file may have.

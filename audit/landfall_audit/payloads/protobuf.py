@@ -147,7 +147,7 @@ class Messages:
 
     @cached_property
     def why_no_columns(self) -> str:
-        """Why the columns of the message are not compared, or empty."""
+        """Return why the columns of the message are not compared, or empty."""
         return next(_without_column(self.descriptor, ()), "")
 
     def columns(self, body: bytes) -> Named:
@@ -301,7 +301,7 @@ def _check_text(message: Message) -> None:
 
 
 def _without_column(descriptor: Any, inside: tuple[str, ...]) -> Iterator[str]:
-    """Why fields of messages have columns that are not compared."""
+    """Return why fields of messages have columns that are not compared."""
     name = descriptor.full_name
     if name in inside or name in _JSON_MESSAGES:
         yield f"{name} is JSON in a column"

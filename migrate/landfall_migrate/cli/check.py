@@ -165,7 +165,7 @@ def _error_of(opened: GroupStore, topic: str, start: Start) -> str:
 def _old_objects(
     store: Store, rule: _Rule, misnamed: dict[TopicPartition, OldObject]
 ) -> Iterator[OldObject]:
-    """The old objects in one listing, which may be long; those that are misnamed are set aside."""
+    """The old objects in one listing, which may be long; misnamed ones are set aside."""
     for stat in store.list_after(""):
         found = parse(stat.key)
         if found and rule.is_misnamed(found):

@@ -185,7 +185,7 @@ def _add_steps(draft: Draft, made: Mapping[str, Any], output: Path | None) -> No
 
 
 def driver_refusal(made: Mapping[str, Any]) -> str:
-    """Why a driver would refuse a group that the parser accepts; empty if it would not.
+    """Return why a driver would refuse a group that the parser accepts; empty if it would not.
 
     Secrets are not here, and neither are files of the image: what needs one is not checked.
     """

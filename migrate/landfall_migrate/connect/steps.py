@@ -37,7 +37,7 @@ def take_steps(draft: Draft) -> None:
 
 
 def _no_steps(draft: Draft) -> str:
-    """Why no step may change rows; empty if they may."""
+    """Return why no step may change rows; empty if they may."""
     if draft.spec.get("output", {}).get("format") in {"Parquet", "Avro"}:
         return (
             "rows are landed with the schema of the payload, so no step may change them: "

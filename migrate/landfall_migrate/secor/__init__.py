@@ -119,7 +119,7 @@ def _take_generation(draft: Draft, wanted: Wanted) -> None:
 
 
 def is_legacy(settings: Settings) -> bool:
-    """Return whether Secor reads by Kafka's consumer of version 0.8, which it must be told to."""
+    """Return whether Secor is configured to read by Kafka's consumer of version 0.8."""
     return "Legacy" in settings.text("kafka.message.iterator.className")
 
 
@@ -210,7 +210,7 @@ def _take_policies(draft: Draft) -> None:
 
 
 def _take_minute_mark(draft: Draft, age: str) -> None:
-    """Uploads of some topics once an hour, besides those by size and age."""
+    """Uploads of some topics once an hour, in addition to uploads by size and age."""
     settings = draft.settings
     topics = "secor.kafka.upload_at_minute_mark.topic_filter"
     keys = (topics, "secor.upload.minute_mark")

@@ -27,7 +27,7 @@ _TYPES = {
     "timestamp": "Timestamp",
     "binary": "Binary",
 }
-"""Types of ORC as those of declared columns; all other types become ``Json``."""
+"""Types of declared columns, by types of ORC; all other types become ``Json``."""
 
 
 def take_topics(draft: Draft, format_: FileFormat) -> None:

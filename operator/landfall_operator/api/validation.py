@@ -57,7 +57,7 @@ class Claimant:
 
 @dataclass(frozen=True, slots=True)
 class ClaimConflict:
-    """Why a group is refused: another one has what it asks for.
+    """The reason why a group is refused: another one has what it asks for.
 
     Attributes:
         message: for the group's users, who may not see other namespaces.
@@ -99,7 +99,7 @@ def _comes_first(mine: Claimant, other: Claimant) -> bool:
 
 
 def conflict(group: ConsumerGroup, other: ConsumerGroup) -> str:
-    """Why two groups exclude each other, with ``{}`` for the other one's name; empty if not.
+    """Return why two groups exclude each other, with ``{}`` for the other one's name; empty if not.
 
     No two roots must be equal, nested output roots not be such that two objects may get one name,
     and a place of dead letters neither be in a root of the other group nor around one.
@@ -131,7 +131,7 @@ def _shared_root(group: ConsumerGroup, other: ConsumerGroup) -> str:
 def _nested_letters(group: ConsumerGroup, other: ConsumerGroup) -> str:
     """Return how roots of two groups are nested, if one is a place of dead letters; empty if not.
 
-    Policies of buckets tell dead letters from all else by prefixes.
+    Policies of buckets distinguish dead letters from all else by prefixes.
     """
     for root, theirs in product(group.spec.roots, other.spec.roots):
         has_letters = isinstance(root, LettersPlace) or isinstance(theirs, LettersPlace)

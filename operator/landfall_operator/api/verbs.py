@@ -50,7 +50,7 @@ def annotation(verb: Verb) -> str:
 
 
 MAX_VALUE = 253
-"""Characters of an annotation's value that are remembered: those that follow change nothing."""
+"""Characters of an annotation's value that are remembered: later ones change nothing."""
 
 
 def requested(

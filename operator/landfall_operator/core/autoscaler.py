@@ -219,7 +219,7 @@ def _time(sample: Sample) -> datetime:
 
 
 def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
-    """Why the count must not change now, as far as the samples show it."""
+    """Return why the count must not change now, as far as the samples show it."""
     latest = samples[-1]
     own = of_present_driver(samples)
     if now - latest.time > COOLDOWN:

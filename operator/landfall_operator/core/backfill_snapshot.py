@@ -28,7 +28,7 @@ FINALIZER = "landfall.dev/discard"
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is no spec to land by."""
+    """The reason why there is no spec to land by."""
 
     reason: str
     message: str
@@ -101,8 +101,8 @@ class BackfillObservation:
         uid: its metadata.uid.
         generation: its metadata.generation.
         deleted: since when it is being deleted; None while it is not.
-        has_finalizer: whether the operator's finalizer is there.
-        wants_retry: whether the annotation ``RETRY`` is there.
+        has_finalizer: whether the operator's finalizer is set.
+        wants_retry: whether the annotation ``RETRY`` is set.
         spec: the parsed spec; None if it is not valid.
         spec_error: why it is not.
         status: as it is stored.

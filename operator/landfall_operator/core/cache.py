@@ -232,7 +232,7 @@ class ObjectCache:
         return {key for key, _ in missing}
 
     def refusal(self, key: Key) -> ClaimConflict | None:
-        """Why what a group wants belongs to another one in the cache; None if it does not."""
+        """Return why a claim of the group belongs to another cached group; None if it does not."""
         mine = self._claimant(key)
         if mine is None or mine.wanted is None:
             return None
@@ -384,7 +384,7 @@ def _conflict_keys(group: ConsumerGroup) -> Iterator[object]:
 
 
 def _keys_of_nested(group: ConsumerGroup) -> Iterator[object]:
-    """Keys that other groups have: those with a root that is in one of this group, or around it."""
+    """Keys of other groups with a root that is in a root of this group, or around it."""
     for root in group.spec.roots:
         url = root.url.rstrip("/")
         yield "inside", url

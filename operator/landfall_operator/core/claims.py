@@ -89,9 +89,9 @@ class Claim(Enum):
     MANAGE = auto()
     """It manages the group, and may have to write its claim."""
     LEAVE = auto()
-    """Another operator manages it, or its labels are not those that this one looks for."""
+    """Another operator manages it, or its labels do not match this operator's selector."""
     RELEASE = auto()
-    """It managed the group, whose labels are no longer those that it looks for."""
+    """It managed the group, whose labels no longer match its selector."""
 
 
 @dataclass(frozen=True, slots=True)

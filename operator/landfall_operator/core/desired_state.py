@@ -352,7 +352,7 @@ def _events(
 def _spec_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
 ) -> Iterator[Event]:
-    """Events from comparing the revision that the spec asks for with those that have a role."""
+    """Events from comparing the requested revision with the revisions that have a role."""
     wanted = observed.revision_of(group)
     active = observed.driver(rollout.active)
     if rollout.active is None:
@@ -570,7 +570,7 @@ def _scaling(
 def _scaling_hold(
     observed: GroupObservation, rollout: RolloutStatus, *, sleeps: bool
 ) -> ScalingReason | None:
-    """Why the executor count must not change now, as far as the samples do not show it."""
+    """Return why the executor count must not change now, as far as the samples do not show it."""
     driver = observed.driver(rollout.active)
     status = driver.fresh_status(observed.now) if driver else None
     if rollout.stage in IN_TRANSITION:

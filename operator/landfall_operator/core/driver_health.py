@@ -110,7 +110,7 @@ def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | 
 
 
 def _start_obstacle(observed: GroupObservation, driver: Driver) -> PodFailure | None:
-    """Why a driver that does not work does not run, or what ended it last.
+    """Return why a driver that does not work does not run, or what ended it last.
 
     A driver that starts while the store is away tries for minutes before it ends again, so the
     reason of its last end holds for as long as a start may take.
@@ -143,7 +143,7 @@ def held_for(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:
 def driver_failure(
     observed: GroupObservation, driver: Driver | None, rollout: RolloutStatus, limit: Rollback
 ) -> PodFailure | None:
-    """Why a driver counts as failed; None while it may still work."""
+    """Return why a driver counts as failed; None while it may still work."""
     if driver is None:
         return None
     if blocked := obstacle(observed, driver):
@@ -162,7 +162,7 @@ def driver_failure(
 def _start_failure(
     observed: GroupObservation, driver: Driver, rollout: RolloutStatus, limit: Rollback
 ) -> PodFailure | None:
-    """Why a driver that neither lands nor stands by counts as failed."""
+    """Return why a driver that neither lands nor stands by counts as failed."""
     # The pod's own failure explains more than the number of its restarts.
     failure = driver.pod_failure or driver.last_exit
     reason = failure.reason if failure else None
@@ -182,7 +182,7 @@ def _restarts_text(restarts: int) -> str:
 
 
 def _landing_failure(status: Status, elapsed: timedelta, limit: Rollback) -> PodFailure | None:
-    """Why a driver that answers counts as failed, without an obstacle."""
+    """Return why a driver that answers counts as failed, without an obstacle."""
     failures = status.commits.consecutive_failures
     last = status.commits.last_failure
     if failures >= limit.max_commit_failures:

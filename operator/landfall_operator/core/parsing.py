@@ -1,7 +1,7 @@
-"""Parses what the API server and drivers answer (JSON) into the values of ``snapshot``. Pure.
+"""Parses the answers of the API server and drivers (JSON) into the values of ``snapshot``. Pure.
 
-Each parser reads only the fields that decisions need, so the cache can drop all others. A missing
-field is normal: Kubernetes omits empty ones.
+Each parser reads only the fields that decisions need, so the cache can drop all other fields. A
+missing field is normal: Kubernetes omits empty ones.
 """
 
 import re
@@ -102,7 +102,7 @@ def volume_of(deployment: Json, name: str) -> Json | None:
 
 
 def pod_failure_of(pod: Json, role: str = "driver") -> PodFailure | None:
-    """Why a pod does not run, as precisely as known; None while it runs or starts.
+    """Return why a pod does not run, as precisely as known; None while it runs or starts.
 
     ``role`` is the name of the container that matters, ``driver`` or ``executor``.
     """
@@ -155,7 +155,7 @@ def _is_time(text: str) -> bool:
 
 
 def contract_mismatch(status: Status) -> str:
-    """Why this operator may not understand a driver; empty if it does."""
+    """Return why this operator may not understand a driver; empty if it does."""
     versions = f"{OLDEST_VERSION} to {VERSION}"
     if OLDEST_VERSION <= status.contract <= VERSION:
         return ""
@@ -204,7 +204,7 @@ def _started(container: Json) -> datetime | None:
 
 
 def _last_exit(container: Json) -> PodFailure | None:
-    """Why a container ended last; None if it never did, or ended without an error."""
+    """Return why a container ended last; None if it never did, or ended without an error."""
     states = (container.get(name, {}).get("terminated") for name in ("state", "lastState"))
     terminated = next(filter(None, states), None)
     if terminated is None or terminated.get("exitCode") == ExitCode.OK:
@@ -213,7 +213,7 @@ def _last_exit(container: Json) -> PodFailure | None:
 
 
 def _container_failure(terminated: Json, role: str) -> PodFailure:
-    """Why a container ended. A driver's termination message ends with ``REASON: message``."""
+    """Return why a container ended: a driver's termination message ends ``REASON: message``."""
     last_line = (terminated.get("message") or "").strip().rpartition("\n")[2]
     name, colon, message = last_line.partition(": ")
     if terminated.get("reason") == "OOMKilled":
@@ -241,7 +241,7 @@ def _scheduling_failure(pod: Json) -> PodFailure | None:
 
 
 def _replica_failure(deployment: Json) -> PodFailure | None:
-    """Why the API server rejects a Deployment's pod, for example because of a quota."""
+    """Return why the API server rejects a Deployment's pod, for example because of a quota."""
     for condition in deployment.get("status", {}).get("conditions", []):
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
             return PodFailure(Reason.POD_REFUSED, _short(condition.get("message", "")))
@@ -289,7 +289,7 @@ def missing_since(observed: GroupObservation, workers: Workers | None) -> dateti
 
 
 def executor_failure(observed: GroupObservation, workers: Workers) -> PodFailure | None:
-    """Why executors are missing, or keep being killed; None if that is not so, or may pass."""
+    """Return why executors are missing, or keep being killed; None if not, or if it may pass."""
     problem = _reported(workers.problem)
     if problem and problem.reason is Reason.OUT_OF_MEMORY:
         return problem

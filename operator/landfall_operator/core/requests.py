@@ -62,7 +62,7 @@ class Answer:
 
 
 class _RefusedError(Exception):
-    """The request makes no sense now; the message says why, and what to do instead."""
+    """The request makes no sense now; the message names the reason, and what to do instead."""
 
 
 def answer(observed: GroupObservation, rollout: RolloutStatus) -> Answer | None:

@@ -29,7 +29,7 @@ OWNS_LANE = frozenset({Phase.RECOVERING, Phase.RUNNING})
 
 @dataclass(frozen=True, slots=True)
 class PodFailure:
-    """Why a driver's pod does not run, or does not do what it should."""
+    """A reason why a driver's pod does not run, or does not do what it should."""
 
     reason: Reason
     message: str

@@ -58,7 +58,7 @@ _ROWS_STAY = (
 )
 """Fields whose change changes no row, so that Shadow would find nothing."""
 _ONLY_SPEED = ("badRecords", "driver", "executor", "tuning")
-"""Those that may change bad records or throughput, which Canary judges."""
+"""Sections that may change bad records or throughput, which Canary judges."""
 
 
 def present_trial(rollout: RolloutStatus) -> TrialStatus | None:
@@ -110,7 +110,7 @@ def trial_events(
 
 
 def needless(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup) -> str:
-    """Why there is nothing to try the revision of a spec by; empty if there is something."""
+    """Return why there is nothing to try the revision of a spec by; empty if there is something."""
     active = observed.record(rollout.active)
     if active is None or rollout.committed is None:
         return "no revision has landed anything yet"
@@ -126,7 +126,7 @@ def needless(observed: GroupObservation, rollout: RolloutStatus, group: Consumer
 
 
 def _not_tried_anyhow(before: ConsumerGroup, after: ConsumerGroup) -> str:
-    """Why a trial has no sense for such a group or such a change; empty if it may have."""
+    """Return why a trial is pointless for such a group or such a change; empty if it is not."""
     specs = (before.spec, after.spec)
     if any(spec.source.kafka is None for spec in specs):
         return "only what comes from Kafka can be landed again"
@@ -298,7 +298,7 @@ def of_failure(trial: TrialStatus, found: Backfill, group: ConsumerGroup) -> Tri
 
 
 def cause_of_delay(found: Backfill | None) -> Reason:
-    """Why a trial has not ended in time; what is not the revision's fault is tried again."""
+    """Return why a trial has not ended in time; what is not the revision's fault is tried again."""
     if found is None or found.phase not in IN_WORK or found.reason:
         known = BY_WORD.get(found.reason, Reason.UNKNOWN) if found else Reason.UNKNOWN
         return known if is_environment(known) else Reason.DEPENDENCY_UNAVAILABLE

@@ -118,7 +118,7 @@ class OperatorContext:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, labels: Mapping[str, str]) -> "OperatorContext":
-        """The settings for a group with these labels: its pods get those that are inherited.
+        """The settings for a group with these labels: its pods get the inherited ones.
 
         They are defaults of its pods, so ``spec.driver.labels`` and ``spec.executor.labels`` win.
         """

@@ -162,7 +162,7 @@ def held_up(view: View) -> Finding | None:
 
 
 def rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
-    """Why the spec that the user asks for does not land, and when it is tried again."""
+    """Return why the spec that the user asks for does not land, and when it is tried again."""
     revision = revision_with(rejected.generation, rejected.digest)
     if trials.is_rejected(rollout):
         why = (
@@ -272,7 +272,7 @@ def _deployed(view: View) -> Finding:
 
 
 def _not_yet(view: View) -> Finding:
-    """Why another revision than the requested one is in force, while nothing is wrong with it."""
+    """Return why a revision other than the requested one is in force, though nothing is wrong."""
     if view.observed.paused and not view.observed.deleting:
         return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
     if queued := _queued(view):
@@ -285,7 +285,7 @@ def _not_yet(view: View) -> Finding:
 
 
 def _queued(view: View) -> Finding | None:
-    """That the requested revision waits for other groups, if it does."""
+    """Return that the requested revision waits for other groups, if it does."""
     if view.desired.rollout.rejected or not is_queued(view.observed, view.desired.rollout):
         return None
     limit = plural(view.observed.rollout_limit, "other group")
@@ -311,7 +311,7 @@ def _recovering(view: View) -> Finding | None:
 
 
 def _no_status(view: View) -> Finding:
-    """Why there is no fresh status of the active driver."""
+    """Return why there is no fresh status of the active driver."""
     if view.driver is None:
         error = view.observed.spec_error
         if view.observed.name_taken and not error:
@@ -506,7 +506,7 @@ def _stalled(view: View) -> Finding:
 
 
 def _not_started(view: View) -> Finding | None:
-    """Why the driver counts as failed before it landed anything, with none to roll back to."""
+    """Return why the driver counts as failed before it landed, with none to roll back to."""
     rollout = view.desired.rollout
     group = view.desired.group
     if group is None or rollout.stage is not Stage.OPENING:
@@ -523,7 +523,7 @@ def _not_started(view: View) -> Finding | None:
 
 
 def _rejected(view: View) -> Finding | None:
-    """Why the requested spec was rolled back or given up, if it was."""
+    """Return why the requested spec was rolled back or given up, if it was."""
     rejected = view.desired.rollout.rejected
     if rejected is None:
         return None

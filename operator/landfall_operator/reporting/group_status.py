@@ -52,7 +52,7 @@ MAX_WORST = WORST
 HISTORY = 10
 """Revisions that ``status.history`` lists."""
 MAX_FEEDS = 20
-"""Feeds that ``status.feeds`` lists, those with an error first."""
+"""Feeds that ``status.feeds`` lists, feeds with an error first."""
 MAX_MESSAGE_LENGTH = 300
 """Characters of a message."""
 

@@ -1,7 +1,7 @@
 """Reports a group's publishers in its status: each of them, their sum, and Events. Pure.
 
 The numbers are the active driver's. While it has none, because it is away or starts, the last known
-ones stay with their age; their ``time`` says when they were reported.
+ones stay with their age; their ``time`` records when they were reported.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -132,7 +132,7 @@ def stop_before(
 
 
 def run_events(before: GroupStatus, after: GroupStatus, now: datetime) -> Iterator[EmitEvent]:
-    """The Events for runs that landed; a condition announces those that are late or incomplete."""
+    """The Events for runs that landed; a condition announces late and incomplete ones."""
     last = before.runs[0].ended if before.runs else None
     found = [each for each in after.runs or () if last is None or each.ended > last]
     # An operator that sees a group with runs for the first time announces only the last one.

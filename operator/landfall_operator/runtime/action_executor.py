@@ -48,7 +48,7 @@ from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import Conflict, KubeClient, NotFound, RequestRejected
 
 REPAIRS_AT_ONCE = 3
-"""How often an object is put back at once."""
+"""How often an object is restored at once."""
 REPAIR_INTERVAL = 600.0
 """Seconds between two repairs of an object after that, and until the count begins again."""
 
@@ -60,7 +60,7 @@ class _Repairs:
 
 
 class DriftLimit:
-    """Counts, for each object, how often it was put back."""
+    """Counts, for each object, how often it was restored."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """``clock`` gives the time in seconds."""

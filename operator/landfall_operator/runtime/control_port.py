@@ -61,7 +61,7 @@ class Signer:
     def __init__(
         self, keys: Callable[[], tuple[SigningKey, ...]], clock: Callable[[], int] = clock
     ) -> None:
-        """``keys`` returns the current key, and after it those that drivers may still know."""
+        """``keys`` returns the current key, and after it the keys that drivers may still know."""
         self._keys = keys
         self._clock = clock
         self._offsets: dict[str, int] = {}

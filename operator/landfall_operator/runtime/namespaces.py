@@ -1,6 +1,6 @@
 """Decides which namespaces are watched, and releases groups where that is no longer possible.
 
-With ``--namespace-label``, the namespaces are those that carry a label, looked up every few
+With ``--namespace-label``, the namespaces are the ones that carry a label, looked up every few
 seconds. The operator binds itself to the ClusterRole with its rights in each of them, and removes
 that binding when the label goes. Groups elsewhere are counted, for a metric and a warning: they may
 be another operator's, or unmanaged.
@@ -67,11 +67,11 @@ class Labelled:
 
 
 class Namespaces:
-    """The namespaces that are to be watched, and which of them are.
+    """The namespaces to watch, and the subset that is watched.
 
     Attributes:
-        configured: All of them: those that were given, or those that have the label now. Without
-            ``labelled``, empty for the whole cluster.
+        configured: All of them: the given namespaces, or the namespaces that have the label now.
+            Without ``labelled``, empty for the whole cluster.
         dropped: Why a namespace is not watched, by its name.
         unwatched: The number of groups in every other namespace that has some; only counted with
             ``labelled``.
@@ -112,7 +112,7 @@ class Namespaces:
 
     @property
     def problem(self) -> str:
-        """Why nothing at all is watched; empty while something is."""
+        """Return why nothing at all is watched; empty while something is."""
         if not self.configured or self.watched:
             return ""
         return f"no namespace can be watched: {'; '.join(self.dropped.values())}"
@@ -197,7 +197,7 @@ class Namespaces:
                 log.warning("rights in the labelled namespaces not complete: %s", error)
 
     async def _with_label(self) -> tuple[str, ...]:
-        """The namespaces that carry the label now; those known if they cannot be listed."""
+        """The namespaces that carry the label now; the known ones if they cannot be listed."""
         if not self._labelled:
             return self.configured
         try:
@@ -214,7 +214,7 @@ class Namespaces:
         return tuple(name for name in found if not is_reserved(name))
 
     def _bind(self, labelled: Labelled, found: tuple[str, ...]) -> int:
-        """Make the RoleBindings that are missing, and delete those that are too many.
+        """Make the RoleBindings that are missing, and delete the superfluous ones.
 
         Returns how many it made.
         """

@@ -135,7 +135,7 @@ class ReconcilerSettings:
         clock: returns the present time.
         interval: seconds between two passes while nothing happens.
         keys: returns the public keys by which drivers recognize the operator.
-        claims: which groups this operator manages, of those that it sees.
+        claims: which of the groups that it sees this operator manages.
         max_rollouts: how many groups may change their revision at once; 0 for any number.
     """
 
@@ -414,7 +414,7 @@ class Reconciler:
         return state.token_seen is None
 
     def _spec_error(self, key: Key, resource: Resource, state: GroupState) -> str:
-        """Why a spec that is valid by itself cannot be applied; else empty."""
+        """Return why a spec that is valid by itself cannot be applied; else empty."""
         if state.rejection and state.invalid == resource.generation:
             return state.rejection
         found = self._cache.refusal(key)

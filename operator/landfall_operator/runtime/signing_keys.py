@@ -3,7 +3,7 @@
 The Secret has ``current``, which signs, and perhaps ``previous``, which drivers know until they
 have the new one: Ed25519 private keys in PEM. If ``current`` is moved to ``previous``, a new
 ``current`` is made; if the Secret is deleted, a new key is made, and the old one is trusted no
-more. A key that is there is never changed here (docs/adr/0057).
+more. An existing key is never changed here (docs/adr/0057).
 """
 
 import asyncio
