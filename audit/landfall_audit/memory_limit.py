@@ -85,7 +85,7 @@ def steps(items: Iterable[T]) -> Iterator[T]:
 
 @cache
 def step_bytes() -> int:
-    """Return how much a step may take: half of what the container or the machine has."""
+    """Return how much a step may take: half of the memory of the container or the machine."""
     sizes = [_PAGE_BYTES * os.sysconf("SC_PHYS_PAGES")]
     for file in _CONTAINER:
         try:

@@ -71,7 +71,7 @@ def _fill(draft: Draft) -> None:
 
 
 def _remove(draft: Draft, errors: list[str]) -> bool:
-    """Take the fields away that errors name; whether there was one."""
+    """Remove the fields that errors name; returns whether there was one."""
     found = False
     for error in errors:
         where, _, why = error.partition(": ")

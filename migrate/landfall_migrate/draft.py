@@ -71,7 +71,7 @@ class Draft:
             self.comments[path] = why or default
 
     def take(self, key: str, name: str, why: str = "") -> None:
-        """A key is taken by a field, or by leaving that field out."""
+        """Record that a field takes a key, or that leaving the field out does."""
         earlier = self._accounts.get(key)
         if earlier and earlier.outcome is not Outcome.TAKEN:
             return

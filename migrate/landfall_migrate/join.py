@@ -30,7 +30,7 @@ from landfall_migrate.old_objects import OldObject
 
 
 class Result(StrEnum):
-    """How old and new meet in one topic partition."""
+    """How old and new objects meet in one topic partition."""
 
     JOINED = "joined"
     GAP = "gap"
@@ -62,7 +62,7 @@ class ReadObject:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """How old and new meet in one topic partition.
+    """The join of old and new objects in one topic partition.
 
     Attributes:
         topic_partition: which.

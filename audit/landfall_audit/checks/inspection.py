@@ -249,7 +249,7 @@ class _Inspection:
         return findings
 
     def _add_reasons(self, checks: Mapping[tuple[str, int], PartitionCheck]) -> None:
-        """Add what could not be compared, and why."""
+        """Add the records that could not be compared, by reason."""
         findings = self._findings
         for (topic, _), found in checks.items():
             for readers in self._readers.used(topic):

@@ -73,14 +73,14 @@ class PartitionCheck(KeptFaults):
         return read
 
     def add_undecided(self, why: str, records: int = 1) -> None:
-        """Count records by why they could not be compared; there are few such reasons."""
+        """Count records that could not be compared, by reason; there are few reasons."""
         known = why if why in self.undecided or len(self.undecided) < REASONS_KEPT else "others"
         self.undecided[known] = self.undecided.get(known, 0) + records
 
 
 @dataclass(frozen=True)
 class AuditedPartition:
-    """A topic partition under audit; ``held`` are the offsets that Kafka holds of it.
+    """A topic partition under audit; ``held`` are its offsets that Kafka holds.
 
     ``truncated`` are landed offsets at which Kafka has other records now, or none.
     """
@@ -99,7 +99,7 @@ class AuditedPartition:
         return None if self.holds(range_.start, range_.end) else Unchecked.GONE
 
     def add_wrong(self, offsets: Mapping[str, Int64s]) -> None:
-        """Report rows of files by name, given their offsets by what is wrong with them.
+        """Report rows of files by name, given their offsets by fault.
 
         Records of Kafka are only counted.
         """

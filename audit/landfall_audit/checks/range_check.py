@@ -185,7 +185,7 @@ class RangeCheck:
         mixed: Sequence[Piece],
         reader: Rows,
     ) -> None:
-        """Compare what is in other objects, and collect what may be in the mixed ones."""
+        """Compare the remaining objects, and collect records that may be in the mixed ones."""
         records, rules, result = compared.records, compared.rules, audited.check.result
         has_offsets = all(self._merged.has_offsets(piece.key, reader) for piece in mixed)
         is_only_counted = not rules.payloads and not (has_offsets and compared.has_offsets)
@@ -289,7 +289,7 @@ def _in_order(
 
 
 def _path(key: str) -> str:
-    """The output partition of an object, with what is above the topic's folder."""
+    """The output partition of an object, with the folders above the topic's folder."""
     folders = key.split("/")[:-1]
     topic = next(i for i, folder in enumerate(folders) if "=" not in folder)
     above, below = "/".join(folders[:topic]), "/".join(folders[topic + 1 :])

@@ -36,7 +36,7 @@ class ReplacementCheck:
     def __init__(
         self, inventory: Inventory, objects: ObjectReader, merged: MergedRows, mixed: MixedPool
     ) -> None:
-        """Check what is in an inventory, with what was collected from its ranges."""
+        """Check the objects of an inventory, with the rows collected from its ranges."""
         self._inventory, self._objects = inventory, objects
         self._merged, self._mixed = merged, mixed
 
@@ -134,7 +134,7 @@ class ReplacementCheck:
 def _add(
     topic: str, records: MixedRecords, found: MixedResult, rules: MixedRules, results: Results
 ) -> None:
-    """Add what was found to the topic partitions of the records."""
+    """Add the findings to the topic partitions of the records."""
     missing = found.missing
     for partition in np.unique(records.partitions).tolist():
         here = records.partitions == partition

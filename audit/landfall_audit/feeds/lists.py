@@ -52,7 +52,7 @@ WHERE p.former != -1 AND (
     OR (p.name, p.etag, p.start, p.until) != (f.name, f.etag, f.start, f.until)
 ) LIMIT ?
 """
-"""Parts with another number that are not what was left of the one before."""
+"""Parts with a new number that are not the rest of their former part."""
 _TWICE = """
 SELECT topic, MAX(number), name FROM parts WHERE former != -1
 GROUP BY topic, lifetime, former HAVING COUNT(*) > 1 LIMIT ?

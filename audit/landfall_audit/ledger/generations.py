@@ -29,7 +29,7 @@ class GenerationReaders:
         self._known: dict[tuple[str, int | None], Readers] = {}
 
     def of_range(self, topic: str, range_: Range) -> Readers:
-        """The readers of what a range was landed in."""
+        """The readers of the generation that landed a range."""
         keys = [*(piece.key for piece in range_.pieces), *(range_.objects or ())]
         data = (key for key in keys if not key.startswith("_landfall/"))
         key = next(data, None)
@@ -65,7 +65,7 @@ def generation_of(key: str) -> int | None:
 
 
 def _laid_over(spec: GroupSpec, body: bytes) -> GroupSpec:
-    """Today's spec with what is stored of another; today's own if this software cannot read it."""
+    """Today's spec with another one's stored sections; today's own if those cannot be read."""
     whole = spec.model_dump(mode="json", by_alias=True)
     try:
         stored: dict[str, Any] = untrusted_json.decode(body, type=dict[str, Any])

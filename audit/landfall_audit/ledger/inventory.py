@@ -217,7 +217,7 @@ class Inventory:
         return any(self._select("SELECT 1 FROM visible WHERE key = ?", (key,)))
 
     def unnamed(self) -> Iterator[tuple[str, int]]:
-        """Keys and sizes of visible objects that are named like landed ones, but by nothing.
+        """Keys and sizes of visible objects that no record names, though named like landed ones.
 
         Objects that a LOST, or a REPLACE instead of theirs, gave up are among them.
         """

@@ -96,7 +96,7 @@ class Lifetime(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A REPLACE that changes which rows ranges have: of a backfill, or what undoes one.
+    """A REPLACE that changes the rows of ranges: of a backfill, or its undo.
 
     Attributes:
         slot: of it.

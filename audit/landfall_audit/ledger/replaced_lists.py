@@ -93,7 +93,7 @@ class _Piece(msgspec.Struct, frozen=True):
 
 
 class AgainRange(msgspec.Struct, frozen=True):
-    """A range that a backfill landed again, and how many of its offsets became what."""
+    """A range that a backfill landed again, and the counts of its offsets by outcome."""
 
     piece: _Piece
     landed: int

@@ -111,7 +111,7 @@ class Replacements:
             self._gone.update(record["slots"])
 
     def settle(self, applied_through: int) -> Iterator[Fault]:
-        """Apply, in order, what is applied; yields what is wrong with the lists.
+        """Apply applied REPLACEs in order; yields faults of their lists.
 
         Everything else must have been read before.
         """
@@ -275,7 +275,7 @@ class Replacements:
         return "" if rows == landed.rows else f"retires with {landed.rows} rows, it has {rows}"
 
     def _forget(self, record: _Record, listed: ReplacedList) -> None:
-        """Let what retires count no more."""
+        """Stop counting the objects that retire."""
         keys = [(each.landed.key,) for each in listed.retire]
         retired = [(record.slot, key) for (key,) in keys]
         self._rows.executemany("UPDATE named SET retired = ? WHERE key = ?", retired)

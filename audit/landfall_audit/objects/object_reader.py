@@ -27,7 +27,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class _Counted(io.RawIOBase):
-    """A stream, with the CRC-32 of what was read of it."""
+    """A stream, with the CRC-32 of the bytes read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream, self.crc32 = stream, 0

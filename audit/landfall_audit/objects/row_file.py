@@ -21,7 +21,7 @@ class RowFile:
     """A file that only grows, and is gone once it is closed. Thread-safe."""
 
     def __init__(self) -> None:
-        """Begin with an empty one."""
+        """Begin with an empty file."""
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # close() does
         self._lock = threading.Lock()
         self._end = 0
@@ -37,7 +37,7 @@ class RowFile:
         return stored
 
     def read(self, stored: Stored, start: int = 0, end: int | None = None) -> Int64s:
-        """The numbers of a stored array, or some of them, as a slice of it would be."""
+        """The numbers of a stored array, or a slice of them."""
         first, after, _ = slice(start, end).indices(stored.count)
         count = max(after - first, 0)
         with self._lock:

@@ -185,7 +185,7 @@ def _decoded(
     content_of: Callable[[Record], object],
     unchecked: Mapping[str, str],
 ) -> Rows:
-    """Rows that are compared with what the auditor makes of payloads."""
+    """Rows that are compared with the payloads that the auditor decodes."""
 
     def hash_of(record: Record) -> int:
         try:

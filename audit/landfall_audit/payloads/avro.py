@@ -129,7 +129,7 @@ class Avro:
             raise Undecided(f"a schema of Avro that is no JSON: {error}") from None
 
     def value(self, body: bytes) -> Any:
-        """The one value that a payload is.
+        """The single value of a payload.
 
         Raises:
             BadPayload: it is none.

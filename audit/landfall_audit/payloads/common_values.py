@@ -48,7 +48,7 @@ def of_bytes(value: bytes) -> str:
 
 
 def of_float(value: float) -> object:
-    """A number, or the text of what is none in JSON."""
+    """A number, or the text of one that JSON does not have."""
     if math.isfinite(value):
         return Number(repr(value))
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

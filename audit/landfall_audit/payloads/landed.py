@@ -45,7 +45,7 @@ def is_of_milliseconds(type_: pa.DataType) -> bool:
 
 
 def json_form(text: Any) -> object:
-    """The form of JSON text; itself, marked, if it is none."""
+    """The form of JSON text; the text itself, marked, if it is no JSON."""
     try:
         return of_json(json_documents.value_of(text.encode() if isinstance(text, str) else text))
     except BadPayload:

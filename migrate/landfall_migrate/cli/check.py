@@ -133,7 +133,7 @@ def _beginning(opened: GroupStore) -> Beginning:
 def _looked_into(
     opened: GroupStore, starts: Mapping[TopicPartition, Start]
 ) -> Mapping[TopicPartition, Start]:
-    """The starts, with what is wrong with their first objects."""
+    """The starts, with the faults of their first objects."""
     errors = map_concurrently(
         lambda item: _error_of(opened, item[0].topic, item[1]), starts.items()
     )

@@ -174,7 +174,7 @@ def _stopped(path: Path | None, group: str) -> offsets.StoppedAt | None:
 
 
 def _add_steps(draft: Draft, made: Mapping[str, Any], output: Path | None) -> None:
-    """Complete what is to be done next: only once nothing moves offsets, they can be taken."""
+    """Complete the next steps: offsets can be taken only once nothing moves them."""
     url = made["spec"]["output"]["url"]
     draft.next_steps.insert(0, "stop the old program: never run both at once")
     proof = f"landfall migrate check GROUP.yaml --from {url} proves the join"

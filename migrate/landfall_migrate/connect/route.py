@@ -26,7 +26,7 @@ _UNITS = (("%M", _MINUTE), ("%H", _HOUR), ("%d", _DAY), ("%j", _DAY))
 
 
 def take_route(draft: Draft) -> None:
-    """Set ``route`` and what dates records."""
+    """Set ``route`` and the field or timestamp that dates records."""
     name = draft.settings.text(PARTITIONER).rpartition(".")[2]
     take = PARTITIONERS.get(name)
     if take is None:

@@ -95,7 +95,7 @@ def settings_of(given: SecorInput, read: Read) -> Settings:
 
 
 def convert(settings: Settings, wanted: Wanted) -> Draft:
-    """The group that takes Secor's place; ``document.accepted`` makes the document of it."""
+    """The group that replaces Secor; ``document.accepted`` makes the document of it."""
     name = wanted.name or group_name(settings.text(GROUP) or "secor")
     draft = Draft(settings, KEYS, name, wanted.namespace)
     _take_generation(draft, wanted)

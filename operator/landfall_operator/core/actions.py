@@ -54,7 +54,7 @@ class RemoveFinalizer:
 
 @dataclass(frozen=True, slots=True)
 class RemoveAnnotation:
-    """Remove an annotation: what the user asked for by it is done."""
+    """Remove an annotation: the user's request is done."""
 
     name: str
 
@@ -152,14 +152,14 @@ Action = (
 
 @dataclass(frozen=True, slots=True)
 class StartLanding:
-    """Create what the backfill is landed by, unless it exists, and the pod that lands it."""
+    """Create the objects that the pod of a backfill needs, unless they exist, and the pod."""
 
     landing: Lander
 
 
 @dataclass(frozen=True, slots=True)
 class StartDiscarding:
-    """Create the pod that deletes what is in the side lane."""
+    """Create the pod that deletes the objects of the side lane."""
 
 
 @dataclass(frozen=True, slots=True)

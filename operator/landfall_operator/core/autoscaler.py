@@ -56,7 +56,7 @@ NEGLIGIBLE_RATE = 0.01
 
 
 class ScalingReason(StrEnum):
-    """Why the desired executor count is what it is."""
+    """The reason of the desired executor count."""
 
     BY_HAND = "ByHand"
     AS_NEEDED = "AsNeeded"
@@ -412,13 +412,13 @@ def _is_ineffective(before: Throughput, after: Throughput) -> bool:
 
 
 def _enough(before: Throughput, after: Throughput, cores: int) -> int:
-    """Executors that land what is landed now, if a slot is again as fast as before the step."""
+    """Executors that land the present throughput, if a slot is again as fast as before the step."""
     slots = after.landing / before.speed if before.speed else after.executors * cores
     return math.ceil(slots / cores / FILLED)
 
 
 def _slowdown(before: Throughput, after: Throughput) -> float:
-    """The speed of a slot as a share of what it was before; 1 if it was not measured."""
+    """The speed of a slot as a share of its former speed; 1 if it was not measured."""
     return after.speed / before.speed if after.speed and before.speed else 1.0
 
 

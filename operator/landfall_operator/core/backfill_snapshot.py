@@ -36,7 +36,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class BackfillPod:
-    """A pod of a backfill: the one that lands, or the one that discards.
+    """A pod of a backfill, which lands or discards.
 
     Attributes:
         uid: its metadata.uid.
@@ -155,7 +155,7 @@ def observation(body: Json, now: datetime, landing: Lander | Missing) -> Backfil
 def landing_spec(
     name: str, revision: str | None, resource: Resource | None, owned: OwnedObjects, image: str
 ) -> Lander | Missing:
-    """By what a backfill of a group is landed.
+    """Return the lander of a backfill of a group, or what is missing.
 
     Args:
         name: of the group.

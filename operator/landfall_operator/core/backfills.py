@@ -57,7 +57,7 @@ _CONDITIONS: tuple[BackfillConditionType, ...] = get_args(BackfillConditionType)
 
 @dataclass(frozen=True, slots=True)
 class BackfillDecision:
-    """The status to store, and what to do then, in order."""
+    """The status to store, and the actions to execute then, in order."""
 
     status: BackfillStatus
     actions: tuple[BackfillAction, ...] = ()
@@ -75,7 +75,7 @@ def base(observed: BackfillObservation) -> BackfillStatus:
 def failed(
     observed: BackfillObservation, status: BackfillStatus, reason: str, message: str
 ) -> BackfillStatus:
-    """The status of what would fail again."""
+    """The status of a backfill that would fail again."""
     return changed(
         status,
         phase=BackfillPhase.FAILED,
@@ -99,12 +99,12 @@ def _is_done(status: BackfillStatus, promote: str) -> bool:
 
 
 def changed(status: BackfillStatus, **fields: object) -> BackfillStatus:
-    """The status with other values of these fields."""
+    """The status with these fields replaced."""
     return status.model_copy(update=fields)
 
 
 def finished(observed: BackfillObservation, decision: BackfillDecision) -> BackfillDecision:
-    """The decision with the conditions of its status, and the Event of another phase."""
+    """The decision with the conditions of its status, and the Event of a new phase."""
     status = decision.status
     status = changed(status, message=shortened(status.message, MAX_MESSAGE))
     status = changed(status, conditions=tuple(_conditions(observed, status)))
@@ -211,7 +211,7 @@ def counted(status: BackfillStatus, report: BackfillReport) -> BackfillStatus:
 def compared(
     observed: BackfillObservation, status: BackfillStatus, report: BackfillReport
 ) -> BackfillStatus:
-    """The status of what is landed and compared, as its driver reports it."""
+    """The status of a landed and compared backfill, as its driver reports it."""
     return changed(
         counted(status, report),
         phase=BackfillPhase.COMPARED,
@@ -334,7 +334,7 @@ def _ended_badly(
 
 
 def _promotion(observed: BackfillObservation) -> BackfillDecision:
-    """Of what is compared: waits, begins, or takes in the answer."""
+    """Decide about a compared backfill: wait, begin, or take in the answer."""
     status = base(observed)
     spec = observed.spec
     answer = observed.answer
@@ -387,7 +387,7 @@ def _asking(observed: BackfillObservation, status: BackfillStatus) -> BackfillSt
 
 
 def _retried(observed: BackfillObservation) -> BackfillDecision:
-    """Of what failed: waits for the annotation, then goes back to where it failed."""
+    """Decide about a failed backfill: wait for the annotation, then go back to where it failed."""
     status = base(observed)
     pod = observed.pod
     if not observed.wants_retry:

@@ -308,7 +308,7 @@ class ObjectCache:
             self._index(key)
 
     def _index(self, key: Key) -> None:
-        """Let the group be found by what its resource wants, and by what its drivers have."""
+        """Index the group by the claims of its resource, and of its drivers."""
         resource = self.groups.get(key)
         marks = set[object]()
         if resource:
@@ -361,7 +361,7 @@ class ObjectCache:
 
 
 def _spec_in(cached: CachedObject) -> ConsumerGroup | None:
-    """The group with the spec that an object of it records, or that it gives to a driver."""
+    """The group with the spec that its object records, or gives to a driver."""
     value = cached.value
     if isinstance(value, RecordedSpec):
         return value.group

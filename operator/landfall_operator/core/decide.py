@@ -115,7 +115,7 @@ def _is_drained(observed: GroupObservation, desired: DesiredState) -> bool:
 
 
 def _answered(given: Answer, active: str | None) -> Iterator[Action]:
-    """Announce what came of a request, and make room for the next one."""
+    """Announce the outcome of a request, and make room for the next one."""
     message = f"{given.verb}: {given.message}"
     if given.accepted:
         yield actions.EmitEvent("Normal", "Requested", message)

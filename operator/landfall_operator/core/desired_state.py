@@ -47,7 +47,7 @@ from landfall_operator.objects.names import ACCEPT_LEDGER
 
 
 def with_progress(observed: GroupObservation, rollout: RolloutStatus) -> RolloutStatus:
-    """The rollout with what this observation adds; its stage and its roles stay the same."""
+    """The rollout with the progress of this observation; its stage and its roles stay the same."""
     rollout = _with_present_names(observed, _without_outdated_rejection(observed, rollout))
     driver = judged_driver(observed, rollout)
     held = _held(observed, rollout, driver)
@@ -151,7 +151,7 @@ def known_ledger(observed: GroupObservation, active: str | None) -> LedgerStatus
 
 
 def position_for_drivers(observed: GroupObservation, ledger: LedgerStatus | None) -> str:
-    """The position that drivers which start now are given; empty for none."""
+    """The position that is given to drivers which start now; empty for none."""
     return "" if ACCEPT_LEDGER in observed.annotations else position(ledger)
 
 
@@ -176,7 +176,7 @@ def position(ledger: LedgerStatus | None) -> str:
 
 
 def anchor_for_drivers(observed: GroupObservation, ledger: LedgerStatus | None) -> str:
-    """The anchor that drivers which start now are given; empty for none."""
+    """The anchor that is given to drivers which start now; empty for none."""
     if ledger is None or not ledger.sha256 or ACCEPT_LEDGER in observed.annotations:
         return ""
     return str(LedgerAnchor(_position(ledger), ledger.sha256))
@@ -317,7 +317,7 @@ def _last_spec(observed: GroupObservation, revision: str | None) -> ConsumerGrou
 
 
 def _with_live_settings(group: ConsumerGroup, requested: ConsumerGroup) -> ConsumerGroup:
-    """A recorded spec, with the fields that need no other driver taken from the requested spec."""
+    """A recorded spec, with its live settings taken from the requested spec."""
     # drainTimeout is also the pod's grace period, so it belongs to the recorded driver.
     upgrade = requested.spec.upgrade.model_copy(
         update={"drain_timeout": group.spec.upgrade.drain_timeout}

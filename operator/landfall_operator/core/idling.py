@@ -48,7 +48,7 @@ AWAKE = IdleState()
 def idle_state(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup | None
 ) -> IdleState | None:
-    """Where the group is, in a rollout, by the spec in force; None without ``spec.idle``."""
+    """The idle state of a group, by rollout and spec in force; None without ``spec.idle``."""
     idle = group.spec.idle if group else None
     if idle is None:
         return None

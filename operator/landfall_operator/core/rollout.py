@@ -193,7 +193,7 @@ def is_rollback(rollout: RolloutStatus) -> bool:
 
 
 def forgive(rollout: RolloutStatus) -> RolloutStatus:
-    """The rollout without what speaks against the requested spec, so that it is tried at once."""
+    """The rollout without rejection, retry and crash count: the requested spec is tried at once."""
     crashes = rollout.crashes and rollout.crashes.model_copy(update={"count": 0})
     return rollout.model_copy(update={"rejected": None, "retry": None, "crashes": crashes})
 
@@ -201,7 +201,7 @@ def forgive(rollout: RolloutStatus) -> RolloutStatus:
 def _retry(
     rollout: RolloutStatus, event: Event, rejected: Rejected | None, now: datetime
 ) -> Retry | None:
-    """The next attempt of what the event ends; what an event does not concern stays."""
+    """The next attempt after the event; an attempt that the event does not concern stays."""
     failed = event in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TRIAL_FAILED}
     later = failed and rejected is not None and is_environment(rejected.reason)
     if later or (event is Event.TARGET_BROKEN and is_rollback(rollout) and rollout.rejected):

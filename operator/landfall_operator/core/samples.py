@@ -66,7 +66,7 @@ class Throughput:
 
 
 def of_present_driver(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples of the driver that the latest one is of."""
+    """The samples of the driver of the latest sample."""
     return [sample for sample in samples if sample.driver == samples[-1].driver]
 
 

@@ -55,7 +55,7 @@ class ScheduleState:
 def schedule_state(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup | None
 ) -> ScheduleState | None:
-    """Where the group is, in a rollout, by the spec in force; None without a schedule."""
+    """The schedule's state, by the rollout and the spec in force; None without a schedule."""
     schedule = group.spec.schedule if group else None
     if schedule is None:
         return None

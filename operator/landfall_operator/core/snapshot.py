@@ -63,7 +63,7 @@ class StatusReport:
     phase_since: datetime | None = None
 
     def after(self, former: "StatusReport | None") -> "StatusReport":
-        """This answer, given the one before it of the same process."""
+        """This answer, with the start of its phase from the former answer of the same process."""
         if former is None or former.status.phase is not self.status.phase:
             return self
         return replace(self, phase_since=former.phase_since or former.received)

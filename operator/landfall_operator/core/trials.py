@@ -224,7 +224,7 @@ def after(
     changed: RolloutStatus,
     group: ConsumerGroup | None,
 ) -> RolloutStatus:
-    """The rollout after an event, with what it means for the trial."""
+    """The rollout after an event, with its effect on the trial."""
     trial = changed.trial
     if event in _CHANGES and group and group.spec.upgrade.strategy in STRATEGIES:
         wanted = observed.revision_of(group)
@@ -267,7 +267,7 @@ def is_outdated(rollout: RolloutStatus, group: ConsumerGroup) -> bool:
 
 
 def kept_backfill(rollout: RolloutStatus) -> str:
-    """The Backfill that is still needed: of a trial under way, or of one that was refused."""
+    """The Backfill that is still needed: of a trial under way, or of a rejected one."""
     trial = rollout.trial
     if trial is None:
         return ""

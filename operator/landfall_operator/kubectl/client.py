@@ -10,7 +10,7 @@ RESOURCE = "consumergroups.landfall.dev"
 
 
 class KubectlError(Exception):
-    """kubectl ended with an error; the message is what it printed.
+    """kubectl ended with an error; the message is its output.
 
     Attributes:
         exit_code: kubectl's exit code.

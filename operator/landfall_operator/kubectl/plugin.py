@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser; what it does not know belongs to a command in the pod."""
+    """The parser; unknown commands belong to the pod."""
     made = argparse.ArgumentParser(
         prog="kubectl landfall",
         description=_DESCRIPTION,

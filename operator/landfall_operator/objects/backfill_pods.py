@@ -70,7 +70,7 @@ _UID_DIGITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Lander:
-    """By what a backfill is landed.
+    """The group, image and source that land a backfill.
 
     Attributes:
         group: the group, with the spec that lands it.
@@ -186,7 +186,7 @@ def landing_pod(owner: Owner, spec: BackfillSpec, lander: Lander, context: Opera
 def discarding_pod(
     owner: Owner, spec: BackfillSpec, lander: Lander, context: OperatorContext
 ) -> Json:
-    """The pod that deletes what is in the side lane."""
+    """The pod that deletes the objects of the side lane."""
     made = _pod(owner, lander.group, lander.image, context)
     _name(made, discard_name(owner.name), _labels(owner, spec.group, DISCARDS))
     # It asks the API server for nothing.
@@ -224,7 +224,7 @@ def _spark(spec: BackfillSpec, group: ConsumerGroup) -> list[Json]:
 
 
 def _pod(owner: Owner, group: ConsumerGroup, image: str, context: OperatorContext) -> Json:
-    """A pod like the group's driver, without what makes it one."""
+    """A pod like the group's driver, without the driver's digest and revision."""
     template = driver_template(group, image, object_name(owner.name), context)
     metadata = template["metadata"]
     spec = template["spec"]

@@ -64,7 +64,7 @@ class Owner:
     """The labels that its objects inherit."""
 
     def reference(self) -> Json:
-        """The reference in the metadata of what it owns."""
+        """The owner reference in the metadata of its objects."""
         return {
             "apiVersion": names.API_VERSION,
             "kind": self.kind,

@@ -385,7 +385,7 @@ def variables(values: Mapping[str, str]) -> Iterator[Json]:
 
 
 def _defaults(pod: Pod, container: str) -> Json:
-    """The operator's defaults as a pod template, but for what other parts of it already have."""
+    """The operator's defaults as a pod template, without the ones that other parts already have."""
     elsewhere = {"security_context": None, "resources": Resources()}
     return overlay(pod.model_copy(update=elsewhere), container)
 

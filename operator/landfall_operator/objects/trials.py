@@ -36,7 +36,7 @@ def terms_of(group: ConsumerGroup) -> str:
 
 
 def window_of(group: ConsumerGroup) -> timedelta:
-    """How far back a trial looks for what was landed: long enough for every topic partition."""
+    """How far back a trial looks for landed records: long enough for every topic partition."""
     spec = group.spec
     upgrade = spec.upgrade
     policy = spec.upload_policy

@@ -322,10 +322,10 @@ def files_text(feeds: Collection[FeedStatus]) -> str | None:
 
 
 def shown(section: type[Section], reported: object, **own: object) -> Section:
-    """A section of the status by what a driver reports: numbers are rounded, and texts cut.
+    """A section of the status from a driver's report: numbers are rounded, and texts cut.
 
     Args:
-        section: the model, whose fields have the names of those that are reported.
+        section: the model, whose fields have the names of the reported ones.
         reported: the part of the driver's status.
         **own: the fields that are not what the driver reports under the same name.
     """

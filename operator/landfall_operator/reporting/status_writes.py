@@ -74,7 +74,7 @@ def write_interval(before: GroupStatus, after: GroupStatus) -> timedelta | None:
 
 
 def _at_the_time_of(before: GroupStatus, after: GroupStatus) -> GroupStatus:
-    """The later status, as if the driver had answered when it did for the earlier one."""
+    """The later status with the times of the driver's earlier answer."""
     times = {each.name: each.time for each in before.publishers or ()}
     publishers = tuple(
         each.model_copy(update={"time": times.get(each.name, each.time)})

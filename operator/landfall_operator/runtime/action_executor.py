@@ -323,7 +323,7 @@ class ActionExecutor:
             target.metadata["resourceVersion"] = written["metadata"]["resourceVersion"]
 
     def _present(self, target: Target | BackfillTarget) -> Json:
-        """The metadata after what this pass has written."""
+        """The present metadata, including what this pass has written."""
         if isinstance(target, Target):
             return self._cache.groups.get(target.key, target.resource).metadata
         return target.metadata
@@ -353,7 +353,7 @@ class ActionExecutor:
         return self._tokens[target.key]
 
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of a group that is gone."""
+        """Drop everything remembered about a group that is gone."""
         self._tokens.pop(key, None)
         self._without_token.discard(key)
         self._drift.forget(key)

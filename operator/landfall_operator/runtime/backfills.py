@@ -105,7 +105,7 @@ class Backfills:
         self._lists += 1
 
     async def _listed(self, namespace: str | None) -> list[Json]:
-        """All of a namespace, or of the cluster; none if they cannot be listed now.
+        """All Backfills of a namespace, or of the cluster; none if they cannot be listed now.
 
         Where Backfills cannot be listed at all, there is no use in a trial's waiting for a list.
         """

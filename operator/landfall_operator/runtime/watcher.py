@@ -233,7 +233,7 @@ class FirstLists:
             self._wake(key)
 
     def forget(self, namespace: str) -> None:
-        """Make a namespace that is not watched any more be listed whole when it comes back."""
+        """Let a namespace that is no longer watched be listed completely when it comes back."""
         self.listed -= {namespace}
 
     async def list(self, namespaces: tuple[str, ...]) -> None:

@@ -118,7 +118,7 @@ class WorkQueue:
         item.wake.set()
 
     async def stop(self) -> None:
-        """Cancel all passes; the next leader continues from what is in the cluster."""
+        """Cancel all passes; the next leader continues from the cluster's state."""
         tasks = [item.task for item in self._items.values() if item.task]
         for task in tasks:
             task.cancel()
